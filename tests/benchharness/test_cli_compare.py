@@ -125,7 +125,7 @@ def test_different_rows_cannot_be_compared(bench, tmp_path, monkeypatch):
         store.add_result(made("bad", "glue/rte", 0, {2}, fingerprints=changed))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "no board has good and bad with results on the same rows" in ended.err
+    assert "no board has good and bad" in ended.err
 
 
 def test_runs_that_say_they_saw_other_rows_are_an_error(bench, tmp_path, monkeypatch):
@@ -135,7 +135,7 @@ def test_runs_that_say_they_saw_other_rows_are_an_error(bench, tmp_path, monkeyp
         store.add_result(made("bad", "glue/rte", 0, {2}, digest="c" * 64))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (4, "")
-    assert "have predicted different rows of glue/rte dev (digests " in ended.err
+    assert "different rows of glue/rte dev" in ended.err
 
 
 def test_test_splits_with_public_labels(bench, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ def test_seeds_that_nothing_shares_are_an_error(bench, tmp_path, monkeypatch):
                 store.add_result(made(model, "glue/rte", seed, {1}))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "good has the seeds 1, 2 and bad the seeds 3, 4, none in common" in ended.err
+    assert "bad the seeds 3, 4, none in common" in ended.err
 
 
 @pytest.mark.parametrize(

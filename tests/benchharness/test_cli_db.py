@@ -82,7 +82,7 @@ def test_databases_are_merged(bench, stored):
     assert ended.code == 0
     first, second = ended.out.splitlines()
     assert first == "2 runs added, of 2 jobs."
-    assert second.startswith(f"both have different runs of 1 jobs ({make_job(seed=2).key[:12]})")
+    assert second.startswith(f"both have different runs of 1 jobs ({make_job(seed=2).key[:12]}")
     again = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
     assert again.out == "0 runs added, of 2 jobs.\n"
     assert bench("db", "check", "--db", "board.sqlite").out.endswith("sound, jobs: 4\n")

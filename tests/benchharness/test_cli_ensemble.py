@@ -113,9 +113,7 @@ def test_what_makes_no_ensemble_is_one_sentence(bench, stored, words, sentence):
 def test_an_ensemble_is_no_member(bench, stored):
     bench("ensemble", "minilm", "--db", "board.sqlite")
     ended = bench("ensemble", "minilm x3", "bert", "--db", "board.sqlite")
-    assert (
-        ended.err == "bench: minilm x3 is an ensemble: an ensemble is made of models; name those.\n"
-    )
+    assert "is an ensemble" in ended.err
 
 
 def test_members_on_other_rows_are_refused(fingerprints):

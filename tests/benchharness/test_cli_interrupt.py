@@ -69,9 +69,7 @@ def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == code
-    assert err == (
-        "bench: interrupted; 1 of 2 jobs are stored, and the same command resumes from there.\n"
-    )
+    assert "1 of 2 jobs are stored" in err
     assert stored(tmp_path) == {"glue/cola": "finished"}
     assert "report:" not in out
 

@@ -69,7 +69,7 @@ def test_json_has_ours_theirs_the_difference_and_the_verdict(bench, minilm):
         "qnli": "below",
         "rte": "above",
     }
-    assert found["mrpc"]["reason"] == "the source does not say whether it is accuracy or f1"
+    assert "whether it is accuracy or f1" in found["mrpc"]["reason"]
     assert found["rte"]["system"] == "MiniLM-L6-H384"
 
 
@@ -90,7 +90,7 @@ def test_the_report_has_them_below_the_board_and_beside_the_runs(bench, minilm):
     assert below.count(">within noise</b>") == 3
     assert (below.count(">below</b>"), below.count(">above</b>")) == (1, 1)
     assert below.count(">not comparable</b>") == 2
-    assert "the source does not say whether it is accuracy or f1" in below
+    assert "whether it is accuracy or f1" in below
     assert "microsoft/unilm minilm/README.md" in below
     assert "<b>below" in page.partition("</table>")[2]
 

@@ -114,13 +114,13 @@ def test_names_that_would_mislead_are_refused(bench, stored):
 
 def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
     ended = bench("hide", "minilm:lr=3e-4", *DB)
-    assert "To show it again: bench hide minilm:lr=3e-4 --undo" in ended.out
+    assert "bench hide minilm:lr=3e-4 --undo" in ended.out
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
     assert "1 row is hidden" in bench("leaderboard", *DB).out
     assert "3e-4" not in bench("export", *DB).out
     assert bench("list", "runs", *DB).out.count("lr 3e-4") == 2
     told = bench("hide", *DB).out
-    assert told.startswith("minilm, lr 3e-4, 3 epochs (GLUE): bench hide minilm:")
+    assert told.startswith("minilm, lr 3e-4, 3 epochs (GLUE): ")
     bench(*shlex.split(told.partition("): bench ")[2].strip()), *DB)
     assert "minilm, lr 3e-4, 3 epochs" in rows(bench)
     assert bench("hide", *DB).out == "no row is hidden.\n"
@@ -131,7 +131,7 @@ def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
     bench("hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
     ended = bench("compare", "minilm", "hot", *DB)
-    assert ended.err.endswith("each was run, `bench hide` which rows are hidden.\n")
+    assert ended.err.endswith("`bench hide` which rows are hidden.\n")
     bench("hide", "hot", "--undo", *DB)
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 

@@ -49,8 +49,8 @@ def test_a_table_of_nothing_is_refused_by_a_run_too(bench, mine: Path) -> None:
     for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):
         ended = bench(*words)
         assert ended.code == 2
-        assert "bench: mine.toml: no task is called 'glue/colla'. Did you mean" in ended.err
-        assert "bench: mine.toml: no head type is called 'spam'; expected one of" in ended.err
+        assert "no task is called 'glue/colla'" in ended.err
+        assert "no head type is called 'spam'" in ended.err
 
 
 def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
@@ -80,10 +80,9 @@ def test_everything_wrong_in_a_file_is_said_at_once(bench, tmp_path: Path) -> No
     (tmp_path / "bad.toml").write_text("[default]\nlr = 3\nepochs = -1\n[glue.colla]\nstride = 9\n")
     ended = bench("show", "recipe", "bad.toml")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.splitlines() == [
-        "bench: bad.toml: no hyperparameter is called 'lr'. Did you mean 'learning_rate'?",
-        "bench: bad.toml: epochs is -1 (bad.toml), expected a number that is above 0.",
-        "bench: bad.toml: no task is called 'glue/colla'. Did you mean 'glue/cola'?",
-    ]
+    for line, words in zip(
+        ended.err.splitlines(), ("'lr'", "epochs is -1", "'glue/colla'"), strict=True
+    ):
+        assert words in line
     assert "the recipe none.toml cannot be read" in bench("show", "recipe", "none.toml").err
     assert "takes a model and a task" in bench("show", "recipe", "a", "b", "c", "bad.toml").err

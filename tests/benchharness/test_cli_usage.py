@@ -65,7 +65,7 @@ def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> 
     for folder in folders:
         Path(folder).mkdir()
     ended = bench("run", "--model", *folders, "--task", "cola")
-    assert "write a pattern of checkpoints in quotes ('DIR/step-*'); `bench run" in ended.err
+    assert "pattern of checkpoints in quotes" in ended.err
 
 
 def options() -> list[tuple[str, str]]:

@@ -112,13 +112,11 @@ def test_a_table_for_frozen_encoders_is_for_them_alone(tmp_path: Path):
 
 
 def test_too_few_layers_are_said_before_anything_runs(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(
-        BenchError, match=r"features=layer-3 \(--set\) reads 3 layers, and tiny has 2"
-    ):
+    with pytest.raises(BenchError, match="reads 3 layers, and tiny has 2"):
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
     assert [*map(read, jobs)] == [name for name in TABLE if not name.endswith("last-4")]
-    assert "tiny has 2 layers, too few for features=sum-last-4, conc" in capsys.readouterr().err
+    assert "tiny has 2 layers" in capsys.readouterr().err
 
 
 def test_each_needs_the_number_of_layers(tmp_path: Path):

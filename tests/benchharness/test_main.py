@@ -34,7 +34,7 @@ def test_its_errors_are_sentences_too(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise SystemExit('a user has this file')\n")
     found = ended("show", "recipe", "roberta", "colla", folder=tmp_path)
     assert found.returncode == 2
-    assert found.stderr.startswith("bench: no model, recipe or task is called 'colla'.")
+    assert found.stderr.startswith("bench: no model, recipe or task is called")
 
 
 def test_what_an_encoding_lacks_is_spelled_out(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_of_two_texts_the_longer_one_is_cut():
 def test_marks_too_far_apart_are_one_sentence():
     far = f"tower {'storm ' * 80} old"
     marks = (mark("a", far, "tower"), mark("a", far, "old"))
-    with pytest.raises(DataError, match=r"the marks of 7 are 8\d tokens apart and there is room"):
+    with pytest.raises(DataError, match=r"marks of 7 are 8\d tokens apart"):
         encode(
             [PairExample(id="7", text_a=far, marks=marks)],
             make_tokenizer("wordpiece"),
@@ -89,7 +89,7 @@ def test_marks_too_far_apart_are_one_sentence():
 @pytest.mark.parametrize(("start", "end"), [(3, 4), (900, 901), (5, 5)])
 def test_a_mark_on_nothing_is_one_sentence(start: int, end: int):
     wrong = PairExample(id="7", text_a=FIRST, marks=(Mark(text="a", start=start, end=end),))
-    with pytest.raises(DataError, match=rf"7 marks characters {start} to {end} of its text a"):
+    with pytest.raises(DataError, match=f"7 marks characters {start} to {end}"):
         encode([wrong], make_tokenizer("bytes"), Limits(max_tokens=60))
 
 

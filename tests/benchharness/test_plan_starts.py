@@ -155,7 +155,7 @@ def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chai
 
 def test_a_checkpoint_of_another_family_is_refused(tmp_path: Path) -> None:
     start = describe_folder(save_checkpoint(tmp_path / "other", "roberta"))
-    with pytest.raises(ModelError, match="tiny cannot start from other, which is of the family"):
+    with pytest.raises(ModelError, match="tiny cannot start from other"):
         plan("cola", start_from=start)
 
 
@@ -187,7 +187,7 @@ def test_a_start_that_is_none_is_refused(tmp_path: Path, line: str, sentence: st
 def test_a_circle_of_starts_is_refused(tmp_path: Path) -> None:
     lines = '[glue.rte]\nstart_from = "glue/mnli"\n[glue.mnli]\nstart_from = "glue/rte"\n'
     (tmp_path / "mine.toml").write_text(lines)
-    with pytest.raises(BenchError, match="glue/rte starts from glue/mnli starts from glue/rte: a"):
+    with pytest.raises(BenchError, match="glue/rte starts from glue/mnli"):
         plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
 
 

@@ -120,7 +120,7 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
     assert "spans of its own" in refusal(
         next(name for name, task in TASKS.items() if task.head == "coref")
     )
-    assert "the student tiny reads the states of a frozen encoder (features is last)" in refusal(
+    assert "reads the states of a frozen encoder" in refusal(
         "glue/rte", overrides={"features": "last"}
     )
     assert "reads both orders of a pair at once" in refusal(
@@ -131,16 +131,12 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
 
 
 def test_what_a_student_cannot_learn_or_begin_with_is_said() -> None:
-    assert "layer_epochs are of learning from the teacher's layers, and layer_weight is 0" in (
-        refusal("glue/rte", overrides={"layer_epochs": "2"})
-    )
+    assert "and layer_weight is 0" in (refusal("glue/rte", overrides={"layer_epochs": "2"}))
     begins = {**LAYERS, "from_teacher": "true"}
     assert plan("glue/rte", overrides=begins)[1].settings["from_teacher"].value is True
     (other,) = plain("glue/rte", overrides={})
     foreign = replace(other, weights="sha256:0", model="bert")
-    assert "a student of its teacher's own checkpoint, and tiny is not bert" in refusal(
-        "glue/rte", overrides=begins, teacher=(foreign,)
-    )
+    assert "tiny is not bert" in refusal("glue/rte", overrides=begins, teacher=(foreign,))
     assert "the teacher tiny has only some of them" in refusal(
         "glue/rte", overrides=begins, teacher=plain("glue/rte")
     )
@@ -151,15 +147,13 @@ def test_a_student_begins_in_one_place(tmp_path: Path) -> None:
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
     assert line.startswith("tiny on GLUE RTE starts from MNLI (run ")
-    assert line.endswith("--start-from pretrained, or leave from_teacher out.")
+    assert line.endswith("or leave from_teacher out.")
 
 
 def test_a_teacher_of_other_labels_is_refused() -> None:
     line = refusal("glue/rte", teacher=plain("glue/mnli", overrides={}))
     assert line.startswith("a teacher of other labels: tiny on MNLI (run ")
-    assert line.endswith(
-        "gives entailment, neutral, contradiction, and GLUE RTE needs entailment, not_entailment."
-    )
+    assert line.endswith("GLUE RTE needs entailment, not_entailment.")
     assert "needs a number" in refusal("stsb", teacher=plain("glue/rte"))
     assert "what a span task asks" in refusal("glue/rte", teacher=plain("squad/v1.1"))
 
@@ -172,7 +166,7 @@ def test_a_teacher_of_the_same_labels_may_be_of_another_task() -> None:
 
 def test_a_teacher_with_another_head_is_refused() -> None:
     line = refusal("squad/v2.0", overrides={"beam_size": "5"})
-    assert line.startswith("tiny has a head with beam_size on SQuAD 2.0, and tiny has one without")
+    assert line.startswith("tiny has a head with beam_size")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +209,7 @@ def test_a_word_is_a_model_or_the_beginning_of_a_key(tmp_path: Path) -> None:
     assert found.checkpoint == str(checkpoint)
     with pytest.raises(BenchError, match="no run has a key that begins with '0123456789'"):
         asked("0123456789", db)
-    with pytest.raises(BenchError, match="no model or checkpoint folder is called '0123456789'"):
+    with pytest.raises(BenchError, match="called '0123456789'"):
         asked("0123456789", tmp_path / "none.sqlite")
 
 
@@ -241,8 +235,8 @@ def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) 
     fake_jobs([student, teacher])
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 1
-    assert "large on GLUE RTE is trained first, as the teacher of tiny." in ended.out
-    assert f"it learns from large (run {teacher.key[:12]}), which failed" in ended.err
+    assert "large on GLUE RTE is trained first" in ended.out
+    assert f"(run {teacher.key[:12]}), which failed" in ended.err
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 0, ended.err
     assert not any(Path("checkpoints").iterdir())
@@ -258,10 +252,10 @@ def test_what_has_no_head_is_trained_again(bench, fake_jobs) -> None:  # type: i
     assert not is_whole(folder, teacher.key, teaches=True)
     fake_jobs([teacher, student_of(teacher, "fail-once:tried")])
     ended = bench(*RUN)
-    assert "large on GLUE RTE is trained again, as the teacher of tiny" in ended.out
+    assert "large on GLUE RTE is trained again" in ended.out
     leave(folder, teacher, HEAD, JOB)
     ended = bench(*RUN)
-    assert "The network of large on GLUE RTE is there, and teaches tiny." in ended.out
+    assert "large on GLUE RTE is there" in ended.out
     assert ended.code == 0, ended.err
 
 

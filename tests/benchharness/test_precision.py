@@ -75,7 +75,7 @@ def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
         pytest.skip("there is a GPU")
     for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)
-        with pytest.raises(BenchError, match=rf"torch {torch.__version__[:4]}.* use GPU {told}: "):
+        with pytest.raises(BenchError, match=f"use GPU {told}: "):
             find_compute("fp32", deterministic=False)
     for told in ("", "-1", "NoDevFiles"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", told)

@@ -333,9 +333,8 @@ def test_a_stride_is_no_part_of_a_job_without_windows() -> None:
     assert strided.settings == plain.settings
     windowed = resolve_recipe(BERT, "x/qa", None, {"stride": "32"}, head="span")
     assert windowed.settings["stride"].value == 32
-    assert problems(BERT, None, {"stride": "0"}) == [
-        "stride is '0' (--set), expected a whole number that is at least 1."
-    ]
+    (line,) = problems(BERT, None, {"stride": "0"})
+    assert "at least 1" in line
 
 
 def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> None:
@@ -370,15 +369,13 @@ def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> 
     ],
 )
 def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str) -> None:
-    assert problems(BERT, None, {name: text}) == [
-        f"{name} is {text!r} (--set), expected {expected}."
-    ]
+    (line,) = problems(BERT, None, {name: text})
+    assert line == f"{name} is {text!r} (--set), expected {expected}."
 
 
 def test_an_unknown_name_gets_a_close_one() -> None:
-    assert problems(BERT, None, {"learning_rat": "1e-5"}) == [
-        "no hyperparameter is called 'learning_rat'. Did you mean 'learning_rate'?"
-    ]
+    (line,) = problems(BERT, None, {"learning_rat": "1e-5"})
+    assert "Did you mean 'learning_rate'?" in line
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:

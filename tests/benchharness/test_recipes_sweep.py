@@ -72,11 +72,9 @@ def test_equal_values_are_one_point() -> None:
 def test_every_wrong_value_is_said_once() -> None:
     with pytest.raises(BenchError) as caught:
         resolve_sweep(BERT, "glue/rte", None, {**RATES, "epochs": "0,3,", "batch_size": "8"})
-    lines = str(caught.value).splitlines()
-    assert lines == [
-        "epochs is '0' (--set), expected a number that is above 0.",
-        "epochs is '' (--set), expected a number that is above 0.",
-    ]
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("epochs is '0' (--set)")
+    assert second.startswith("epochs is '' (--set)")
 
 
 def test_where_one_recipe_is_needed_a_grid_is_refused() -> None:
@@ -125,5 +123,5 @@ def test_a_multiple_is_of_the_recipes_own_value() -> None:
 
 @pytest.mark.parametrize("name", ["schedule", "lora_rank"])
 def test_a_multiple_of_what_is_no_number_is_refused(name: str) -> None:
-    with pytest.raises(BenchError, match=f"--set {name}=x2 is a multiple of the recipe's value"):
+    with pytest.raises(BenchError, match=f"{name}=x2 is a multiple"):
         resolve_sweep(BERT, "glue/rte", None, {name: "x2"})

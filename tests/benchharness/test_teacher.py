@@ -191,13 +191,13 @@ def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / HEAD).write_bytes((copy / HEAD).read_bytes()[:-1] + b"x")
-    with pytest.raises(JobError, match=rf"is damaged \({HEAD} is not what was written\)"):
+    with pytest.raises(JobError, match="is not what was written"):
         run_job(student, teacher=copy)
     manifest = json.loads((copy / "manifest.json").read_text())
     for name in (HEAD, JOB):
         del manifest["files"][name]
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(JobError, match="has no head to teach with: the same command trains"):
+    with pytest.raises(JobError, match="has no head to teach with"):
         run_job(student, teacher=copy)
     with pytest.raises(JobError, match="no folder was given with the network of tiny"):
         run_job(student)
@@ -370,7 +370,7 @@ def test_a_teacher_of_other_tokens_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="reads other tokens than its student"):
         run_job(pupil, teacher=tmp_path / other.key)
     other, pupil = plan("glue/rte", teacher=str(checkpoint))
-    with pytest.raises(ModelError, match="reads at most 40 tokens, and its student 128: --set max"):
+    with pytest.raises(ModelError, match="at most 40 tokens, and its student 128"):
         run_job(pupil, teacher=_left(other, tmp_path))
 
 

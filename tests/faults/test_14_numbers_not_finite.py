@@ -31,7 +31,7 @@ def test_14_it_stops_within_so_many_steps(monkeypatch: pytest.MonkeyPatch, steps
         count(self, *args, **numbers)  # type: ignore[arg-type]
 
     monkeypatch.setattr(meter.Meter, "count", note)
-    with pytest.raises(DivergedError, match=r"diverged: at step \d+ of 80 .* --set learning_rate"):
+    with pytest.raises(DivergedError, match=r"diverged: at step \d+ of 80"):
         run_job(DIVERGING)
     assert len(made) <= 3 * steps
 

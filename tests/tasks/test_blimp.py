@@ -109,7 +109,7 @@ def test_the_hub_gives_a_config_for_each_paradigm(monkeypatch: pytest.MonkeyPatc
 def test_a_missing_paradigm_and_an_unknown_one_are_named(tmp_path: Path) -> None:
     data = copied(tmp_path)
     (data / "causative.jsonl").unlink()
-    with pytest.raises(DataError, match="lacks the paradigm causative, and the score is over all"):
+    with pytest.raises(DataError, match="lacks the paradigm causative"):
         read(BLIMP, "dev", parse_data(str(tmp_path)))
     row = {"sentence_good": "a", "sentence_bad": "b", "UID": "turn_taking", "pairID": "0"}
     (data / "causative.jsonl").write_text(json.dumps(row) + "\n")

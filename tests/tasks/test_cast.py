@@ -299,7 +299,7 @@ def test_of_wsc_only_the_true_rows_are_learned():
 
 
 def test_nothing_to_learn_is_said():
-    with pytest.raises(DataError, match=r"no row of superglue/wsc train can be learned in words"):
+    with pytest.raises(DataError, match="can be learned in words"):
         rows_to_learn(rows_of(wsc("yard", 16, "False")), find_task("superglue/wsc"))
 
 

@@ -117,7 +117,7 @@ def test_a_skeleton_without_words_is_refused_in_one_sentence(
     tmp_path: Path, task: str, ending: str
 ):
     content = PLAIN.replace("Mary", "[WORD]")
-    with pytest.raises(DataError, match=r"line 2 is of a skeleton without words: .*skeleton2conll"):
+    with pytest.raises(DataError, match="line 2 is of a skeleton"):
         read_task(tmp_path, task, content, NAME.replace("gold_conll", ending))
 
 

@@ -109,10 +109,7 @@ def test_a_passage_that_is_everything_cannot_be_held_out():
     rows = rows_of(*(question(n, 0) for n in range(7)))
     with pytest.raises(DataError) as caught:
         hold_out(rows, 0.1)
-    assert str(caught.value) == (
-        "of 7 training rows a share of 0.1 cannot be held out: nothing would be left to train on, "
-        "so give more rows or a smaller share."
-    )
+    assert "a share of 0.1 cannot be held out" in str(caught.value)
 
 
 @pytest.mark.parametrize("task", [t for t in TASKS.values() if t.has_train])

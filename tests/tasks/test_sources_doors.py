@@ -131,7 +131,7 @@ def test_a_folder_beside_the_tasks_own_is_another_tasks(tmp_path: Path) -> None:
     for name in ("RTE", "WNLI"):
         shutil.copytree(mini_folder() / "glue" / name, tmp_path / name)
     data = parse_data(str(tmp_path / "RTE"))
-    with pytest.raises(DataError, match=rf"no WNLI/train\.tsv .*`--data {tmp_path}` has it"):
+    with pytest.raises(DataError, match=r"no WNLI/train\.tsv "):
         read(TASKS["glue/wnli"], "train", data)
 
 

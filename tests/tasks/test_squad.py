@@ -59,7 +59,7 @@ def test_no_answer_is_not_hidden(tmp_path: Path) -> None:
 
 
 def test_a_question_of_the_first_version_always_has_an_answer(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"v1\.1\.json holds SQuAD 2\.0: .* without an answer"):
+    with pytest.raises(DataError, match=r"v1\.1\.json holds SQuAD 2\.0"):
         examples(tmp_path, answers(("Bob", 8)), [], version="1.1")
 
 
@@ -76,9 +76,9 @@ def test_the_version_is_told_by_what_the_file_holds(tmp_path: Path, split: str) 
     first, second = unmarked(answers(("Bob", 8))), {"data": [article([], answers(("Bob", 8)))]}
     assert len(read_squad(tmp_path, first, "1.1", split).examples) == 1
     assert len(read_squad(tmp_path, second, "2.0", split).examples) == 2
-    with pytest.raises(DataError, match=rf"{split}-v2\.0\.json holds SQuAD 1\.1.*squad/v1\.1"):
+    with pytest.raises(DataError, match=rf"{split}-v2\.0\.json holds SQuAD 1\.1"):
         read_squad(tmp_path, first, "2.0", split)
-    with pytest.raises(DataError, match=rf"{split}-v1\.1\.json holds SQuAD 2\.0.*squad/v2\.0"):
+    with pytest.raises(DataError, match=rf"{split}-v1\.1\.json holds SQuAD 2\.0"):
         read_squad(tmp_path, second, "1.1", split)
 
 

@@ -65,7 +65,7 @@ def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None
 
 
 def test_a_short_name_of_two_suites_is_refused() -> None:
-    with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte\."):
+    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
         find_task("rte")
 
 
@@ -100,7 +100,7 @@ def test_a_collection_names_suites_and_is_none_itself() -> None:
 
 
 def test_a_collection_is_proposed_for_a_name_like_it() -> None:
-    with pytest.raises(BenchError, match=r"no suite is called 'seed'\. Did you mean 'seeds'\?"):
+    with pytest.raises(BenchError, match="Did you mean 'seeds'"):
         find_suites("seed")
 
 

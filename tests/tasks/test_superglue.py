@@ -70,7 +70,7 @@ def test_boolq_puts_the_passage_first_and_reads_booleans(tmp_path: Path) -> None
 @pytest.mark.parametrize("label", ["true", 1, None, "", "-1"])
 def test_a_label_that_is_no_boolean_is_refused(tmp_path: Path, label: object) -> None:
     row = {"question": "is it", "passage": "It is.", "label": label}
-    with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label .*; expected one of"):
+    with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label"):
         one(tmp_path, "boolq", row)
 
 
@@ -132,9 +132,7 @@ def test_multirc_has_a_row_for_each_answer_and_a_group_for_each_question(tmp_pat
 )
 def test_a_passage_of_another_layout_names_its_line(tmp_path: Path, document: Any) -> None:
     data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC, document]))
-    with pytest.raises(
-        DataError, match=r"train\.jsonl line 2 is not laid out like the official file: "
-    ):
+    with pytest.raises(DataError, match=r"train\.jsonl line 2 is not laid out"):
         read_file("superglue/multirc", "train", data)
 
 
@@ -171,7 +169,7 @@ def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
 
 
 def test_a_record_answer_that_is_no_entity_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none of its entities is one of its answers, \['Cy'\]"):
+    with pytest.raises(DataError, match=r"none of its entities .*\['Cy'\]"):
         one(tmp_path, "record", record(["Cy"]))
 
 

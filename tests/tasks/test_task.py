@@ -58,5 +58,5 @@ def test_a_score_is_a_number_of_python(value: object) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), np.inf, "high", 52, -0.1])
 def test_what_is_no_finite_number_within_bounds_is_no_score(value: object) -> None:
-    with pytest.raises(BenchError, match=r"the metric mine gives .* for glue/rte dev: expected"):
+    with pytest.raises(BenchError, match="the metric mine gives"):
         scored(value)

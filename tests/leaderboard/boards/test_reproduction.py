@@ -108,7 +108,7 @@ def test_one_seed_has_a_difference_and_no_verdict() -> None:
 def test_a_number_without_its_metrics_name_is_not_comparable() -> None:
     mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
     assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
-    assert mrpc.reason == "the source does not say whether it is accuracy or f1"
+    assert "whether it is accuracy or f1" in mrpc.reason
 
 
 def test_a_metric_that_we_lack_is_not_comparable() -> None:
@@ -169,7 +169,7 @@ def test_the_table_has_a_line_for_each_comparison() -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "GLUE, reproduction of published scores"
     assert "minilm CoLA mcc 47.5 47.5 +0.0 ±11.1 within noise" in lines
-    assert "the source does not say whether it is accuracy or f1" in " ".join(lines)
+    assert "whether it is accuracy or f1" in " ".join(lines)
     assert text.count("[b]\\u202e/minilm") == 1
     assert "\u202e" not in text
 

@@ -209,7 +209,7 @@ def test_runs_are_matched_by_seed() -> None:
     floor = runs("majority", (0,), kind="baseline", weights="baseline:majority")
     assert [b.seed for _, b in match_runs(runs("a", (1, 2)), floor)] == [0, 0]
     assert [b.seed for _, b in match_runs(floor, runs("a", (1, 2)))] == [1, 2]
-    with pytest.raises(BenchError, match=r"a has the seeds 1, 2 and b the seeds 3, none in common"):
+    with pytest.raises(BenchError, match="none in common"):
         match_runs(runs("a", (1, 2)), runs("b", (3,)))
 
 

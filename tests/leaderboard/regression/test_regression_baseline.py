@@ -171,5 +171,5 @@ def test_an_old_baseline_names_no_examples_of_squad_2_and_says_why():
     found = judged("squad/v2.0")
     assert found.worse
     assert facts_of(found)["tasks"]["squad/v2.0"]["flips"] == []
-    assert "The examples of SQuAD 2.0 were not compared: the baseline is" in found.notes[0]
-    assert "the baseline does not tell which examples were lost" in to_markdown(found)
+    assert "SQuAD 2.0 were not compared" in found.notes[0]
+    assert "not tell which examples were lost" in to_markdown(found)

@@ -71,10 +71,7 @@ def test_another_loss_of_the_same_seed_fails_though_no_score_is_worse():
     assert (change.seed, change.step, change.before, change.now) == (1, 6, 0.69, 0.70)
     assert found.exit_code == 3
     assert not found.worse
-    assert found.sentence == (
-        "Training computes something else than the baseline's: GLUE RTE (of 1 task); none is "
-        "worse beyond noise."
-    )
+    assert "computes something else" in found.sentence
 
 
 def test_a_change_may_be_allowed():
@@ -110,9 +107,7 @@ def test_a_check_of_other_seeds_says_that_scores_alone_were_compared(seeds, is_s
     baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)})
     now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
     said = list(_notes([], {"glue/rte": now}, baseline))
-    assert said == is_said * [
-        "Only scores were compared of GLUE RTE: the baseline has no first losses of these seeds."
-    ]
+    assert ["Only scores were compared" in note for note in said] == [True] * is_said
 
 
 def test_the_first_ten_steps_or_the_first_point_are_looked_at():

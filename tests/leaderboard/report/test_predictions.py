@@ -178,7 +178,7 @@ def test_where_the_examples_cannot_be_read_the_predictions_stand_alone_and_it_sa
     (split,) = predicted.splits
     alone = replace(predicted, splits=(replace(split, examples=()),), reason="RTE dev has changed.")
     html = render_predictions(alone, WHEN)
-    assert "Without texts and gold answers: RTE dev has changed. Only the stored" in Page(html).text
+    assert "RTE dev has changed" in Page(html).text
     view = build_view(alone)
     assert (view.matrices, view.types, view.slices, view.states) == ((), (), (), {})
     assert {example.gold for example in view.examples} == {"unknown"}

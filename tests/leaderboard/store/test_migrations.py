@@ -91,7 +91,7 @@ def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
 
     add_revision()
     monkeypatch.setattr(migration, "check_place", refuse)
-    with pytest.raises(StoreError, match=r"older schema \d+ and cannot be upgraded: the folder"):
+    with pytest.raises(StoreError, match="cannot be upgraded"):
         open_store(path, create=False)
 
 

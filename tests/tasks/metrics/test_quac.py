@@ -179,7 +179,7 @@ def test_turns_out_of_order_are_refused_in_one_sentence(tmp_path: Path) -> None:
     data = drawn_data(random.Random(4))
     dialog = max(data[0]["paragraphs"], key=lambda found: len(found["qas"]))
     dialog["qas"].reverse()
-    with pytest.raises(DataError, match=r"C_\d has the turn 'C_\d_q#\d' after q#\d, so its quest"):
+    with pytest.raises(DataError, match=r"'C_\d_q#\d' after q#\d"):
         read_quac(tmp_path, data)
 
 

@@ -202,9 +202,7 @@ def test_planted_leaks_are_found(tmp_path):
     assert not rows - set(range(600))
     assert all(leak.train == leak.row for leak in leaks)
     said = found.sentences[-1]
-    assert said.startswith(
-        f"LEAK: {len(leaks)} of 1200 rows of dev stand in train too ({same} the same"
-    )
+    assert said.startswith(f"LEAK: {len(leaks)} of 1200 rows of dev")
     assert "2 is like train's 2" in said
 
 

@@ -123,17 +123,15 @@ def test_an_option_says_which_number_counts(script, tmp_path):
 
 def test_a_metric_of_another_head_is_refused(script, tmp_path):
     path = script("classes_script", BALANCED)
-    with pytest.raises(BenchError, match="takes class for each example, which this kind of task"):
+    with pytest.raises(BenchError, match="takes class for each example"):
         find_own(str(GOOD["conll"].write(tmp_path)), metrics=[f"evaluate:{path}"])
-    with pytest.raises(BenchError, match="is not evaluate:NAME or evaluate:NAME,option=value"):
+    with pytest.raises(BenchError, match="is not evaluate:NAME"):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:f1,macro"])
 
 
 def test_a_script_that_is_not_there_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(
-        DataError, match=r"evaluate:nowhere could not be loaded .*path of its script"
-    ):
+    with pytest.raises(DataError, match="evaluate:nowhere could not be loaded"):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:nowhere"])
 
 

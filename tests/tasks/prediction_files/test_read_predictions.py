@@ -261,7 +261,8 @@ def test_answers_to_other_questions_are_noted_and_left_alone(file: Callable[[str
     path.write_text(json.dumps({**json.loads(path.read_text()), "other": "x"}))
     found = read_predictions(path, TASKS["squad/v2.0"], rows)
     assert found.predictions == plain
-    assert found.notes == ("predictions.json: 1 of its answers are to other questions",)
+    (note,) = found.notes
+    assert "1 of its answers" in note
 
 
 def test_no_answer_scores_stand_beside_and_keep_their_order(tmp_path: Path) -> None:

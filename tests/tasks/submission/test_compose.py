@@ -169,7 +169,7 @@ def test_numbers_written_for_labels_are_those_of_the_official_files(name: str) -
 def test_ten_rows_of_a_test_set_are_no_submission() -> None:
     file = FILES["glue RTE.tsv"]
     predictions = [PairPrediction(id=str(i), label="entailment") for i in range(10)]
-    with pytest.raises(BenchError, match=r"it has 10 answers, expected 3000.*bench run --test"):
+    with pytest.raises(BenchError, match="it has 10 answers, expected 3000"):
         compose(file, predictions)
 
 

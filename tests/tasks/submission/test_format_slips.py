@@ -55,7 +55,7 @@ def test_jiant_v1_mnli_indices_that_run_on_are_found_and_mended(
     path = tmp_path / "jiant.zip"
     path.write_bytes(zipped({**files, "MNLI-mm.tsv": "\n".join([table[0], *rows]).encode()}))
     (fault,) = check(path)
-    assert "its indices run from 9796 to 9801, expected 0 to 5" in str(fault)
+    assert "run from 9796 to 9801, expected 0 to 5" in str(fault)
     repair(path, tmp_path / "out.zip")
     assert members(tmp_path / "out.zip") == files
 
