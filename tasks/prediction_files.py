@@ -8,24 +8,30 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.tasks.answers import AnswerType, answer_type
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import (
-    ChoiceExample,
     ChoicePrediction,
     ClusterPrediction,
     Clusters,
     DocumentExample,
-    Example,
     Mention,
-    PairPrediction,
     Prediction,
-    RoleExample,
-    SpanExample,
     SpanPrediction,
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics import is_iob1, to_iob1, to_iob2
+from benchharness.tasks.metrics import (
+    is_iob1,
+    official_conlleval,
+    official_v1,
+    official_v2,
+    swept_in_order,
+    tag_accuracy,
+    to_iob1,
+    to_iob2,
+)
+from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
 from benchharness.tasks.metrics.squad import normalise
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import chain_mentions, content_of, role_tags
@@ -43,15 +49,7 @@ from benchharness.tasks.submission.race import HEADER as RACE_HEADER
 from benchharness.tasks.submission.race import LETTERS
 from benchharness.tasks.submission.reading import NOTHING, read_conversations
 from benchharness.tasks.submission.squad import read_answers
-from benchharness.tasks.task import (
-    ChoiceTask,
-    CorefTask,
-    PairTask,
-    RoleTask,
-    SpanTask,
-    TagTask,
-    Task,
-)
+from benchharness.tasks.task import CorefTask, RoleTask, SpanTask, TagTask, Task
 
 SHOWN = 3
 """Faults that an error names."""
@@ -166,9 +164,9 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
 # QuAC's lines of dialogs, CoQA's list of turns, HotpotQA's answers and supporting facts.
 
 
-def read_questions(path: Path, task: SpanTask, rows: SplitRows) -> PredictionFile:
+def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """Each question's answer, and what the task asks beside it; missing ones count as wrong."""
-    examples = [example for example in rows.examples if isinstance(example, SpanExample)]
+    examples: Sequence[Any] = rows.examples
     reading = read_conversations(path.name, content_of(path), task.files, examples)
     notes = require_clear(path, reading.faults)
     answers = dict(reading.answers or ())
@@ -200,7 +198,7 @@ class Word(NamedTuple):
     columns: Sequence[str]
 
 
-def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
+def read_columns(path: Path, task: TagTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """The predicted tags of every sentence, in IOB1 or IOB2, as IOB2.
 
     The words, where there is a column of them, must be those of the examples, so that no tag is
@@ -208,7 +206,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows) -> PredictionFile:
     """
     text, notes = _decoded(path)
     sentences = list(_sentences(text))
-    examples = [example for example in rows.examples if isinstance(example, TagExample)]
+    examples: Sequence[Any] = rows.examples
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if len(own) != len(examples):
         raise DataError(
@@ -299,14 +297,14 @@ def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> b
 # CoNLL-2012's columns: roles as srl-eval.pl takes them, clusters as scorer.pl does.
 
 
-def read_roles(path: Path, task: RoleTask, rows: SplitRows) -> PredictionFile:
+def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """The predicted arguments of every predicate: of a sentence's predicates, a column each.
 
     A predicate that the file leaves out has no argument, and one that is none is skipped, as the
     script does both. Sentences without a predicate may stand in the file or not.
     """
     text, notes = _decoded(path)
-    examples = [example for example in rows.examples if isinstance(example, RoleExample)]
+    examples: Sequence[Any] = rows.examples
     asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
     told = [s for s in _sentences(text) if any(w.columns[0] != "-" for w in s)]
     if len(told) != len(asked):
@@ -355,7 +353,7 @@ def _role_columns(
 BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 
-def read_clusters(path: Path, task: CorefTask, rows: SplitRows) -> PredictionFile:
+def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """The predicted clusters of every document, from the last column of its lines."""
     text, notes = _decoded(path)
     documents: dict[str, list[Word]] = {}
@@ -368,7 +366,7 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows) -> PredictionFil
             words = documents[name] = []
         elif line.strip() and not line.startswith("#"):
             words.append(Word(number, line.split()))
-    examples = [example for example in rows.examples if isinstance(example, DocumentExample)]
+    examples: Sequence[Any] = rows.examples
     known = {example.id for example in examples}
     for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
         if odd:
@@ -417,12 +415,13 @@ OFFICIAL: Mapping[str, AnswerFile] = {
 """The server's file by task; of MNLI's two, which are alike, the second."""
 
 
-def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> PredictionFile:
+def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """The answer to every example, whatever the file calls it and in whatever order.
 
     Of ReCoRD some may be missing, as for its script.
     """
-    content, file = content_of(path), _file_for(path, task, rows)
+    content, kind = content_of(path), answer_type(task)
+    file = _file_for(path, task, rows)
     files = [file]
     if isinstance(file.answers, Text):
         files.append(replace(file, missing_are_wrong=True))
@@ -435,20 +434,15 @@ def read_labels(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Pre
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
     predictions = tuple(
-        _prediction(file, example, answers[place])
+        _prediction(file, kind, example, answers[place])
         for example, place in zip(rows.examples, places, strict=True)
     )
     missing = sum(answers[place] is None for place in places)
     return PredictionFile(predictions=predictions, notes=notes, missing=missing)
 
 
-def _file_for(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> AnswerFile:
+def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
     """How the task's answers are written: as its server wants them, or by their names."""
-    if isinstance(task, PairTask) and task.multi_label:
-        raise DataError(
-            f"{path} cannot be scored: an example of {task.name} has several labels, for which "
-            "there is no common file; bh.score takes a list of labels for each."
-        )
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
@@ -471,15 +465,12 @@ def _file_for(path: Path, task: PairTask | ChoiceTask, rows: SplitRows) -> Answe
     )
 
 
-def _plain(task: PairTask | ChoiceTask, rows: SplitRows) -> Answers:
+def _plain(task: Task, rows: SplitRows) -> Answers:
     """Labels by their names, options from 0 or by RACE's letters, or a regression's number."""
-    if isinstance(task, ChoiceTask):
-        count = max(len(e.options) for e in rows.examples if isinstance(e, ChoiceExample))
-        options = LETTERS[:count] if task.suite == "race" else map(str, range(count))
-        return Labels(written={option: option for option in options})
-    if not task.labels:
-        return Number(low=-math.inf, high=math.inf)
-    return Labels(written={name: name for name in task.labels})
+    names = answer_type(task).names(rows.examples)
+    if task.suite == "race":
+        names = LETTERS[: len(names)]
+    return Labels(written={n: n for n in names}) if names else Number(low=-math.inf, high=math.inf)
 
 
 NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
@@ -508,38 +499,104 @@ def _numberings(rows: SplitRows) -> Iterator[Numbering]:
         yield range(len(count) + rows.left_out), ids, {}
 
 
-def _prediction(file: AnswerFile, example: Example, answer: Any) -> Prediction:
+def _prediction(file: AnswerFile, kind: AnswerType, example: Any, answer: Any) -> Prediction:
     if isinstance(file.answers, Number):
-        return PairPrediction(id=example.id, label=float(answer))
-    if isinstance(file.answers, Text) and isinstance(example, ChoiceExample):
-        option = -1 if answer is None else _option(example, answer)
+        return kind.from_python(example, answer)
+    if isinstance(file.answers, Text):
+        option = -1 if answer is None else _option(example.options, answer)
         return ChoicePrediction(id=example.id, option=option, text=answer if option < 0 else None)
     written = answer.label if isinstance(answer, Option) else answer
-    assert isinstance(file.answers, Labels), "numbers and texts are read before"
     names = {str(text): name for name, text in file.answers.written.items()}
-    name = names[str(written)]
-    if isinstance(example, ChoiceExample):
-        return ChoicePrediction(id=example.id, option=list(file.answers.written).index(name))
-    return PairPrediction(id=example.id, label=name)
+    return kind.from_name(example, names[str(written)], list(file.answers.written))
 
 
-def _option(example: ChoiceExample, text: str) -> int:
+def _option(options: Sequence[str], text: str) -> int:
     """The option that a text is, but for what SQuAD's normalisation takes away; -1 for none."""
-    if text in example.options:
-        return example.options.index(text)
-    alike = [normalise(option) for option in example.options]
+    if text in options:
+        return options.index(text)
+    alike = [normalise(option) for option in options]
     return alike.index(normalise(text)) if normalise(text) in alike else -1
 
 
-Reader = Callable[[Path, Any, SplitRows], PredictionFile]
+def read_sets(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
+    """Raises DataError: there is no common file for sets of labels."""
+    raise DataError(
+        f"{path} cannot be scored: an example of {task.name} has several labels, for which "
+        "there is no common file; bh.score takes a list of labels for each."
+    )
 
-READERS: Mapping[str, Reader] = {
-    "pair": read_labels,
-    "choice": read_labels,
-    "tag": read_columns,
-    "coref": read_clusters,
+
+# What the official scripts print.
+
+Numbers = Mapping[str, float]
+
+
+def _squad_script(
+    task: SpanTask, found: PredictionFile, examples: Sequence[Any]
+) -> tuple[Numbers, Numbers]:
+    predictions: Sequence[Any] = found.predictions
+    if not task.no_answer:
+        return official_v1(predictions, examples), {}
+    official = official_v2(predictions, examples, found.sweep_order)
+    if found.sweep_order is None:
+        return official, {}
+    return official, swept_in_order(predictions, examples, found.sweep_order)
+
+
+def _conlleval(
+    _task: TagTask, found: PredictionFile, _examples: Sequence[Any]
+) -> tuple[Numbers, Numbers]:
+    official = official_conlleval(found.columns)
+    return official, {tag_accuracy.name: official["accuracy"] / 100}
+
+
+def _printed(
+    script: Callable[[Any, Any], Numbers],
+) -> Callable[[Task, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]:
+    return lambda _task, found, examples: (script(found.predictions, examples), {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A form of prediction files.
+
+    `official(task, file, examples)` is what the official script prints, in `unit`, and the scores
+    that only the file can tell: they depend on the order of equal no-answer scores, or on the
+    scheme of the tags. `takes_scores` says that no-answer scores may stand in a second file.
+    """
+
+    read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
+    official: Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]] = lambda *_: (
+        {},
+        {},
+    )
+    unit: str = "in percent"
+    takes_scores: bool = False
+
+
+LABELS = Layout(read=read_labels)
+
+LAYOUTS: Mapping[str, Layout] = {
+    "class": LABELS,
+    "number": LABELS,
+    "choice": LABELS,
+    "labels": Layout(read=read_sets),
+    "tag": Layout(read=read_columns, official=_conlleval),
+    "role": Layout(read=read_roles),
+    "coref": Layout(read=read_clusters),
+    "squad": Layout(read=read_spans, official=_squad_script, takes_scores=True),
+    "quac": Layout(read=read_questions, official=_printed(official_quac)),
+    "coqa": Layout(read=read_questions, official=_printed(official_coqa)),
+    "hotpotqa": Layout(
+        read=read_questions, official=_printed(official_hotpotqa), unit="from 0 to 1"
+    ),
 }
-"""By head type, for those that need no second file."""
+"""By the layout that a task names, else by its kind of answer."""
+
+
+def layout_of(task: Task) -> Layout:
+    """How prediction files of a task look."""
+    return LAYOUTS[getattr(task, "files", task.kind)]
 
 
 def read_predictions(
@@ -552,17 +609,12 @@ def read_predictions(
     prediction; roles have a column for each predicate. Raises DataError, naming file, line and
     fault, where it is not clear what was predicted for every example.
     """
-    takes_scores = isinstance(task, SpanTask) and task.no_answer and task.files == "squad"
+    layout = layout_of(task)
+    takes_scores = layout.takes_scores and getattr(task, "no_answer", False)
     if no_answer is not None and not takes_scores:
         option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
         raise DataError(
             f"{task.name} takes no scores of questions without an answer: only SQuAD 2.0 takes "
             f"{option}."
         )
-    if isinstance(task, SpanTask) and task.files == "squad":
-        return read_spans(path, task, rows, no_answer or NoAnswer())
-    if isinstance(task, SpanTask):
-        return read_questions(path, task, rows)
-    if isinstance(task, RoleTask):
-        return read_roles(path, task, rows)
-    return READERS[task.head](path, task, rows)
+    return layout.read(path, task, rows, no_answer or NoAnswer())

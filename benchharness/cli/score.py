@@ -19,9 +19,8 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import Scored, score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.prediction_files import NoAnswer
+from benchharness.tasks.prediction_files import NoAnswer, layout_of
 from benchharness.tasks.suites import find_task, split_title
-from benchharness.tasks.task import SpanTask
 
 Files = Annotated[
     list[Path],
@@ -170,8 +169,7 @@ def _print(scored: Scored) -> None:
         _print_scores(found.scores)
         if one.official:
             task = find_task(found.task)
-            is_share = isinstance(task, SpanTask) and task.files == "hotpotqa"
-            unit = "from 0 to 1" if is_share else "in percent"
+            unit = layout_of(task).unit
             typer.echo(f"as the official script prints them, {unit}:")
             _print_scores(one.official)
         for flag in found.flags:

@@ -15,25 +15,16 @@ from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import Example, SpanExample, SpanPrediction
-from benchharness.tasks.metrics import (
-    official_conlleval,
-    official_v1,
-    official_v2,
-    swept_in_order,
-    tag_accuracy,
-)
-from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
 from benchharness.tasks.prediction_files import (
     THRESHOLD,
     NoAnswer,
-    PredictionFile,
+    layout_of,
     read_predictions,
 )
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import SpanTask, Task, check_labels, ending_of
+from benchharness.tasks.task import Task, check_labels, ending_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +87,7 @@ def _score(
     check_labels(task, split, rows.examples)
     found = read_predictions(file, task, rows, no_answer)
     evaluation = evaluate_split(f"{task.name}:{split}", rows, found.predictions)
-    official, scores = _official(task, found, rows.examples)
+    official, scores = layout_of(task).official(task, found, rows.examples)
     own = {name + ending_of(task, split): score for name, score in scores.items()}
     return ScoredSplit(
         evaluation=replace(evaluation, scores={**evaluation.scores, **own}),
@@ -106,34 +97,6 @@ def _score(
         file=file,
         no_answer=no_answer,
     )
-
-
-def _official(
-    task: Task, found: PredictionFile, examples: Sequence[Example]
-) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """What the official script prints of the file, and the scores that only the file can tell.
-
-    Those depend on the order of equal no-answer scores, or on the scheme of the tags.
-    """
-    if found.columns:
-        official = official_conlleval(found.columns)
-        return official, {tag_accuracy.name: official["accuracy"] / 100}
-    if not isinstance(task, SpanTask):
-        return {}, {}
-    predictions = [p for p in found.predictions if isinstance(p, SpanPrediction)]
-    questions = [e for e in examples if isinstance(e, SpanExample)]
-    if task.files != "squad":
-        return READING[task.files](predictions, questions), {}
-    if not task.no_answer:
-        return official_v1(predictions, questions), {}
-    official = official_v2(predictions, questions, found.sweep_order)
-    if found.sweep_order is None:
-        return official, {}
-    return official, swept_in_order(predictions, questions, found.sweep_order)
-
-
-READING = {"quac": official_quac, "coqa": official_coqa, "hotpotqa": official_hotpotqa}
-"""What the benchmarks' scripts print, by the layout of their files."""
 
 
 def to_result(scored: Scored, model: str) -> Result:

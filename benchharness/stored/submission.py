@@ -1,6 +1,6 @@
 """The files of a submission from what is stored: predictions of the best runs, and fillings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,15 +10,9 @@ from benchharness.leaderboard.result import Result, RunRow, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.splits import ChangedRowsError
 from benchharness.stored.predictions import StoredPredictions
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.examples import (
-    ChoicePrediction,
-    Example,
-    Prediction,
-    SpanExample,
-    SpanPrediction,
-    TagPrediction,
-)
+from benchharness.tasks.examples import Example
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.submission import (
@@ -34,7 +28,6 @@ from benchharness.tasks.submission import (
 )
 from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
 from benchharness.tasks.suites import Suite, find_task
-from benchharness.tasks.task import CorefTask, SpanTask
 
 Split = tuple[str, str]
 """A task's name and one of its splits."""
@@ -76,17 +69,10 @@ def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathere
         raise BenchError(f"--fill is for glue and superglue, not for {suite}: leave it out.")
     if wanted.threshold is not None and suite != "squad":
         raise BenchError(f"--threshold is for squad, not for {suite}: leave it out.")
-    match suite:
-        case "glue" | "superglue":
-            return _zipped(stored, rows, wanted)
-        case "squad":
-            return _squad(stored, rows, wanted)
-        case "race":
-            return _race(stored, rows, wanted)
-        case "conll2012":
-            return _conll2012(stored, rows, wanted)
-        case "quac" | "coqa" | "hotpotqa":
-            return _questions(stored, rows, wanted)
+    if suite in SUBMISSIONS:
+        return _zipped(stored, rows, wanted)
+    if suite in FORMS:
+        return _in_form(stored, rows, wanted, FORMS[suite])
     raise BenchError(
         f"there is no submission of {suite}, whose labels are public: there is one of "
         "glue, superglue, squad, race, conll2012, quac, coqa and hotpotqa."
@@ -126,7 +112,8 @@ def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
 def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes:
     result, name = stored.result(run.key), f"{file.task}:{file.split}"
     examples = _examples(stored, result, name) if needs_examples(file) else ()
-    return compose(file, predictions_of(result.evaluation(name)), examples)
+    kind = answer_type(find_task(file.task))
+    return compose(file, kind, predictions_of(result.evaluation(name)), examples)
 
 
 def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
@@ -145,78 +132,76 @@ def _filled(file: AnswerFile, data: str) -> bytes:
     examples: tuple[Example, ...] = ()
     if needs_examples(file, fill=True):
         examples = read(find_task(file.task), file.split, parse_data(data)).examples
-    return compose(file, filled(file, examples), examples)
+    kind = answer_type(find_task(file.task))
+    return compose(file, kind, filled(file, kind, examples), examples)
 
 
-def _predicted(stored: StoredPredictions, run: RunRow, name: str) -> tuple[Prediction, ...]:
-    return predictions_of(stored.result(run.key).evaluation(name))
+# Suites without a zip: the files of each task by their names, mostly what its script reads.
 
 
-def _squad(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """predictions.json of each version that was run, and 2.0's na_prob.json beside it."""
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """Which split a suite's files are of, and what they hold, by name ("" where there is one).
+
+    `write(task, predictions, examples, threshold)` gets no examples unless it `needs_rows`.
+    """
+
+    split: str
+    write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
+    needs_rows: bool = False
+
+
+def _in_form(
+    stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted, form: Form
+) -> list[Gathered]:
     found: list[Gathered] = []
-    splits = [(task, "dev") for task in wanted.suite.tasks]
+    splits = [(task, form.split) for task in wanted.suite.tasks]
     for task, run in choose_runs(rows, splits, wanted.suite, wanted.seed).items():
-        spec = find_task(task)
-        spans = [p for p in _predicted(stored, run, f"{task}:dev") if isinstance(p, SpanPrediction)]
-        may_abstain = isinstance(spec, SpanTask) and spec.no_answer
-        threshold = spans[0].threshold if wanted.threshold is None else wanted.threshold
-        contents = {
-            "predictions.json": write_predictions(spans, threshold if may_abstain else None)
-        }
-        if may_abstain:
-            contents["na_prob.json"] = write_no_answer_scores(spans)
+        result, name = stored.result(run.key), f"{task}:{form.split}"
+        examples = _examples(stored, result, name) if form.needs_rows else ()
+        predictions = predictions_of(result.evaluation(name))
+        files = form.write(find_task(task), predictions, examples, wanted.threshold)
         folder = Path(task.rpartition("/")[2])
         found += [
-            Gathered(path=folder / name, task=task, content=content, run=run)
-            for name, content in contents.items()
+            Gathered(path=folder / name if name else Path(), task=task, content=content, run=run)
+            for name, content in files.items()
         ]
     return found
 
 
-def _questions(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """The predictions of dev, in the file that the benchmark's script and worksheet read."""
-    (task,) = wanted.suite.tasks
-    spec = find_task(task)
-    assert isinstance(spec, SpanTask), "all of them have the span head"
-    run = choose_runs(rows, [(task, "dev")], wanted.suite, wanted.seed)[task]
-    spans = [p for p in _predicted(stored, run, f"{task}:dev") if isinstance(p, SpanPrediction)]
-    found = _examples(stored, stored.result(run.key), f"{task}:dev") if spec.facts else ()
-    examples = [example for example in found if isinstance(example, SpanExample)]
-    content = write_conversations(spec.files, spans, examples)
-    return [Gathered(path=Path(), task=task, content=content, run=run)]
+def _squad(task: Any, predictions: Any, _: Any, threshold: float | None) -> Mapping[str, bytes]:
+    if not task.no_answer:
+        return {"predictions.json": write_predictions(predictions, None)}
+    chosen = predictions[0].threshold if threshold is None else threshold
+    return {
+        "predictions.json": write_predictions(predictions, chosen),
+        "na_prob.json": write_no_answer_scores(predictions),
+    }
 
 
-def _race(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    (task,) = wanted.suite.tasks
-    run = choose_runs(rows, [(task, "test")], wanted.suite, wanted.seed)[task]
-    choices = [
-        p for p in _predicted(stored, run, f"{task}:test") if isinstance(p, ChoicePrediction)
-    ]
-    return [Gathered(path=Path(), task=task, content=write_race(choices), run=run)]
+def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
+    if task.kind == "coref":
+        return {"response.conll": write_clusters(predictions, examples)}
+    gold = [each for example in examples for each in answer_type(task).golds(example)]
+    return {
+        "predicted.props": write_roles(predictions, examples),
+        "gold.props": write_roles(gold, examples),
+    }
 
 
-def _conll2012(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """What each task's official scorer takes, of the test rows; for roles the gold ones beside."""
-    found: list[Gathered] = []
-    splits = [(task, "test") for task in wanted.suite.tasks]
-    for task, run in choose_runs(rows, splits, wanted.suite, wanted.seed).items():
-        result, name = stored.result(run.key), f"{task}:test"
-        examples: Sequence[Any] = _examples(stored, result, name)
-        predictions: Sequence[Any] = predictions_of(result.evaluation(name))
-        if isinstance(find_task(task), CorefTask):
-            contents = {"response.conll": write_clusters(predictions, examples)}
-        else:
-            gold = [TagPrediction(id=e.id, tags=e.tags) for e in examples]
-            contents = {
-                "predicted.props": write_roles(predictions, examples),
-                "gold.props": write_roles(gold, examples),
-            }
-        found += [
-            Gathered(path=Path(task.rpartition("/")[2]) / file, task=task, content=content, run=run)
-            for file, content in contents.items()
-        ]
-    return found
+def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
+    return {"": write_conversations(task.files, predictions, examples)}
+
+
+FORMS: Mapping[str, Form] = {
+    "squad": Form(split="dev", write=_squad),
+    "race": Form(split="test", write=lambda _, predictions, *__: {"": write_race(predictions)}),
+    "conll2012": Form(split="test", write=_conll2012, needs_rows=True),
+    "quac": Form(split="dev", write=_questions),
+    "coqa": Form(split="dev", write=_questions),
+    "hotpotqa": Form(split="dev", write=_questions, needs_rows=True),
+}
+"""By suite."""
 
 
 # Which stored runs a submission is made of: of each task's, the best on its dev split.

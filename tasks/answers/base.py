@@ -1,7 +1,7 @@
 """What every kind of answer offers; a new kind overrides what it must."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar, NamedTuple
 
@@ -115,6 +115,14 @@ class AnswerType:
         """The prediction that an answer means; DataError where it is none of this kind."""
         raise NotImplementedError
 
+    def names(self, examples: Sequence[Any]) -> Sequence[str]:
+        """What a file calls the answers; nothing where they are no names."""
+        return ()
+
+    def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
+        """The prediction that one of a file's names means."""
+        return self.from_python(example, name)
+
     def aligned(
         self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
     ) -> tuple[Prediction, Example]:
@@ -133,6 +141,10 @@ class AnswerType:
     def golds(self, example: Any) -> tuple[Any, ...]:
         """The right answers as predictions; none where they are hidden."""
         raise NotImplementedError
+
+    def wrong(self, example: Any, other: Any) -> Any:
+        """A wrong answer to an example: mostly another one's right answer."""
+        return replace(other, id=example.id)
 
     def key(self, prediction: Any) -> Hashable:
         """Equal for predictions that give one answer."""

@@ -51,6 +51,12 @@ class Choices(AnswerType):
             raise self.refuse(example, answer, f"expected an index from 0 to {count - 1}")
         return ChoicePrediction(id=example.id, option=int(answer))
 
+    def names(self, examples: Sequence[ChoiceExample]) -> Sequence[str]:
+        return tuple(map(str, range(max(len(example.options) for example in examples))))
+
+    def from_name(self, example: Any, name: str, names: Sequence[str]) -> ChoicePrediction:
+        return ChoicePrediction(id=example.id, option=names.index(name))
+
     def aligned(
         self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
     ) -> tuple[ChoicePrediction, ChoiceExample]:
@@ -72,6 +78,10 @@ class Choices(AnswerType):
 
     def golds(self, example: ChoiceExample) -> tuple[ChoicePrediction, ...]:
         return tuple(ChoicePrediction(id=example.id, option=each) for each in example.gold or ())
+
+    def wrong(self, example: ChoiceExample, other: ChoicePrediction) -> ChoicePrediction:
+        option = self.golds(example)[0].option
+        return ChoicePrediction(id=example.id, option=(option + 1) % len(example.options))
 
     def key(self, prediction: ChoicePrediction) -> Hashable:
         return prediction.option, prediction.text

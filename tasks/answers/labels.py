@@ -89,6 +89,9 @@ class Classes(_Labels):
             raise self.refuse(example, answer, f"expected one of {names}")
         return PairPrediction(id=example.id, label=answer)
 
+    def names(self, examples: Sequence[Any]) -> Sequence[str]:
+        return tuple(self.task.labels)
+
     def place(self, prediction: PairPrediction) -> int | None:
         known = prediction.label in self.task.labels
         return self.task.labels.index(prediction.label) if known else None

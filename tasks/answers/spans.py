@@ -86,6 +86,9 @@ class Spans(AnswerType):
             for text in texts
         )
 
+    def wrong(self, example: SpanExample, other: SpanPrediction) -> SpanPrediction:
+        return SpanPrediction(id=example.id, text=f"no {other.text}")
+
     def key(self, prediction: SpanPrediction) -> str:
         """The answer that counts: "" where the model prefers none."""
         return "" if self.task.no_answer and prediction.abstains else prediction.text

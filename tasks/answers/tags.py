@@ -69,6 +69,9 @@ class Tags(AnswerType):
     def golds(self, example: TagExample) -> tuple[TagPrediction, ...]:
         return () if example.tags is None else (TagPrediction(id=example.id, tags=example.tags),)
 
+    def wrong(self, example: TagExample, other: TagPrediction) -> TagPrediction:
+        return TagPrediction(id=example.id, tags=(OUTSIDE,) * len(example.words))
+
     def key(self, prediction: TagPrediction) -> Hashable:
         return prediction.tags
 

@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.examples import Example, PairExample, SpanExample
+from benchharness.tasks.examples import Example, PairExample
 from benchharness.tasks.own.columns import Column, to_number
 from benchharness.tasks.own.leaks import find_leaks
 from benchharness.tasks.own.metrics import (
@@ -236,8 +236,8 @@ def _with_labels(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_answers(own: OwnData, train: Table) -> OwnData:
     """Whether a question may have no answer, which is as in SQuAD 2.0."""
-    examples = to_examples(own, train)
-    none = any(isinstance(e, SpanExample) and e.answers == () for e in examples)
+    examples: Iterator[Any] = to_examples(own, train)
+    none = any(example.answers == () for example in examples)
     return replace(own, no_answer=none)
 
 
@@ -362,7 +362,7 @@ def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example
         metric_of(word, known, own.labels, None)
     complete = [e for e in examples if not own_task(own).leaves_out("dev", e)]
     evaluated = [word for word in words if word.startswith(EVALUATE)]
-    scripts = {word: check_script(word, own.labels, complete) for word in evaluated}
+    scripts = {word: check_script(word, own_task(own), own.labels, complete) for word in evaluated}
     absolute = {word: _absolute(word) for word in words}
     return replace(
         own,

@@ -14,19 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    ChoicePrediction,
-    Example,
-    PairExample,
-    PairPrediction,
-    Prediction,
-    SpanExample,
-    SpanPrediction,
-    TagExample,
-    TagPrediction,
-)
+from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics import (
     SQUAD_V1,
     SQUAD_V2,
@@ -45,7 +35,7 @@ from benchharness.tasks.metrics import (
 )
 from benchharness.tasks.own.roles import Kind
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, Task
 
 EVALUATE = "evaluate:"
 
@@ -251,52 +241,28 @@ def script_digest(module: Any) -> str:
     return hashlib.sha256(Path(inspect.getfile(type(module))).read_bytes()).hexdigest()
 
 
-def check_script(word: str, labels: Sequence[str], examples: Sequence[Example]) -> Script:
+def check_script(
+    word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
+) -> Script:
     """Tries a metric on gold answers: whether it fits, and whether more of it is better.
 
     BenchError where it does not, or where answers of other examples score higher than right ones.
     """
     metric = _Evaluated.parse(word, tuple(labels), None)
     module = load_script(metric.source, metric.options.get("config_name"), None)
-    right = [_gold(example) for example in examples]
+    kind = answer_type(task)
+    golds = [kind.golds(example) for example in examples]
+    if not all(golds):
+        raise BenchError(f"--metric {word} cannot be tried: labels of {task.name} are hidden.")
+    right = [gold[0] for gold in golds]
     best = metric.raw(module, right, examples)
-    turned = [_gold(e) for e in (*examples[1:], examples[0])]
-    moved = [_moved(p, e, other) for p, e, other in zip(right, examples, turned, strict=True)]
+    moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
     if not best > metric.raw(module, moved, examples):
         raise BenchError(
             f"--metric {word} is no higher for right answers than for wrong ones ({best:g}): a "
             "board puts the highest first, so take one that grows with what is right."
         )
     return Script(script_digest(module), best)
-
-
-def _moved(prediction: Prediction, example: Example, other: Prediction) -> Prediction:
-    """The answer of another example in this one's place, where it can stand there."""
-    match prediction, other:
-        case PairPrediction(), PairPrediction():
-            return PairPrediction(id=example.id, label=other.label, scores=other.scores)
-        case SpanPrediction(), SpanPrediction():
-            return SpanPrediction(id=example.id, text=f"no {other.text}")
-        case ChoicePrediction(option=option), _ if isinstance(example, ChoiceExample):
-            return ChoicePrediction(id=example.id, option=(option + 1) % len(example.options))
-        case TagPrediction(), _:
-            return TagPrediction(id=example.id, tags=("O",) * len(prediction.tags))
-    return prediction
-
-
-def _gold(example: Example) -> Prediction:
-    match example:
-        case PairExample(label=label) if label is not None:
-            return PairPrediction(id=example.id, label=label)
-        case SpanExample(answers=((text, _), *_)):
-            return SpanPrediction(id=example.id, text=text)
-        case SpanExample():
-            return SpanPrediction(id=example.id, text="", no_answer_score=1.0)
-        case ChoiceExample(gold=(place, *_)):
-            return ChoicePrediction(id=example.id, option=place)
-        case TagExample(tags=tuple() as tags):
-            return TagPrediction(id=example.id, tags=tags)
-    raise BenchError(f"{example.id} hides its label, so no metric can be tried on it.")
 
 
 def _form(module: Any) -> str:
@@ -325,12 +291,16 @@ def _label_number(found: Any, place: Mapping[str, int]) -> Any:
     return place.get(found.label, found.label) if place else found.label
 
 
+def _is_gold(found: object) -> bool:
+    return isinstance(found, Example)
+
+
 def _option(found: Any, _place: Mapping[str, int]) -> int:
-    return int(found.option if isinstance(found, ChoicePrediction) else found.gold[0])
+    return int(found.gold[0] if _is_gold(found) else found.option)
 
 
 def _squad(found: Any, _place: Mapping[str, int]) -> dict[str, Any]:
-    if isinstance(found, SpanPrediction):
+    if not _is_gold(found):
         return {"id": found.id, "prediction_text": "" if found.abstains else found.text}
     answers = found.answers or ()
     places = {"text": [t for t, _ in answers], "answer_start": [start for _, start in answers]}
@@ -348,9 +318,7 @@ _WRITERS: Mapping[tuple[str, str], Callable[[Any, Mapping[str, int]], Any]] = {
     ("TagPrediction", "texts"): lambda found, _: list(found.tags),
     ("SpanPrediction", "squad"): _squad,
     ("SpanPrediction", "text"): lambda found, _: (
-        found.text
-        if isinstance(found, SpanPrediction)
-        else next(iter(t for t, _ in found.answers or ()), "")
+        next(iter(found.answer_texts), "") if _is_gold(found) else found.text
     ),
 }
 """By what is predicted and what a metric takes."""

@@ -4,15 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from benchharness.tasks.answers import AnswerType
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import (
-    ChoiceExample,
-    ChoicePrediction,
-    Example,
-    PairPrediction,
-    Prediction,
-)
-from benchharness.tasks.submission.answer_file import AnswerFile, Faults, Text
+from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.submission.answer_file import AnswerFile, Faults, Labels, Text
 from benchharness.tasks.submission.json_lines import Option, write_json_lines, write_multirc
 from benchharness.tasks.submission.table import Numbered, in_order, write_table
 
@@ -24,18 +19,20 @@ WRITERS: Mapping[str, Callable[[Sequence[Any]], bytes]] = {
 
 
 def compose(
-    file: AnswerFile, predictions: Iterable[Prediction], examples: Iterable[Example] = ()
+    file: AnswerFile,
+    kind: AnswerType,
+    predictions: Iterable[Prediction],
+    examples: Iterable[Example] = (),
 ) -> bytes:
     """The file that the server wants, with the predictions in the order of their indices.
 
     `examples` are needed where `needs_examples` says so. Raises BenchError where the predictions
     are not those of the official test set: too few, too many or not of its rows.
     """
-    options = {e.id: e.options for e in examples if isinstance(e, ChoiceExample)}
+    known = {example.id: example for example in examples}
     faults = Faults(file.name)
-    rows = sorted(
-        (_row(file, prediction, options) for prediction in predictions), key=attrgetter("place")
-    )
+    found = [_row(file, kind, each, known.get(each.id)) for each in predictions]
+    rows = sorted(found, key=attrgetter("place"))
     answers = in_order([Numbered(0, *row) for row in rows], range(file.rows), faults)
     if answers is None or faults.all():
         reasons = "; ".join(fault.sentence for fault in faults.all())
@@ -57,12 +54,13 @@ def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
     return isinstance(file.answers, Text) or (fill and file.format == "multirc")
 
 
-def filled(file: AnswerFile, examples: Sequence[Example] = ()) -> list[Prediction]:
+def filled(
+    file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
+) -> list[Prediction]:
     """The same answer to every row, for a task that was not run."""
-    ids = [example.id for example in examples] or [str(index) for index in range(file.rows)]
-    if isinstance(file.answers, Text):
-        return [ChoicePrediction(id=name, option=int(file.fill)) for name in ids]
-    return [PairPrediction(id=name, label=file.fill) for name in ids]
+    rows = examples or [Example(id=str(index)) for index in range(file.rows)]
+    names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
+    return [kind.from_name(row, str(file.fill), names) for row in rows]
 
 
 class _Row(NamedTuple):
@@ -72,31 +70,13 @@ class _Row(NamedTuple):
     answer: object
 
 
-def _row(file: AnswerFile, prediction: Prediction, options: Mapping[str, tuple[str, ...]]) -> _Row:
+def _row(file: AnswerFile, kind: AnswerType, prediction: Prediction, example: Any) -> _Row:
+    if isinstance(file.answers, Text):
+        return _Row(int(prediction.id), kind.spoken(prediction, example))
+    # An answer in words that is no label takes the label of a task that was not run.
+    is_label = not kind.is_invalid(prediction)
+    answer = file.answers.write(kind.written(prediction) or "" if is_label else file.fill)
     if file.format == "multirc":
-        paragraph, question, answer = (int(number) for number in prediction.id.split("-"))
-        label = int(file.answers.write(_answer(file, prediction)))
-        return _Row(answer, Option(paragraph, question, label))
-    if isinstance(file.answers, Text) and isinstance(prediction, ChoicePrediction):
-        text = prediction.text
-        if text is None:
-            text = options[prediction.id][prediction.option]
-        return _Row(int(prediction.id), file.answers.write(text))
-    return _Row(int(prediction.id), file.answers.write(_answer(file, prediction)))
-
-
-def _answer(file: AnswerFile, prediction: Prediction) -> str | float:
-    """What is written: an answer in words that is no label takes the label of a task not run."""
-    lacks_label = (
-        isinstance(prediction, PairPrediction | ChoicePrediction) and prediction.text is not None
-    )
-    return file.fill if lacks_label else _label(prediction)
-
-
-def _label(prediction: Prediction) -> str | float:
-    """The label's name, the number, or the option's place as a name."""
-    if isinstance(prediction, ChoicePrediction):
-        return str(prediction.option)
-    if isinstance(prediction, PairPrediction) and not isinstance(prediction.label, tuple):
-        return prediction.label
-    raise TypeError(f"a {type(prediction).__name__} is no label")
+        paragraph, question, place = (int(number) for number in prediction.id.split("-"))
+        return _Row(place, Option(paragraph, question, int(answer)))
+    return _Row(int(prediction.id), answer)

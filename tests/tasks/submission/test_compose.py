@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.tasks.answers import AnswerType, answer_type
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
@@ -28,13 +29,17 @@ from benchharness.tasks.submission import (
     write_zip,
 )
 from benchharness.tasks.submission.answer_file import Labels, Number
-from benchharness.tasks.suites import TASKS
+from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.small_submissions import members
 
 FILES = {f"{s.suite} {f.name}": f for s in SUBMISSIONS.values() for f in s.files}
 QUICK = [name for name in FILES if "QQP" not in name]
 """QQP's 390,965 rows are written and read once, with the whole submission."""
+
+
+def kind_of(file: AnswerFile) -> AnswerType:
+    return answer_type(find_task(file.task))
 
 
 PARAGRAPHS, QUESTIONS = 166, 1820
@@ -78,7 +83,9 @@ def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
 def test_a_whole_submission_passes_its_own_checker(suite: str, tmp_path: Path) -> None:
     files = SUBMISSIONS[suite].files
     made = {
-        f.name: compose(f, predictions_of(f), examples_of(f) if needs_examples(f) else ())
+        f.name: compose(
+            f, kind_of(f), predictions_of(f), examples_of(f) if needs_examples(f) else ()
+        )
         for f in files
     }
     write_zip(tmp_path / "submission.zip", made)
@@ -96,7 +103,7 @@ def test_the_same_answers_are_the_same_zip(tmp_path: Path) -> None:
 def test_what_is_read_back_is_what_was_predicted(name: str) -> None:
     file = FILES[name]
     predictions, examples = predictions_of(file, seed=1), examples_of(file)
-    reading = read_answer_file(file, compose(file, predictions, examples))
+    reading = read_answer_file(file, compose(file, kind_of(file), predictions, examples))
     assert reading.faults == ()
     assert reading.answers is not None
     for answer, prediction in zip(reading.answers, predictions, strict=True):
@@ -117,9 +124,9 @@ def test_what_is_read_back_is_what_was_predicted(name: str) -> None:
 def test_order_of_predictions_makes_no_difference(name: str) -> None:
     file, examples = FILES[name], examples_of(FILES[name])
     predictions = predictions_of(file)
-    ordered = compose(file, predictions, examples)
+    ordered = compose(file, kind_of(file), predictions, examples)
     random.Random(0).shuffle(predictions)
-    assert compose(file, predictions, examples) == ordered
+    assert compose(file, kind_of(file), predictions, examples) == ordered
 
 
 @pytest.mark.parametrize(
@@ -138,7 +145,7 @@ def test_labels_are_the_servers(suite: str, file: str, first: str) -> None:
     names = {"CoLA.tsv": "acceptable", "BoolQ.jsonl": "True", "WSC.jsonl": "True"}
     label = names.get(file, "entailment")
     predictions = [PairPrediction(id=str(i), label=label) for i in range(spec.rows)]
-    assert first in compose(spec, predictions).decode().splitlines()[:2]
+    assert first in compose(spec, kind_of(spec), predictions).decode().splitlines()[:2]
 
 
 @pytest.mark.parametrize(
@@ -170,14 +177,14 @@ def test_ten_rows_of_a_test_set_are_no_submission() -> None:
     file = FILES["glue RTE.tsv"]
     predictions = [PairPrediction(id=str(i), label="entailment") for i in range(10)]
     with pytest.raises(BenchError, match="it has 10 answers, expected 3000"):
-        compose(file, predictions)
+        compose(file, kind_of(file), predictions)
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_task_that_was_not_run_is_filled_with_one_answer(name: str) -> None:
     file = FILES[name]
     examples = examples_of(file) if needs_examples(file, fill=True) else []
-    content = compose(file, filled(file, examples), examples)
+    content = compose(file, kind_of(file), filled(file, kind_of(file), examples), examples)
     reading = read_answer_file(file, content)
     assert reading.faults == ()
     labels = {getattr(answer, "label", answer) for answer in reading.answers or ()}
@@ -194,7 +201,9 @@ def test_only_two_files_need_to_see_the_examples() -> None:
 
 def test_multirc_is_nested_and_its_ids_run_on() -> None:
     file = FILES["superglue MultiRC.jsonl"]
-    found = [json.loads(line) for line in compose(file, predictions_of(file)).splitlines()]
+    found = [
+        json.loads(line) for line in compose(file, kind_of(file), predictions_of(file)).splitlines()
+    ]
     assert [paragraph["idx"] for paragraph in found] == list(range(PARAGRAPHS))
     questions = [q for paragraph in found for q in paragraph["passage"]["questions"]]
     assert [question["idx"] for question in questions] == list(range(QUESTIONS))

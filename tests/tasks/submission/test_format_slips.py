@@ -6,19 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.tasks.answers import AnswerType, answer_type
 from benchharness.tasks.examples import PairPrediction
-from benchharness.tasks.submission import SUBMISSIONS, check, compose, repair, write_zip
+from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, check, compose, repair, write_zip
 from benchharness.tasks.suites import find_task
 from tests.helpers.small_submissions import clean, members, shrink_all, zipped
 
 GLUE = {file.name: file for file in SUBMISSIONS["glue"].files}
 
 
+def kind_of(file: AnswerFile) -> AnswerType:
+    return answer_type(find_task(file.task))
+
+
 def composed(name: str, label: str | float = "entailment") -> list[str]:
     """The lines of a file with one answer throughout."""
     file = GLUE[name]
     predictions = [PairPrediction(id=str(i), label=label) for i in range(file.rows)]
-    return compose(file, predictions).decode().splitlines()
+    return compose(file, kind_of(file), predictions).decode().splitlines()
 
 
 def test_deberta_header_is_prediction_not_predictions() -> None:
@@ -65,7 +70,7 @@ def test_jiant_v1_predictions_are_sorted_by_index() -> None:
     labels = ["entailment" if i % 3 else "not_entailment" for i in range(file.rows)]
     predictions = [PairPrediction(id=str(i), label=label) for i, label in enumerate(labels)]
     random.Random(0).shuffle(predictions)
-    lines = compose(file, predictions).decode().splitlines()[1:]
+    lines = compose(file, kind_of(file), predictions).decode().splitlines()[1:]
     assert lines == [f"{i}\t{int(label == 'entailment')}" for i, label in enumerate(labels)]
 
 
