@@ -8,6 +8,7 @@ Each stands between two comments of its name, and nothing else of the page is to
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from benchmarks.figures import Comparison, comparisons, floor_seconds, mean_ratio
@@ -166,19 +167,19 @@ def _parts(record: Record) -> Iterable[str]:
 
 
 def _growth(record: Record) -> Iterable[str]:
-    """Seconds and memory of each point, and how they grow from the one before."""
-    rows = [
-        (
-            point["series"],
-            str(point[point["series"]]),
-            point["side"],
-            f"{point['seconds']:.1f}",
-            f"{point['cpu_seconds']:.1f}",
-            f"{point['peak_bytes'] / 1e6:,.0f}",
+    """Seconds and memory of each series, at its values in their order."""
+    series = groupby(record["points"], lambda point: (point["series"], point["side"]))
+    rows = []
+    for (name, side), found in series:
+        points = list(found)
+        columns = (
+            [f"{point[name]:,}" for point in points],
+            [f"{point['seconds']:.1f}" for point in points],
+            [f"{point['cpu_seconds']:.1f}" for point in points],
+            [f"{point['peak_bytes'] / 1e6:,.0f}" for point in points],
         )
-        for point in record["points"]
-    ]
-    yield from table(("series", "", "side", "seconds", "of processor", "peak memory, MB"), rows)
+        rows.append((f"{name} ({side})", *("; ".join(column) for column in columns)))
+    yield from table(("series", "values", "seconds", "of processor", "peak memory, MB"), rows)
     if record["note"]:
         yield f"\n**{record['note']}**"
 
