@@ -20,12 +20,6 @@ imported."""
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """The kinds whose predictions are those of one model, wherever it was trained."""
 
-TAUGHT = (
-    *("teacher_weight", "temperature", "from_teacher"),
-    *("layer_weight", "layer_epochs", "layer_learning_rate"),
-)
-"""The settings that only a student has."""
-
 START_FROM = "start_from"
 """The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
 

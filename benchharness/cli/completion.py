@@ -8,7 +8,6 @@ proposed, and nothing is said.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import fields
 from io import StringIO
 from itertools import chain
 from pathlib import Path
@@ -21,9 +20,8 @@ from benchharness.leaderboard.text import visible
 from benchharness.loggers import LOGGERS
 from benchharness.models import MODELS
 from benchharness.plugins import load_plugins, plugin_loggers
-from benchharness.recipes import Recipe
 from benchharness.recipes.read import packaged_names, read_recipe
-from benchharness.recipes.recipe import CHOICES
+from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
@@ -104,7 +102,7 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
     With several proposals a shell puts no space behind what they share.
     """
-    names = [field.name for field in fields(Recipe) if field.name.startswith(_name(incomplete))]
+    names = [name for name in SETTINGS if name.startswith(_name(incomplete))]
     for name in names:
         yield f"{name}=", ""
         if len(names) == 1:
@@ -116,8 +114,8 @@ def _name(setting: str) -> str:
 
 
 def _values(name: str) -> Iterable[str]:
-    if name in CHOICES:
-        return CHOICES[name]
+    if name in SETTINGS and (words := SETTINGS[name].rule.words):
+        return words
     tables = chain.from_iterable(read_recipe(p).values() for p in packaged_names().values())
     found = {str(value.value) for table in tables if (value := table.get(name)) is not None}
     return sorted(found)

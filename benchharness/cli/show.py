@@ -194,7 +194,7 @@ def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
     """The values of a model on a task, with those of a file of the user's over them."""
-    for point in resolve_sweep(model, task.name, file, {}, task.head):
+    for point in resolve_sweep(model, task.name, file, {}):
         recipe = with_start(point, model, task, recipe=file)
         yield {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
 

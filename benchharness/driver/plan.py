@@ -16,10 +16,9 @@ from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import (
-    names_for_students,
-    needless_names,
     resolve_together,
     start_task,
+    unused_settings,
     with_start,
 )
 from benchharness.recipes.zero_shot import zero_shot_recipe
@@ -185,7 +184,7 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
         jobs.setdefault(job.key, job)
     notes = (
         *_unused_poolings(encoders),
-        *(_unused_values(jobs.values(), overrides or {}, recipe) if jobs else ()),
+        *(unused_settings(overrides or {}, recipe, _setting_names(jobs.values())) if jobs else ()),
         *_long_rows(jobs.values(), reader.words),
     )
     return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=notes)
@@ -201,19 +200,8 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
             )
 
 
-def _unused_values(
-    jobs: Iterable[Job], overrides: Mapping[str, str], recipe: str | None
-) -> Iterator[str]:
-    """Which of the values that were asked for no job has, a sentence each."""
-    used = {name for job in jobs for name in job.settings}
-    for name in needless_names(overrides, used):
-        yield f"{name} (--set) means nothing to any of these jobs, and is left out."
-    taught = names_for_students(recipe)
-    if taught and not used.intersection(taught):
-        yield (
-            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
-            "are left out."
-        )
+def _setting_names(jobs: Iterable[Job]) -> set[str]:
+    return {name for job in jobs for name in job.settings}
 
 
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
@@ -468,7 +456,7 @@ class _Parts:
         """The jobs of baselines; they have no seed, and compute in the 64 bits of scikit-learn."""
         for model, task in product(models, tasks):
             if task.is_trained:
-                (recipe,) = resolve_sweep(model, task.name, None, {}, task.head)
+                (recipe,) = resolve_sweep(model, task.name, None, {})
                 yield self._job(model, [task.name], recipe, 0, "fp64")
 
     def _job(  # noqa: PLR0913, PLR0917  (what differs between the jobs of a plan)
@@ -683,7 +671,7 @@ class _Resolver:
     ) -> Iterator[ResolvedRecipe]:
         for values in _each_override(self.overrides, self.shots, task):
             for point in resolve_sweep(
-                model, task.name, self.recipe, values, task.head, is_student=self.is_student
+                model, task.name, self.recipe, values, is_student=self.is_student
             ):
                 yield with_start(point, model, task, recipe=self.recipe, start_from=start_from)
         if 0 in self.shots or not task.is_trained:

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchharness.leaderboard.job import TAUGHT, Job, Kind, Teacher
+from benchharness.leaderboard.job import Job, Kind, Teacher
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.schema import digest
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.models.spec import NOTHING, Trust
+from benchharness.recipes.recipe import DISTILLATION
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
@@ -52,7 +53,7 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
     """
     _check(student, job)
     before = None if start is None else start.teacher
-    settings = {name: s for name, s in student.settings.items() if name not in TAUGHT}
+    settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
         student, settings=settings, start_from=before.alone if before else student.start_from
     )

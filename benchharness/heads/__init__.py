@@ -13,9 +13,11 @@ from benchharness.heads.tag import TAG, tag_head
 from benchharness.recipes.recipe import (
     ADDED_ORDERS,
     DOCUMENT,
-    GIVEN_ORDER,
-    MAX_ANSWER_TOKENS,
-    SENTENCE,
+    CorefOptions,
+    HeadOptions,
+    PairOptions,
+    SpanOptions,
+    TagOptions,
 )
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import CorefTask, SpanTask, Task
@@ -26,40 +28,29 @@ HEADS: Mapping[str, Head] = {"pair": PAIR, "span": SPAN, "choice": CHOICE, "tag"
 """By the name that a Task class gives its head type."""
 
 
-def head_for(  # noqa: PLR0913  (the values of a recipe that are for heads)
-    task: Task,
-    *,
-    orders: str = GIVEN_ORDER,
-    lm_weight: float = 0.0,
-    answerable_weight: float = 0.0,
-    beam_size: int = 0,
-    max_answer_tokens: int = MAX_ANSWER_TOKENS,
-    lstm_size: int = 0,
-    context: str = SENTENCE,
-    training_segments: int | None = None,
-) -> Head:
-    """The head that trains and predicts a task, with the values of a recipe that are for heads.
+def head_for(task: Task, options: HeadOptions | None = None) -> Head:
+    """The head that trains and predicts a task, with the options of a recipe for its type.
 
     The one that answers in words is `text_head` (heads/text.py), which needs a tokenizer.
     """
     if isinstance(task, CorefTask):
-        return coref_head(task.genres, training_segments)
+        segments = options.training_segments if isinstance(options, CorefOptions) else None
+        return coref_head(task.genres, segments)
     if task.head not in HEADS:
         known = ", ".join(HEADS)
         raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
-    if task.head == "span" and (answerable_weight or beam_size):
-        return _with_beside(answer_head(beam_size, answerable_weight, max_answer_tokens), task)
-    if task.head == "span":
-        return _with_beside(span_head(max_answer_tokens), task)
-    if task.head == "tag":
-        return tag_head(lstm_size, in_documents=context == DOCUMENT)
-    if task.head == "pair" and orders == ADDED_ORDERS:
-        return with_language_model(PAIR_ADDED, lm_weight)
-    return with_language_model(HEADS[task.head], lm_weight)
-
-
-def _with_beside(head: Head, task: Task) -> Head:
-    """A span head with what its task asks beside the answer, where that is anything."""
-    if not isinstance(task, SpanTask) or not (task.classes or task.facts):
-        return head
-    return with_beside(head, task)
+    match options:
+        case SpanOptions(answerable_weight=weight, beam_size=beam) if weight or beam:
+            head = answer_head(beam, weight, options.max_answer_tokens)
+        case SpanOptions():
+            head = span_head(options.max_answer_tokens)
+        case TagOptions():
+            head = tag_head(options.lstm_size, in_documents=options.context == DOCUMENT)
+        case PairOptions():
+            added = task.head == "pair" and options.orders == ADDED_ORDERS
+            head = with_language_model(PAIR_ADDED if added else HEADS[task.head], options.lm_weight)
+        case _:
+            head = HEADS[task.head]
+    if isinstance(task, SpanTask) and (task.classes or task.facts):
+        return with_beside(head, task)
+    return head

@@ -20,7 +20,7 @@ from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
 from benchharness.heads.head import Head
 from benchharness.heads.tag import IGNORED
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.tasks.errors import ModelError
 
 QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
@@ -45,7 +45,7 @@ class Teacher:
     """
 
     network: Any
-    recipe: Recipe
+    options: StudentOptions
     reads_types: bool = True
     student_reads_types: bool = True
     rows: Tensor | None = None
@@ -56,8 +56,8 @@ class Teacher:
     @property
     def watches(self) -> bool:
         """Whether the student learns from the layers now."""
-        in_turn = self.recipe.layer_epochs > 0
-        return self.recipe.layer_weight > 0 and (self.on_layers or not in_turn)
+        in_turn = self.options.layer_epochs > 0
+        return self.options.layer_weight > 0 and (self.on_layers or not in_turn)
 
     def turn_to(self, on_layers: bool) -> None:
         """Has the student learn from the layers alone, or from all else that the recipe names."""
@@ -81,7 +81,7 @@ class Teacher:
 
         They stand before its own in the last dimension: (..., teacher's + layers' + own).
         """
-        if self.recipe.layer_weight:
+        if self.options.layer_weight:
             self.watched = Watched.of(self, student)
         student.is_recordable = False  # what it learns changes from step to step
         student.register_forward_pre_hook(self._before, with_kwargs=True)
@@ -107,7 +107,7 @@ class Teacher:
             own, said = own.view(len(own), -1), said[:, None]
         if own.requires_grad:
             # A gradient that lies between others is summed in another order: other last bits.
-            own.register_hook(torch.Tensor.contiguous)
+            own.register_hook(torch.Tensor.contiguous)  # type: ignore[no-untyped-call]
         parts = [said.float(), own.float()]
         if self.watched is not None and self.watches:
             losses = self.watched.losses(inputs["attention_mask"])  # (rows,)
@@ -131,14 +131,15 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
     The loss of an item is (1 - `teacher_weight`) times its own, `teacher_weight` times that towards
     the teacher's logits, and `layer_weight` times that of the layers, or in turn this alone.
     """
-    soft_loss, weight = head.soft_loss, recipe.teacher_weight or 0.0
-    temperature = recipe.temperature or 1.0
+    soft_loss, options = head.soft_loss, teacher.options
+    weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
     if soft_loss is None:
         raise ModelError(
             "a model that gives losses in training, and no outputs, has nothing to learn from "
             "a teacher's: leave --teacher out."
         )
-    language_model = int(recipe.lm_weight > 0)
+    # The column of the language model's loss, where the head has one (heads/head.py).
+    language_model = int(recipe.pair is not None and recipe.pair.lm_weight > 0)
 
     def network(encoder: Encoder, task: Any) -> nn.Module:
         made = head.network(encoder, task)
@@ -161,7 +162,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             found = _of_items(losses[..., 0])
             # A sentence's loss is the sum over its words, by whose number a batch's is divided.
             counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
-            of_layers = recipe.layer_weight * counts * found
+            of_layers = options.layer_weight * counts * found
             total = of_layers if teacher.on_layers else total + of_layers
         return total
 

@@ -1,10 +1,14 @@
-"""The hyperparameters of a fine-tuning run, as the training loop reads them."""
+"""The hyperparameters of a fine-tuning run, in groups: what they mean, and which values are right.
+
+Each is declared once, with its range, other people's names for it, and what it goes with. A job has
+those alone that its head, its encoder and its technique use; what does not apply is absent from its
+settings, and so from its key, and a group of which nothing applies is None.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, NamedTuple, get_args
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple
 
 from benchharness.leaderboard.job import Setting
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
@@ -28,19 +32,6 @@ EACH = "each"
 LAYER = "layer-"
 """How the name of a single frozen layer begins: layer-1 is the one above the embeddings."""
 
-
-def least_layers(features: str) -> int:
-    """How many layers an encoder must have for a choice of features."""
-    number = features.removeprefix(LAYER)
-    if number != features:
-        return int(number) if number.isdecimal() else 0
-    return _LEAST.get(features, 0)
-
-
-_LEAST = {"second-to-last": 2, "sum-last-4": 4, "concat-last-4": 4}
-
-_UNFREEZING = ("all", "gradual")
-
 GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
 
 LINEAR = "linear"
@@ -52,12 +43,27 @@ SENTENCE, DOCUMENT = "sentence", "document"
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
+ON_DEV = "dev"
+_HELD_OUT = "train:"
+"""Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
+
+MAX_ANSWER_TOKENS = 30
+"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
+
 AND = "+"
 """Stands between the numbers of layers that are kept; a comma would make a sweep."""
 
 
+def least_layers(features: str) -> int:
+    """How many layers an encoder must have for a choice of features."""
+    number = features.removeprefix(LAYER)
+    if number != features:
+        return int(number) if number.isdecimal() else 0
+    return {"second-to-last": 2, "sum-last-4": 4, "concat-last-4": 4}.get(features, 0)
+
+
 def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """The numbers of the layers that an encoder of so many keeps, rising.
+    """The numbers of the layers that an encoder of `count` layers keeps, rising.
 
     A number is spread evenly from the first layer to the last, as transformers'
     distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve; "0+2+4" names
@@ -78,283 +84,488 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     return kept
 
 
-ON_DEV = "dev"
-_HELD_OUT = "train:"
-"""Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
+# Which values are right: what reads one, giving None for a wrong one, and what is expected.
+
+Value = str | int | float | bool
 
 
-MAX_ANSWER_TOKENS = 30
-"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
+class _Rule(NamedTuple):
+    read: Callable[[object], Value | None]
+    expected: str
+    words: tuple[str, ...] = ()
+
+
+def _as_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> _Rule:
+    def read(value: object) -> int | float | None:
+        number = _as_number(value)
+        if number is None or not holds(number) or (whole and not number.is_integer()):
+            return None
+        return int(number) if whole else number
+
+    return _Rule(read, f"a {'whole ' * whole}number that is {words}")
+
+
+def _count(least: int) -> _Rule:
+    return _number(f"at least {least}", lambda value: value >= least, whole=True)
+
+
+def _one_of(*words: str) -> _Rule:
+    expected = f"one of: {', '.join(words)}"
+    return _Rule(lambda value: str(value) if value in words else None, expected, words)
+
+
+def _read_features(value: object) -> str | None:
+    """A choice of features; the number of a single layer in one spelling."""
+    word = str(value)
+    number = word.removeprefix(LAYER)
+    if word != number and number.isdecimal() and int(number) > 0:
+        return f"{LAYER}{int(number)}"
+    return word if word in FEATURES else None
+
+
+def _read_rows(value: object) -> str | None:
+    """The word "dev", or "train:SHARE" in one spelling of the share."""
+    text = str(value)
+    share = _as_number(text.removeprefix(_HELD_OUT))
+    if text == ON_DEV:
+        return text
+    if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
+        return None
+    return f"{_HELD_OUT}{share}"
+
+
+def _read_layers(value: object) -> int | str | None:
+    """How many layers, 0 for all, or the rising numbers of some, from 0: "0+2+4"."""
+    number = _as_number(value)
+    if number is not None:
+        return int(number) if number >= 0 and number.is_integer() else None
+    words = str(value).split(AND)
+    if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
+        return None
+    named = [int(word) for word in words]
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None
+
+
+_POSITIVE = _number("above 0", lambda value: value > 0)
+_NOT_NEGATIVE = _number("at least 0", lambda value: value >= 0)
+_SHARE = _number("at least 0 and at most 1", lambda value: 0 <= value <= 1)
+_BELOW_ONE = _number("at least 0 and below 1", lambda value: 0 <= value < 1)
+_FACTOR = _number("above 0 and at most 1", lambda value: 0 < value <= 1)
+_COUNT, _COUNT_OR_NONE = _count(1), _count(0)
+_ROOM = _count(6)  # four special tokens at most (RoBERTa's around a pair), and one of each text
+_TARGETS = _count(3)  # a token that begins the answer (BART's), one of it, and the one that ends it
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
+_FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """Every value that training depends on, besides model, data and seed.
+class Facts:
+    """What is known of a hyperparameter beside its name, type and default.
+
+    `aliases` are what transformers' TrainingArguments, its example scripts, peft and people call
+    it. `heads` are the head types that alone have it, all where it is empty. It means nothing, and
+    is left out, where one of `unless` is on, or where `needs` (a name, or name=value) is not; with
+    one of `excludes`, which says what that does, it is refused. `instead_of` is the same in another
+    unit: of two layers the later one holds. A value that is `stated` is part of a job also where it
+    is the default.
+    """
+
+    rule: _Rule
+    default: Any
+    stated: bool
+    aliases: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    needs: str = ""
+    excludes: Mapping[str, str] = field(default_factory=dict)
+    instead_of: str = ""
+
+
+def _value(
+    rule: _Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
+) -> Any:
+    """A field of a group; without a default every job has it."""
+    stated = default is MISSING
+    known = Facts(
+        rule=rule,
+        default=default,
+        stated=facts.pop("stated", stated),
+        aliases=tuple(aliases.split()),
+        unless=tuple(unless.split()),
+        **facts,
+    )
+    return field(default=default, metadata={"facts": known})
+
+
+_FROZEN = "leaves the encoder as it is"
+_WHOLE = "trains encoder and decoder whole"
+_ENDS = "ends a run otherwise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optim:
+    """The optimizer's step.
 
     `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
-    parts with the same result. `warmup_ratio` is the share of all steps in which the learning rate
-    rises linearly, and `warmup_steps`, where it is above 0, their number instead. After it the rate
-    falls as `schedule` says, "polynomial" with the power `schedule_power`. `max_grad_norm` is
-    infinite where gradients are not clipped; a setting says 0 for it, as fairseq does, because JSON
-    has no infinity. `max_tokens` bounds an encoded example. `evaluations` is how often dev is
-    scored, evenly spaced, the last time at the end.
+    parts with the same result. `max_grad_norm` is infinite where gradients are not clipped; a
+    setting says 0 for it, as fairseq does, because JSON has no infinity. The head learns at the
+    `head_learning_rate` where there is one.
 
     A step takes from each weight of two dimensions or more the share `weight_decay` times its
     learning rate (per unit of the rate, as torch's AdamW counts). `decoupled_weight_decay`, where
-    it is above 0, is in its place the share that a step at the full rate takes (per step, as
-    Composer's DecoupledAdamW counts); both fall with the schedule. At a rate of 5e-5 the one's
-    0.1 is the other's 5e-6.
+    it is above 0, is instead the share that a step at the full rate takes (per step, as Composer's
+    DecoupledAdamW counts); both fall with the schedule. At a rate of 5e-5 the one's 0.1 is the
+    other's 5e-6.
 
-    A run ends with the weights of its last step; with `best_checkpoint` with those of its best
-    evaluation by the task's headline, the first of equal ones; with `average_last` above 1 with the
-    mean of those at its last so many evaluations. `early_stopping`, where it is above 0, ends the
-    training after so many evaluations in a row that were not better than the best one. `select_on`
-    says what these evaluations are of: dev, or "train:0.1", a tenth of train that is not trained
-    on; dev is then scored once, by the weights that the run ends with.
-
-    `dropout` is that of the encoder and `classifier_dropout` that of the layer on it, the
-    checkpoint's own where they are None.
-
-    `features` says which states the head reads; all choices but "fine-tuned" leave the encoder as
-    it is. `lora_rank` above 0 trains low-rank adapters in the encoder's place. With `unfreeze`
-    "gradual" the first epoch trains the head alone and every further one a layer more. The learning
-    rate is multiplied with `layer_decay` from each layer to the one below it; the top layer is
-    `top_layer_depth` such steps below the head.
-
-    Only pair tasks have `orders`, for texts whose order means nothing: with "both" each pair is
-    trained on in both orders, so that an epoch has twice as many rows, and with "added" both are
-    read and their states added before the classifier. Pairs and choices have `lm_weight`: so many
-    times the language model's mean loss on the same texts is added to theirs, for models that read
-    from left to right.
-
-    Where `shots` is above 0, about so many rows of train are trained on, with the labels in their
-    proportions; the seed draws them.
-
-    Where `steps` is above 0 it is the number of optimizer steps in the place of `epochs`. With the
-    `optimizer` "adafactor" an update is divided by the root of a factored mean of squared
+    With the `optimizer` "adafactor" an update is divided by the root of a factored mean of squared
     gradients, and scaled by the weight's own (Shazeer and Stern, arXiv:1804.04235, as T5 uses it:
     no momentum); it has none of Adam's three values.
 
-    With `as_text` an encoder-decoder reads the row as one text and answers in words, of at most
-    `max_target_tokens` tokens; all that only other heads read is left out.
+    With `deterministic` a GPU computes by kernels that give the same bits each time, which takes
+    longer; a CPU's always do.
+    """
+
+    learning_rate: float = _value(_POSITIVE, aliases="lr")
+    batch_size: int = _value(_COUNT, aliases="bs per_device_train_batch_size train_batch_size")
+    accumulation: int = _value(_COUNT, aliases="gradient_accumulation_steps")
+    weight_decay: float = _value(_NOT_NEGATIVE, aliases="wd")
+    adam_beta1: float = _value(_BELOW_ONE, 0.0, stated=True, unless="optimizer")
+    adam_beta2: float = _value(_BELOW_ONE, 0.0, stated=True, unless="optimizer")
+    adam_epsilon: float = _value(
+        _POSITIVE, 0.0, stated=True, unless="optimizer", aliases="adam_eps eps"
+    )
+    max_grad_norm: float = _value(_NOT_NEGATIVE, aliases="clip grad_clip")
+    decoupled_weight_decay: float = _value(_BELOW_ONE, 0.0, instead_of="weight_decay")
+    head_learning_rate: float | None = _value(_POSITIVE, None, unless="features")
+    optimizer: str = _value(_one_of(ADAMW, ADAFACTOR), ADAMW, aliases="optim")
+    deterministic: bool = _value(_FLAG, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long is trained, and by which rates.
+
+    Where `steps` is above 0 it is the number of optimizer steps instead of `epochs`. `warmup_ratio`
+    is the share of all steps in which the learning rate rises linearly, and `warmup_steps`, where
+    it is above 0, their number instead. After it the rate falls as `schedule` says, "polynomial"
+    with the power `schedule_power`.
+    """
+
+    epochs: float = _value(_POSITIVE, aliases="num_train_epochs num_epochs")
+    warmup_ratio: float = _value(_SHARE, aliases="warmup")
+    schedule: str = _value(_one_of(*SCHEDULES), LINEAR)
+    schedule_power: float = _value(_POSITIVE, 1.0, needs="schedule=polynomial")
+    warmup_steps: int = _value(_COUNT_OR_NONE, 0, instead_of="warmup_ratio")
+    steps: int = _value(_COUNT_OR_NONE, 0, instead_of="epochs", aliases="max_steps train_steps")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """What is read, and of how many rows.
+
+    `max_tokens` bounds an encoded example. Where `shots` is above 0, about so many rows of train
+    are trained on, with the labels in their proportions; the seed draws them.
 
     Only tasks that are trained together have a `sampling_power`: the task of each step is drawn
     with a probability proportional to its number of examples to that power. Without it, None, an
     epoch has each batch of each task once, in a random order.
-
-    With `deterministic` a GPU computes by kernels that give the same bits each time, which takes
-    longer; a CPU's always do.
-
-    Only span tasks have `stride` and `max_question_tokens`: windows of a long context begin every
-    `stride` tokens, and each holds at most `max_question_tokens` of the question. Where their
-    `answerable_weight` is above 0, so many times the loss of a classifier of "no answer" is added,
-    whose logit is then the score of no answer. Where `beam_size` is, an answer's last token is
-    predicted beside its first, in prediction beside each of the best `beam_size` ones.
-    An answer has at most `max_answer_tokens`.
-
-    Only tag tasks have `lstm_size`: where it is above 0, a bidirectional LSTM of two layers, of so
-    many units each way, reads the states of a frozen encoder below the classifier. With `context`
-    "document" the encoder reads as much of the document around a sentence as `max_tokens` allows;
-    what is learned and predicted are the sentence's words alone.
-
-    `layers` above 0 keeps so many of the encoder's layers, evenly spaced; "0+2+4" names them.
-
-    Only a student has the other six: its loss is (1 - `teacher_weight`) times its own plus
-    `teacher_weight` times that towards its teacher's outputs at the `temperature`, plus
-    `layer_weight` times that towards its teacher's states and attention (heads/teacher.py). With
-    `layer_epochs` it learns in turn: so many epochs from the layers alone, at a constant rate, the
-    `layer_learning_rate` where there is one, and then those of `epochs` from the rest, with its own
-    moments. With `from_teacher` it begins with its teacher's weights.
-
-    The head learns at the `head_learning_rate` where there is one, and the encoder at the other.
-    Only coreference has `training_segments`: a step reads at most so many segments of `max_tokens`
-    of a document, at a random place of it.
     """
 
-    learning_rate: float
-    epochs: float
-    batch_size: int
-    accumulation: int
-    warmup_ratio: float
-    weight_decay: float
-    adam_beta1: float
-    adam_beta2: float
-    adam_epsilon: float
-    max_grad_norm: float
-    max_tokens: int
-    evaluations: int
-    dropout: float | None = None
-    classifier_dropout: float | None = None
-    features: str = FINE_TUNED
-    lora_rank: int = 0
-    unfreeze: str = "all"
-    layer_decay: float = 1.0
-    top_layer_depth: int = 2
-    orders: str = GIVEN_ORDER
-    lm_weight: float = 0.0
-    schedule: str = LINEAR
-    schedule_power: float = 1.0
-    warmup_steps: int = 0
-    decoupled_weight_decay: float = 0.0
-    best_checkpoint: bool = False
-    early_stopping: int = 0
-    average_last: int = 1
-    select_on: str = ON_DEV
-    deterministic: bool = False
-    shots: int = 0
-    stride: int | None = None
-    max_question_tokens: int | None = None
-    answerable_weight: float = 0.0
-    beam_size: int = 0
-    max_answer_tokens: int = MAX_ANSWER_TOKENS
-    sampling_power: float | None = None
-    lstm_size: int = 0
-    head_learning_rate: float | None = None
-    training_segments: int | None = None
-    optimizer: str = ADAMW
-    steps: int = 0
-    as_text: bool = False
-    max_target_tokens: int | None = None
-    context: str = SENTENCE
-    layers: int | str = 0
-    teacher_weight: float | None = None
-    temperature: float | None = None
-    layer_weight: float = 0.0
-    layer_epochs: float = 0.0
-    layer_learning_rate: float | None = None
-    from_teacher: bool = False
+    max_tokens: int = _value(_ROOM, aliases="max_seq_length max_length")
+    shots: int = _value(_COUNT_OR_NONE, 0)
+    sampling_power: float | None = _value(_NOT_NEGATIVE, None, needs="together")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which weights a run ends with: those of its last step, where nothing below says otherwise.
+
+    `evaluations` is how often dev is scored, evenly spaced, the last time at the end. With
+    `best_checkpoint` the run ends with the weights of its best evaluation by the task's headline,
+    the first of equal ones; with `average_last` above 1 with the mean of those at its last
+    `average_last` evaluations. `early_stopping`, where it is above 0, ends the training after that
+    number of evaluations in a row that were not better than the best one. `select_on` says what
+    these evaluations are of: dev, or "train:0.1", a tenth of train that is not trained on; dev is
+    then scored once, by the weights that the run ends with.
+    """
+
+    evaluations: int = _value(_COUNT)
+    best_checkpoint: bool = _value(_FLAG, False)
+    early_stopping: int = _value(_COUNT_OR_NONE, 0)
+    average_last: int = _value(
+        _COUNT, 1, excludes={"best_checkpoint": _ENDS, "early_stopping": _ENDS}
+    )
+    select_on: str = _value(
+        _Rule(_read_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
+        ON_DEV,
+    )
+
+    @property
+    def held_out(self) -> float:
+        """The share of train that is evaluated on instead of dev, 0 for none."""
+        return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions:
+    """What of the encoder is there, what of it is trained, and what the head reads of it.
+
+    `dropout` is that of the encoder and `classifier_dropout` that of the layer on it, the
+    checkpoint's own where they are None. `layers` above 0 keeps that number of the encoder's
+    layers, evenly spaced; "0+2+4" names them.
+
+    `features` says which states the head reads; all choices but "fine-tuned" leave the encoder as
+    it is. `lora_rank` above 0 trains low-rank adapters instead of the encoder. With `unfreeze`
+    "gradual" the first epoch trains the head alone and every further one a layer more. The learning
+    rate is multiplied with `layer_decay` from each layer to the one below it; the top layer is
+    `top_layer_depth` such steps below the head.
+    """
+
+    dropout: float | None = _value(
+        _BELOW_ONE, None, unless="features", aliases="hidden_dropout_prob"
+    )
+    classifier_dropout: float | None = _value(_BELOW_ONE, None, unless="as_text")
+    features: str = _value(
+        _Rule(
+            _read_features,
+            f"one of: {', '.join(FEATURES)}, {LAYER}N with N from 1, or {EACH} for every layer",
+            FEATURES,
+        ),
+        FINE_TUNED,
+        excludes={"as_text": _WHOLE},
+    )
+    lora_rank: int = _value(
+        _COUNT_OR_NONE,
+        0,
+        excludes={"features": _FROZEN, "as_text": _WHOLE},
+        aliases="lora_r rank",
+    )
+    unfreeze: str = _value(
+        _one_of("all", "gradual"), "all", excludes={"features": _FROZEN, "as_text": _WHOLE}
+    )
+    layer_decay: float = _value(
+        _FACTOR,
+        1.0,
+        unless="features",
+        excludes={"as_text": _WHOLE},
+        aliases="layerwise_learning_rate_decay llrd",
+    )
+    top_layer_depth: int = _value(_COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
+    layers: int | str = _value(
+        _Rule(
+            _read_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"
+        ),
+        0,
+        aliases="num_hidden_layers",
+    )
 
     @property
     def is_frozen(self) -> bool:
         """True where only the head is trained, on states that never change."""
         return self.features != FINE_TUNED
 
-    @property
-    def held_out(self) -> float:
-        """The share of train that is evaluated on in the place of dev, 0 for none."""
-        return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """Of pairs of texts, and of choices among options.
+
+    `orders` are for texts whose order means nothing: with "both" each pair is trained on in both
+    orders, so that an epoch has twice as many rows, and with "added" both are read and their states
+    added before the classifier. With an `lm_weight` that many times the language model's mean loss
+    on the same texts is added to the head's own, for models that read from left to right.
+    """
+
+    heads: ClassVar = ("pair", "choice")
+    orders: str = _value(
+        _one_of(GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
+        GIVEN_ORDER,
+        heads=("pair",),
+        unless="as_text",
+    )
+    lm_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="features as_text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanOptions:
+    """Of answers in a context: windows of it begin every `stride` tokens.
+
+    Each holds at most `max_question_tokens` of the question. Where `answerable_weight` is above 0,
+    that many times the loss of a classifier of "no answer" is added, whose logit is then the score
+    of no answer. Where `beam_size` is, an answer's last token is predicted given its first, in
+    prediction given each of the best `beam_size` ones. An answer has at most `max_answer_tokens`.
+    """
+
+    heads: ClassVar = ("span",)
+    stride: int = _value(_COUNT, 128, stated=True, unless="as_text", aliases="doc_stride")
+    max_question_tokens: int = _value(
+        _COUNT, 64, stated=True, unless="as_text", aliases="max_query_length"
+    )
+    answerable_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="as_text")
+    beam_size: int = _value(_COUNT_OR_NONE, 0, unless="as_text")
+    max_answer_tokens: int = _value(
+        _COUNT, MAX_ANSWER_TOKENS, unless="as_text", aliases="max_answer_length"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagOptions:
+    """Of tagged words.
+
+    With an `lstm_size` above 0 a bidirectional LSTM of two layers, of that many units each way,
+    reads the states of a frozen encoder below the classifier. With `context` "document" the encoder
+    reads as much of the document around a sentence as `max_tokens` allows; what is learned and
+    predicted are the sentence's words alone.
+    """
+
+    heads: ClassVar = ("tag",)
+    lstm_size: int = _value(_COUNT_OR_NONE, 0)
+    context: str = _value(_one_of(SENTENCE, DOCUMENT), SENTENCE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefOptions:
+    """Of coreference: a step reads at most `training_segments` segments of a document.
+
+    Each has at most `max_tokens`; they begin at a random place. None reads the head's usual number.
+    """
+
+    heads: ClassVar = ("coref",)
+    training_segments: int | None = _value(_COUNT, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions:
+    """Of answers in words: an encoder-decoder reads the row as one text.
+
+    It answers in at most `max_target_tokens` tokens; all that only other heads read is left out.
+    """
+
+    as_text: bool = _value(_FLAG, False)
+    max_target_tokens: int | None = _value(
+        _TARGETS, None, needs="as_text", aliases="max_target_length"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentOptions:
+    """Distillation: what a student learns from its teacher.
+
+    Its loss is (1 - `teacher_weight`) times its own plus `teacher_weight` times that towards its
+    teacher's outputs at the `temperature`, plus `layer_weight` times that towards its teacher's
+    states and attention (heads/teacher.py). With `layer_epochs` it learns in turn: that many epochs
+    from the layers alone, at a constant rate, the `layer_learning_rate` where there is one, and
+    then those of `epochs` from the rest, with its own moments. With `from_teacher` it begins with
+    its teacher's weights.
+    """
+
+    teacher_weight: float | None = _value(_SHARE, None, needs="teacher", aliases="alpha_ce")
+    temperature: float | None = _value(_POSITIVE, None, needs="teacher")
+    layer_weight: float = _value(_NOT_NEGATIVE, 0.0, needs="teacher")
+    layer_epochs: float = _value(_NOT_NEGATIVE, 0.0, needs="teacher")
+    layer_learning_rate: float | None = _value(_POSITIVE, None, needs="teacher")
+    from_teacher: bool = _value(_FLAG, False, needs="teacher")
+
+
+HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions
+
+_ALWAYS: Mapping[str, type] = {
+    "optim": Optim,
+    "schedule": Schedule,
+    "rows": Rows,
+    "selection": Selection,
+    "encoder": EncoderOptions,
+}
+_SOMETIMES: Mapping[str, type] = {
+    "pair": PairOptions,
+    "span": SpanOptions,
+    "tag": TagOptions,
+    "coref": CorefOptions,
+    "text": TextOptions,
+    "student": StudentOptions,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Every value that training depends on, besides model, data and seed.
+
+    The groups of heads and techniques are None where a job has no value of theirs.
+    """
+
+    optim: Optim
+    schedule: Schedule
+    rows: Rows
+    selection: Selection
+    encoder: EncoderOptions
+    pair: PairOptions | None = None
+    span: SpanOptions | None = None
+    tag: TagOptions | None = None
+    coref: CorefOptions | None = None
+    text: TextOptions | None = None
+    student: StudentOptions | None = None
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Recipe":
+        """The recipe of values by their names."""
+
+        def group(kind: type) -> Any:
+            return kind(**{name: values[name] for name in _names(kind) if name in values})
+
+        return cls(
+            **{name: group(kind) for name, kind in _ALWAYS.items()},
+            **{name: group(k) for name, k in _SOMETIMES.items() if values.keys() & {*_names(k)}},
+        )
+
+    def of_head(self, head: str) -> HeadOptions | None:
+        """The options of a head type, None where the job has none of them."""
+        groups: dict[str, HeadOptions | None] = {
+            **dict.fromkeys(PairOptions.heads, self.pair),
+            "span": self.span,
+            "tag": self.tag,
+            "coref": self.coref,
+        }
+        return groups[head]
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
         """The recipe that a job's resolved settings hold."""
-        names = [field.name for field in fields(cls) if field.name in settings]
-        values: dict[str, Any] = {name: settings[name].value for name in names}
-        return cls(**values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
+        values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
+        return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
 
-# Whether a hyperparameter's name, type and range are right, and its value in the right type.
+def _names(group: type) -> list[str]:
+    return [field.name for field in fields(group)]
 
 
-class _Rule(NamedTuple):
-    """Which values are right, in words and as a test."""
-
-    words: str
-    holds: Callable[[float], bool]
-
-
-_POSITIVE = _Rule("above 0", lambda value: value > 0)
-_NOT_NEGATIVE = _Rule("at least 0", lambda value: value >= 0)
-_COUNT = _Rule("at least 1", lambda value: value >= 1)
-_SHARE = _Rule("at least 0 and at most 1", lambda value: 0 <= value <= 1)
-_BELOW_ONE = _Rule("at least 0 and below 1", lambda value: 0 <= value < 1)
-_FACTOR = _Rule("above 0 and at most 1", lambda value: 0 < value <= 1)
-# Four special tokens at most (RoBERTa's around a pair) and one of each text.
-_ROOM = _Rule("at least 6", lambda value: value >= 6)
-
-# A token that begins the answer (BART's), one of it, and the one that ends it.
-_TARGETS = _Rule("at least 3", lambda value: value >= 3)
-
-_RULES = {
-    "learning_rate": _POSITIVE,
-    "epochs": _POSITIVE,
-    "batch_size": _COUNT,
-    "accumulation": _COUNT,
-    "warmup_ratio": _SHARE,
-    "weight_decay": _NOT_NEGATIVE,
-    "adam_beta1": _BELOW_ONE,
-    "adam_beta2": _BELOW_ONE,
-    "adam_epsilon": _POSITIVE,
-    "max_grad_norm": _NOT_NEGATIVE,
-    "max_tokens": _ROOM,
-    "evaluations": _COUNT,
-    "dropout": _BELOW_ONE,
-    "classifier_dropout": _BELOW_ONE,
-    "lora_rank": _NOT_NEGATIVE,
-    "layer_decay": _FACTOR,
-    "top_layer_depth": _NOT_NEGATIVE,
-    "lm_weight": _NOT_NEGATIVE,
-    "stride": _COUNT,
-    "max_question_tokens": _COUNT,
-    "max_target_tokens": _TARGETS,
-    "steps": _NOT_NEGATIVE,
-    "answerable_weight": _NOT_NEGATIVE,
-    "beam_size": _NOT_NEGATIVE,
-    "max_answer_tokens": _COUNT,
-    "sampling_power": _NOT_NEGATIVE,
-    "lstm_size": _NOT_NEGATIVE,
-    "head_learning_rate": _POSITIVE,
-    "training_segments": _COUNT,
-    "schedule_power": _POSITIVE,
-    "warmup_steps": _NOT_NEGATIVE,
-    "decoupled_weight_decay": _BELOW_ONE,
-    "early_stopping": _NOT_NEGATIVE,
-    "average_last": _COUNT,
-    "shots": _NOT_NEGATIVE,
-    "teacher_weight": _SHARE,
-    "temperature": _POSITIVE,
-    "layer_weight": _NOT_NEGATIVE,
-    "layer_epochs": _NOT_NEGATIVE,
-    "layer_learning_rate": _POSITIVE,
+SETTINGS: Mapping[str, Facts] = {
+    field.name: field.metadata["facts"]
+    for group in (*_ALWAYS.values(), *_SOMETIMES.values())
+    for field in fields(group)
 }
+"""Every hyperparameter by its name, in the order in which they are shown."""
 
-CHOICES = {
-    "features": FEATURES,
-    "unfreeze": _UNFREEZING,
-    "schedule": SCHEDULES,
-    "orders": (GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
-    "optimizer": (ADAMW, ADAFACTOR),
-    "context": (SENTENCE, DOCUMENT),
+_HEADS = {
+    field.name: field.metadata["facts"].heads or group.heads
+    for group in (PairOptions, SpanOptions, TagOptions, CorefOptions)
+    for field in fields(group)
 }
-"""The settings that are one of a few words."""
+"""The head types that alone have a hyperparameter."""
 
-_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
+DISTILLATION = tuple(_names(StudentOptions))
+"""The hyperparameters that mean nothing without a teacher."""
 
-_OTHER_NAMES = {
-    "lr": "learning_rate",
-    "bs": "batch_size",
-    "per_device_train_batch_size": "batch_size",
-    "train_batch_size": "batch_size",
-    "num_train_epochs": "epochs",
-    "num_epochs": "epochs",
-    "max_steps": "steps",
-    "train_steps": "steps",
-    "optim": "optimizer",
-    "max_target_length": "max_target_tokens",
-    "gradient_accumulation_steps": "accumulation",
-    "warmup": "warmup_ratio",
-    "wd": "weight_decay",
-    "adam_eps": "adam_epsilon",
-    "eps": "adam_epsilon",
-    "clip": "max_grad_norm",
-    "grad_clip": "max_grad_norm",
-    "max_seq_length": "max_tokens",
-    "max_length": "max_tokens",
-    "doc_stride": "stride",
-    "max_query_length": "max_question_tokens",
-    "max_answer_length": "max_answer_tokens",
-    "hidden_dropout_prob": "dropout",
-    "layerwise_learning_rate_decay": "layer_decay",
-    "llrd": "layer_decay",
-    "lora_r": "lora_rank",
-    "rank": "lora_rank",
-    "num_hidden_layers": "layers",
-    "alpha_ce": "teacher_weight",
-}
-"""What transformers' TrainingArguments, its example scripts, peft and people call them."""
-
-_TYPES: dict[str, type] = {
-    f.name: float if float in (f.type, *get_args(f.type)) else int for f in fields(Recipe)
-}
+TEACHER = "teacher"
+"""What a job has that hyperparameters may need; another is that its tasks are trained TOGETHER."""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:
@@ -363,93 +574,93 @@ def check_setting(name: str, setting: Setting) -> Setting:
     A text is parsed, so that `--set epochs=3` and `epochs = 3` in a file are one value and give one
     job key. Raises BenchError for an unknown name, another type or a value out of range.
     """
-    value: str | float | bool | None
-    if name in _OTHERS:
-        read, expected = _OTHERS[name]
-        value = read(setting.value)
-    elif name in _RULES:
-        value, expected = _in_range(name, setting.value)
-    else:
-        raise unknown_name("hyperparameter", name, (*_RULES, *_OTHERS), other_names=_OTHER_NAMES)
+    if name not in SETTINGS:
+        aliases = {alias: known for known, facts in SETTINGS.items() for alias in facts.aliases}
+        raise unknown_name("hyperparameter", name, [*SETTINGS], other_names=aliases)
+    rule = SETTINGS[name].rule
+    value = rule.read(setting.value)
     if value is None:
-        raise BenchError(f"{name} is {setting.value!r} ({setting.source}), expected {expected}.")
+        raise BenchError(
+            f"{name} is {setting.value!r} ({setting.source}), expected {rule.expected}."
+        )
     return replace(setting, value=value)
 
 
-def _in_range(name: str, value: object) -> tuple[int | float | None, str]:
-    """The value as the number that it should be, None where it is none, and what is expected."""
-    kind = "a whole number" if _TYPES[name] is int else "a number"
-    number = _number(value, whole=_TYPES[name] is int)
-    is_right = number is not None and math.isfinite(number) and _RULES[name].holds(number)
-    return number if is_right else None, f"{kind} that is {_RULES[name].words}"
+def is_default(name: str, setting: Setting) -> bool:
+    """Whether a job with the value is the same as one without."""
+    facts = SETTINGS[name]
+    return not facts.stated and bool(setting.value == facts.default)
 
 
-def _word(value: object, words: Sequence[str]) -> str | None:
-    return value if isinstance(value, str) and value in words else None
+def applying(
+    settings: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
+) -> dict[str, Setting]:
+    """The settings that the result of a job depends on; `techniques` are "together" and "teacher".
+
+    Of a value that is given in two units the other one, which every recipe has from BERT's, is 0.
+    """
+    on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
+    for name in [*on]:
+        if usual := SETTINGS[name].instead_of:
+            on[usual] = Setting(value=0.0, source=f"{name} is in its place")
+    found = {name: on[name] for name in on if _applies(name, on, heads, techniques)}
+    if "evaluations" in found and found["evaluations"].value == 1:
+        found.pop("best_checkpoint", None)  # the only one is the best
+    if "features" in found and "orders" in found and found["orders"].value == ADDED_ORDERS:
+        found.pop("orders")  # frozen states are of the given one
+    return found
 
 
-def _features(value: object) -> str | None:
-    """A choice of features, a single layer's with its number in one spelling."""
-    word = str(value)
-    number = word.removeprefix(LAYER)
-    if word != number and number.isdecimal() and int(number) > 0:
-        return f"{LAYER}{int(number)}"
-    return _word(value, FEATURES)
+def _applies(
+    name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
+) -> bool:
+    facts = SETTINGS[name]
+    needed, _, value = facts.needs.partition("=")
+    if name in _HEADS and not {*_HEADS[name]} & {*heads}:
+        return False
+    if needed and needed not in {*on, *techniques}:
+        return False
+    return not (value and on[needed].value != value) and not on.keys() & {*facts.unless}
 
 
-def _flag(value: object) -> bool | None:
-    return value if isinstance(value, bool) else _FLAGS.get(str(value).lower())
+def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
+    """A sentence about each of the values that do not go with another."""
+    on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
+
+    def said(name: str) -> str:
+        return f"{name} is {on[name].value!r} ({on[name].source})"
+
+    pairs = ((name, *each) for name in on for each in SETTINGS[name].excludes.items())
+    for name, other, effect in pairs:
+        if other in on:
+            yield f"{said(name)}, but {said(other)}, which {effect}: give one of them."
+    for name, bound, gap, advice in _BOUNDS:
+        if {name, bound} <= on.keys() and int(on[name].value) + gap > int(on[bound].value):
+            yield f"{said(name)}, but {said(bound)}: {advice}."
+    for name, (holds, advice) in _CONDITIONS.items():
+        if name in on and not holds(on):
+            yield f"{said(name)}, but {advice}."
 
 
-def _rows(value: object) -> str | None:
-    """The word "dev", or "train:SHARE" in one spelling of the share."""
-    text = str(value)
-    share = _number(text.removeprefix(_HELD_OUT), whole=False)
-    if text == ON_DEV:
-        return text
-    if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
-        return None
-    return f"{_HELD_OUT}{share}"
+def _chooses(on: Mapping[str, Setting]) -> bool:
+    several = "evaluations" not in on or on["evaluations"].value != 1
+    return several and bool({"best_checkpoint", "early_stopping"} & on.keys())
 
 
-def _layers(value: object) -> int | str | None:
-    """How many layers, 0 for all, or the rising numbers of some, from 0: "0+2+4"."""
-    number = _number(value, whole=True)
-    if number is not None:
-        return int(number) if number >= 0 else None
-    words = str(value).split(AND)
-    if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
-        return None
-    named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None
-
-
-_OTHERS: Mapping[str, tuple[Callable[[object], str | int | bool | None], str]] = {
-    **{
-        name: (partial(_word, words=words), f"one of: {', '.join(words)}")
-        for name, words in CHOICES.items()
-    },
-    "as_text": (_flag, "true or false"),
-    "features": (
-        _features,
-        f"one of: {', '.join(FEATURES)}, {LAYER}N with N from 1, or {EACH} for every layer",
-    ),
-    "best_checkpoint": (_flag, "true or false"),
-    "deterministic": (_flag, "true or false"),
-    "from_teacher": (_flag, "true or false"),
-    "layers": (_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"),
-    "select_on": (_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
+_FREE_LSTM = "an LSTM reads the states of a frozen encoder, so add features=last or leave it out"
+_NO_CHOICE = (
+    "the run chooses among no evaluations: give best_checkpoint=true or early_stopping, and "
+    "several evaluations"
+)
+_CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] = {
+    "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
+    "select_on": (_chooses, _NO_CHOICE),
 }
-"""The settings that are no numbers: what reads them, and what is right, in words."""
+"""What has to be so of the other values, and what is said where it is not."""
 
-
-def _number(value: object, *, whole: bool) -> int | float | None:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if not whole:
-        return number
-    return int(number) if number.is_integer() else None
+_BOUNDS = (
+    ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),
+    ("early_stopping", "evaluations", 1, "a patience needs more evaluations than it waits for"),
+    ("average_last", "evaluations", 0, "weights are taken after evaluations, so raise those"),
+)
+"""Values that others bound: by how much these have to be larger, and what is said."""

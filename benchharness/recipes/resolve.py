@@ -3,17 +3,15 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Self
 
+from benchharness.leaderboard.job import FEATURES_SETTING as FEATURES
 from benchharness.leaderboard.job import (
-    FEATURES_SETTING,
     PRETRAINED,
     SET,
     START_FROM,
-    TAUGHT,
     TOGETHER,
     ZERO_SHOT,
     Setting,
@@ -36,12 +34,16 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import (
-    ADDED_ORDERS,
+    DISTILLATION,
     EACH,
     FINE_TUNED,
     LAYER,
-    Recipe,
+    SETTINGS,
+    TEACHER,
+    applying,
     check_setting,
+    clashes,
+    is_default,
     kept_layers,
     least_layers,
 )
@@ -96,59 +98,6 @@ _STUDENT = "student"
 _FALLBACK = "bert"
 """The recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
-_ONLY = {
-    "stride": ("span",),
-    "max_question_tokens": ("span",),
-    "answerable_weight": ("span",),
-    "beam_size": ("span",),
-    "max_answer_tokens": ("span",),
-    "lstm_size": ("tag",),
-    "context": ("tag",),
-    "orders": ("pair",),
-    "lm_weight": ("pair", "choice"),
-    "training_segments": ("coref",),
-}
-"""Hyperparameters of some head types alone; other heads' jobs, and their keys, are without them."""
-
-_TOGETHER_ALONE = ("sampling_power",)
-"""Hyperparameters of tasks that are trained together."""
-
-_OFF = {field.name: field.default for field in fields(Recipe) if field.default is not None}
-"""What a hyperparameter is when it is off; a job and its key are without it then."""
-
-_IN_PLACE = {
-    "warmup_steps": "warmup_ratio",
-    "decoupled_weight_decay": "weight_decay",
-    "steps": "epochs",
-}
-"""Hyperparameters that are said in two units: of two layers the later one holds, in its unit. The
-other one, which every recipe takes over from BERT's, is 0 then."""
-
-_TRAINS_ENCODER = (
-    "dropout",
-    "lora_rank",
-    "unfreeze",
-    "layer_decay",
-    "top_layer_depth",
-    "lm_weight",
-    "head_learning_rate",
-)
-"""Hyperparameters that mean nothing where the encoder is frozen."""
-
-_CLASSIFIES = (
-    "classifier_dropout",
-    "orders",
-    "lm_weight",
-    "stride",
-    "max_question_tokens",
-    "answerable_weight",
-    "beam_size",
-    "max_answer_tokens",
-)
-"""Hyperparameters that mean nothing where the answer is said in words."""
-
-_OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
-
 _OURS = "ours:"
 """How the source of a value begins that we chose ourselves: it is no other model's either."""
 
@@ -181,12 +130,241 @@ class ResolvedRecipe:
         return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 
+def resolve_recipe(
+    spec: ModelSpec, task: str, recipe: str | None, overrides: Mapping[str, str]
+) -> ResolvedRecipe:
+    """Every hyperparameter of a model on a task, where each has one value; see `resolve_sweep`."""
+    return _only_one(resolve_sweep(spec, task, recipe, overrides), f"for {task}")
+
+
+def resolve_sweep(
+    spec: ModelSpec,
+    task: str,
+    recipe: str | None,
+    overrides: Mapping[str, str],
+    *,
+    is_student: bool = False,
+) -> tuple[ResolvedRecipe, ...]:
+    """Every hyperparameter of a model on a task, by its full name.
+
+    Later layers win: the defaults of the recipe that the model's own is like, its values for the
+    head type, for the task and for a frozen encoder; the same of the model's own recipe, and of
+    `recipe` ("fast", "checkpoints", "few-shot", "features" or the path of a TOML file; None and
+    "paper" add nothing); then `overrides` as typed after `--set`, where x2 or x0.5 is that many
+    times the recipe's value.
+    A value with commas, or a list in a file, is a grid: each of its configurations is a recipe, and
+    they are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of
+    its own. What is only for another head type (a stride), is off, or means nothing given other
+    values is checked and left out, because it is no part of this job. A student has the values of
+    `student.toml` over its model's own. Raises BenchError with one line for each value that is
+    unknown, ill-typed or out of range.
+    """
+    head = TASKS[task].head
+    if spec.is_baseline:
+        return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
+    return _Asked(
+        spec=spec,
+        tables=("default", f"head/{head}", task),
+        name=recipe or _PAPER,
+        overrides=overrides,
+        heads=(head,),
+        techniques=(TEACHER,) if is_student else (),
+    ).resolve()
+
+
+def resolve_together(
+    spec: ModelSpec, tasks: Iterable[Task], recipe: str | None, overrides: Mapping[str, str]
+) -> ResolvedRecipe:
+    """Every hyperparameter of a model on tasks that are trained together: one value for all.
+
+    The layers of a file are its defaults, its values for each of the tasks' head types, and its
+    table [together]; a task's own values do not count. Raises BenchError as `resolve_sweep` does,
+    also for a grid, and for what is no training of one encoder by all tasks.
+    """
+    heads = sorted({task.head for task in tasks})
+    found = _Asked(
+        spec=spec,
+        tables=("default", *(f"head/{head}" for head in heads), TOGETHER),
+        name=recipe or _PAPER,
+        overrides=overrides,
+        heads=heads,
+        techniques=(TOGETHER,),
+    ).resolve()
+    first = _only_one(found, "for the tasks that are trained together")
+    for name, reason in (
+        ("features", "leaves the encoder as it is, so that the tasks would share nothing"),
+        ("orders", "is for pairs, and not all of them have a second text"),
+    ):
+        if name in first.settings:
+            setting = first.settings[name]
+            raise BenchError(
+                f"{name} is {setting.value!r} ({setting.source}), which {reason}: leave {name} or "
+                "--together out."
+            )
+    return first
+
+
+def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
+    first, *others = found
+    if others:
+        raise BenchError(
+            f"the recipe has {len(found)} points {where}, but one value of each hyperparameter is "
+            "needed here: choose one of those with commas between."
+        )
+    return first
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Layers:
+    """Where values come from: what is packaged, the recipe that lies over it, what is typed."""
+
+    packaged: Sequence[Mapping[str, Setting]]
+    over: Sequence[Mapping[str, Setting]]
+    typed: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is resolved: the `tables` of a recipe's files, for jobs of these heads and techniques.
+
+    `name` is the recipe's: "paper", one of ours, or the path of a file.
+    """
+
+    spec: ModelSpec
+    tables: Sequence[str]
+    name: str
+    overrides: Mapping[str, str]
+    heads: Sequence[str]
+    techniques: Sequence[str]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the recipe is a file of the user's."""
+        return self.name not in (_PAPER, *_OVER)
+
+    @property
+    def wants_text(self) -> bool | None:
+        """Whether the user asks for answers in words; None where nothing is said."""
+        word = self.overrides.get(AS_TEXT)
+        return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
+
+    def resolve(self) -> tuple[ResolvedRecipe, ...]:
+        """The configurations of these layers, for each choice of features."""
+        trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
+        every = (*trained.packaged, *trained.over, trained.typed)
+        read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
+        choices: Sequence[Setting | None] = (
+            [None] if read is None else _feature_choices(read, self.spec)
+        )
+        found: list[ResolvedRecipe] = []
+        problems: dict[str, None] = {}
+        for choice in choices:
+            layers = trained if choice is None or choice.value == FINE_TUNED else frozen
+            try:
+                found += self._recipes(layers, choice, alone=len(choices) == 1)
+            except BenchError as error:
+                problems |= dict.fromkeys(str(error).splitlines())
+        if not self.spec.is_hub:
+            problems |= dict.fromkeys(_unfit(self.spec, found))
+        if problems:
+            raise BenchError(*problems)
+        return tuple(found)
+
+    def _layers(self, tables: Sequence[str]) -> _Layers:
+        packaged = list(_packaged_layers(self.spec, tables))
+        if TEACHER in self.techniques:
+            packaged += _file_layers(packaged_names()[_STUDENT], tables)
+        over = _layers_over(self.name, tables)
+        is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
+        if is_text if self.wants_text is None else self.wants_text:
+            if TOGETHER in self.techniques:
+                raise BenchError("tasks together have a head each, so none is answered as text.")
+            for table in tables:
+                if table in TASKS:
+                    cast_of(TASKS[table])  # what cannot be said in words is refused here
+            packaged += _file_layers(packaged_names()[_TEXT], tables)
+        if self.wants_text is False:
+            over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
+        if _cuts_own_rows(tables, packaged):
+            (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
+        typed = {
+            name: _typed(_multiplied(name, text, packaged + over))
+            for name, text in self.overrides.items()
+            if name != AS_TEXT
+        }
+        return _Layers(packaged=packaged, over=over, typed=typed)
+
+    def _recipes(
+        self, layers: _Layers, choice: Setting | None, *, alone: bool
+    ) -> Iterator[ResolvedRecipe]:
+        """The configurations by one choice of features, the only one where it is `alone`."""
+        named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
+        last = {} if choice is None else {FEATURES: choice}
+        if choice is not None and choice.value == FINE_TUNED and not alone:
+            typed.pop("lstm_size", None)  # of the others, which are frozen
+        points = self._points([*named, typed, last])
+        # A command names the recipe, or gives all of its values over the model's own.
+        said = layers.packaged if self.is_own or len(points) > 1 else named
+        usual = set[str]()
+        if typed or self.is_own or not alone:
+            usual.update(self._points([*said, last])[0].settings)
+            usual.update({FEATURES} if any(FEATURES in layer for layer in said) else ())
+        name = Path(self.name).stem if self.is_own else self.name
+        if self.wants_text:
+            name = _TEXT if name == _PAPER else f"{_TEXT}-{name}"
+        for point in points:
+            yield ResolvedRecipe(
+                name=name,
+                settings=point.settings,
+                is_own=self.is_own,
+                overridden=bool(layers.typed),
+                is_sweep=len(points) > 1,
+                off={name: value for name, value in point.off.items() if name in usual},
+            )
+
+    def _points(self, layers: Iterable[Mapping[str, Setting]]) -> list["_Point"]:
+        """Every configuration of the last values, once and checked; all problems are one error."""
+        merged: dict[str, Setting] = {}
+        for layer in layers:
+            for name, facts in SETTINGS.items():
+                if facts.instead_of in layer and name not in layer:
+                    merged.pop(name, None)  # the later layer says it in the other unit
+            merged.update(layer)
+        found: dict[tuple[object, ...], _Point] = {}
+        problems: dict[str, None] = {}
+        for point in expand_grid(merged):
+            try:
+                checked = within_reach(_checked(point), self.spec)
+            except BenchError as error:
+                problems |= dict.fromkeys(str(error).splitlines())
+                continue
+            settings = applying(checked, self.heads, self.techniques)
+            values = tuple((name, setting.value) for name, setting in settings.items())
+            off = {name: s.value for name, s in checked.items() if is_default(name, s)}
+            found.setdefault(values, _Point(settings=settings, off=off))
+        if problems:
+            raise BenchError(*problems)
+        return list(found.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Point:
+    """The settings of one configuration, and the values that are off."""
+
+    settings: Mapping[str, Setting]
+    off: Mapping[str, str | int | float | bool]
+
+
+def _typed(text: str) -> Setting:
+    return Setting(value=text, source=SET)
+
+
 _TIMES = re.compile(r"x(\d+(\.\d+)?(e-?\d+)?)")
 """A multiple of the recipe's own value, as it is typed: "x0.5"."""
 
 
 def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -> str:
-    """The typed values, each multiple of the recipe's in the place of "x0.5"."""
+    """The typed values, with each multiple of the recipe's worked out."""
     parts = [part.strip() for part in text.split(",")]
     times = [_TIMES.fullmatch(part) for part in parts]
     if not any(times):
@@ -204,130 +382,32 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
     )
 
 
-def resolve_recipe(
-    spec: ModelSpec,
-    task: str,
-    recipe: str | None,
-    overrides: Mapping[str, str],
-    head: str = "pair",
-) -> ResolvedRecipe:
-    """Every hyperparameter of a model on a task, where each has one value; see `resolve_sweep`."""
-    first, *others = resolve_sweep(spec, task, recipe, overrides, head)
-    if others:
-        raise BenchError(
-            f"the recipe has {1 + len(others)} points for {task}, but one value of each "
-            "hyperparameter is needed here: choose one of those with commas between."
-        )
-    return first
-
-
-def resolve_sweep(  # noqa: PLR0913  (what is resolved, and the layers of it)
-    spec: ModelSpec,
-    task: str,
-    recipe: str | None,
-    overrides: Mapping[str, str],
-    head: str = "pair",
-    *,
-    is_student: bool = False,
-) -> tuple[ResolvedRecipe, ...]:
-    """Every hyperparameter of a model on a task (its full name, "glue/cola", and its head type).
-
-    Later layers win: the defaults of the recipe that the model's own is like, its values for the
-    head type, for the task and for a frozen encoder; the same of the model's own recipe, and of
-    `recipe` ("fast", "checkpoints", "few-shot", "features" or the path of a TOML file; None and
-    "paper" add nothing); then `overrides` as typed after `--set`, where x2 or x0.5 is so many times
-    the recipe's value.
-    A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
-    are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of its
-    own. What is only for another head type (a stride), is off, or means nothing
-    beside other values is checked and left out, because it is no part of this job. A student has
-    the values of `student.toml` over its model's own. Raises BenchError with one line for each
-    value that is unknown, ill-typed or out of range.
-    """
-    if spec.is_baseline:
-        return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
-    tables = ("default", f"head/{head}", task)
-    return _resolve(spec, tables, recipe, overrides, [head], is_student=is_student)
-
-
-def resolve_together(
-    spec: ModelSpec, tasks: Iterable[Task], recipe: str | None, overrides: Mapping[str, str]
-) -> ResolvedRecipe:
-    """Every hyperparameter of a model on tasks that are trained together: one value for all.
-
-    The layers of a file are its defaults, its values for each of the tasks' head types, and its
-    table [together]; a task's own values do not count. Raises BenchError as `resolve_sweep` does,
-    also for a grid, and for what is no training of one encoder by all tasks.
-    """
-    heads = sorted({task.head for task in tasks})
-    tables = ("default", *(f"head/{head}" for head in heads), TOGETHER)
-    first, *others = _resolve(spec, tables, recipe, overrides, heads, together=True)
-    if others:
-        raise BenchError(
-            f"the recipe has {1 + len(others)} points for the tasks that are trained together, but "
-            "they are trained by one value of each hyperparameter: choose one of those with commas "
-            "between."
-        )
-    for name, reason in (
-        ("features", "leaves the encoder as it is, so that the tasks would share nothing"),
-        ("orders", "is for pairs, and not all of them have a second text"),
-    ):
-        if name in first.settings:
-            setting = first.settings[name]
-            raise BenchError(
-                f"{name} is {setting.value!r} ({setting.source}), which {reason}: leave {name} or "
-                "--together out."
-            )
-    return first
-
-
-def _resolve(  # noqa: PLR0913  (what is resolved, and the layers of it)
-    spec: ModelSpec,
-    tables: Sequence[str],
-    recipe: str | None,
-    overrides: Mapping[str, str],
-    heads: Sequence[str],
-    *,
-    together: bool = False,
-    is_student: bool = False,
-) -> tuple[ResolvedRecipe, ...]:
-    """The points of the layers that these tables of each file are, for each choice of features."""
-    how = {"together": together, "is_student": is_student}
-    trained = _Layers.of(spec, tables, recipe, overrides, **how)
-    frozen = _Layers.of(spec, (*tables, FROZEN), recipe, overrides, **how)
-    needless = {*(() if together else _TOGETHER_ALONE), *(() if is_student else TAUGHT)}
-    read = trained.settings.get(FEATURES_SETTING)
-    choices: Sequence[Setting | None] = [None] if read is None else _feature_choices(read, spec)
-    found: list[ResolvedRecipe] = []
-    problems: dict[str, None] = {}
-    for choice in choices:
-        layers = trained if choice is None or choice.value == FINE_TUNED else frozen
+def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The values of one configuration in the types and the order of the recipe's fields."""
+    problems: list[str] = []
+    checked: dict[str, Setting] = {}
+    for name, setting in merged.items():
         try:
-            found += _points_of(layers, choice, heads, needless, alone=len(choices) == 1)
+            checked[name] = check_setting(name, setting)
         except BenchError as error:
-            problems |= dict.fromkeys(str(error).splitlines())
-    if not spec.is_hub:
-        problems |= dict.fromkeys(_unfit(spec, found))
+            problems.append(str(error))
+    problems += clashes(checked)
     if problems:
         raise BenchError(*problems)
-    return tuple(found)
+    return {name: checked[name] for name in SETTINGS if name in checked}
 
 
 def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
     """What a checkpoint is asked for, by its config, that it has not: a decoder, or layers."""
-    for recipe in (Recipe.from_settings(point.settings) for point in points):
-        if recipe.as_text and not has_decoder(config := config_of(spec)):
+    for point in points:
+        if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
             yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
-        if recipe.layers and (count := count_layers(spec)):
+        layers = point.settings.get("layers")
+        if layers and (count := count_layers(spec)):
             try:
-                kept_layers(recipe.layers, count)
+                kept_layers(layers.value, count)  # type: ignore[arg-type]
             except ModelError as error:
                 yield f"{spec.name}: {error}"
-
-
-def _only(choice: Setting | None) -> Mapping[str, Setting]:
-    """The layer that has one choice of features, where anything says it."""
-    return {} if choice is None else {FEATURES_SETTING: choice}
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec) -> list[Setting]:
@@ -364,75 +444,6 @@ def _tell_left_out(model: str, layers: int | None, features: str) -> None:
     sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Layers:
-    """Where the values of a recipe come from: what is packaged, what lies over it, what is typed.
-
-    `name` is what they go by, and `is_text` whether the user asked for answers in words.
-    """
-
-    spec: ModelSpec
-    name: str
-    is_own: bool
-    is_text: bool
-    packaged: Sequence[Mapping[str, Setting]]
-    over: Sequence[Mapping[str, Setting]]
-    typed: Mapping[str, Setting]
-
-    @classmethod
-    def of(  # noqa: PLR0913  (what is resolved, and for what kind of job)
-        cls,
-        spec: ModelSpec,
-        tables: Sequence[str],
-        recipe: str | None,
-        overrides: Mapping[str, str],
-        *,
-        together: bool,
-        is_student: bool,
-    ) -> Self:
-        """The layers that these tables of each file are."""
-        name, packaged = recipe or _PAPER, list(_packaged_layers(spec, tables))
-        if is_student:
-            packaged += _file_layers(packaged_names()[_STUDENT], tables)
-        over = _layers_over(name, tables)
-        overrides = dict(overrides)
-        asked = _asked_as_text(overrides.pop(AS_TEXT, None))
-        is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        if is_text if asked is None else asked:
-            if together:
-                raise BenchError("tasks together have a head each, so none is answered as text.")
-            for table in tables:
-                if table in TASKS:
-                    cast_of(TASKS[table])  # what cannot be said in words is refused here
-            packaged += _file_layers(packaged_names()[_TEXT], tables)
-        if asked is False:
-            over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
-        is_own = name not in (_PAPER, *_OVER)
-        if _cuts_own_rows(tables, packaged):
-            (packaged if is_own else over).append({MAX_TOKENS: for_own_rows(spec)})
-        typed = {
-            key: Setting(value=_multiplied(key, text, packaged + over), source="--set")
-            for key, text in overrides.items()
-        }
-        return cls(
-            spec=spec,
-            name=name,
-            is_own=is_own,
-            is_text=asked is True,
-            packaged=packaged,
-            over=over,
-            typed=typed,
-        )
-
-    @property
-    def settings(self) -> dict[str, Setting]:
-        """The last value of each."""
-        merged: dict[str, Setting] = {}
-        for layer in (*self.packaged, *self.over, self.typed):
-            merged.update(layer)
-        return merged
-
-
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
     """Whether rows of the user's own would lose what is longer than a recipe's `max_tokens`.
 
@@ -454,53 +465,6 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
             "leave the table [like] out."
         )
     return _file_layers(path, tables)
-
-
-def _points_of(
-    layers: _Layers,
-    choice: Setting | None,
-    heads: Sequence[str],
-    needless: Set[str],
-    *,
-    alone: bool,
-) -> Iterator[ResolvedRecipe]:
-    """The points of some layers by one choice of features, the only one where it is `alone`."""
-    named = [*layers.packaged, *layers.over]
-    typed = dict(layers.typed)
-    if choice is not None and choice.value == FINE_TUNED and not alone:
-        typed.pop("lstm_size", None)  # of the others, which are frozen
-    points = _points([*named, typed, _only(choice)], heads, needless, layers.spec)
-    # What a command says that names the recipe, or gives all of its values over the model's own.
-    said = layers.packaged if layers.is_own or len(points) > 1 else named
-    differs = layers.typed or layers.is_own or not alone
-    usual = set[str]()
-    if differs:
-        usual.update(_points([*said, _only(choice)], heads, needless, layers.spec)[0].settings)
-        usual.update({FEATURES_SETTING} if any(FEATURES_SETTING in layer for layer in said) else ())
-    name = Path(layers.name).stem if layers.is_own else layers.name
-    for point in points:
-        yield ResolvedRecipe(
-            name=_called(name, is_text=layers.is_text),
-            settings=point.settings,
-            is_own=layers.is_own,
-            overridden=bool(layers.typed),
-            is_sweep=len(points) > 1,
-            off={name: value for name, value in point.off.items() if name in usual},
-        )
-
-
-def _asked_as_text(word: str | None) -> bool | None:
-    """Whether a task is to be answered in words; None where nothing says so."""
-    if word is None:
-        return None
-    return bool(check_setting(AS_TEXT, Setting(value=word, source="--set")).value)
-
-
-def _called(name: str, *, is_text: bool) -> str:
-    """A recipe's name on a board: "text" in the place of "paper", "text-fast"."""
-    if not is_text:
-        return name
-    return _TEXT if name == _PAPER else f"{_TEXT}-{name}"
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
@@ -567,205 +531,40 @@ def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting
     return [known.get(table, {}) for table in tables]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    """The settings of one point of a grid, and the values that are off."""
-
-    settings: Mapping[str, Setting]
-    off: Mapping[str, str | int | float | bool]
-
-
-def _points(
-    layers: Iterable[Mapping[str, Setting]],
-    heads: Sequence[str],
-    needless: Set[str],
-    spec: ModelSpec,
-) -> list[_Point]:
-    """Every point of the last values, each once and checked; all that is wrong is said at once."""
-    merged: dict[str, Setting] = {}
-    for layer in layers:
-        _lay_over(merged, layer)
-    found: dict[tuple[object, ...], _Point] = {}
-    problems: dict[str, None] = {}
-    for point in expand_grid(merged):
-        try:
-            checked = within_reach(_checked(point), spec)
-        except BenchError as error:
-            problems |= dict.fromkeys(str(error).splitlines())
-            continue
-        settings = _relevant(checked, heads, needless)
-        values = tuple((name, setting.value) for name, setting in settings.items())
-        off = {name: s.value for name, s in checked.items() if s.value == _OFF.get(name)}
-        found.setdefault(values, _Point(settings=settings, off=off))
-    if problems:
-        raise BenchError(*problems)
-    return list(found.values())
-
-
-def needless_names(overrides: Mapping[str, str], used: Set[str]) -> list[str]:
-    """Which of the values that a user has set are on, and yet `used` by no job.
+def unused_settings(
+    overrides: Mapping[str, str], recipe: str | None, used: Set[str]
+) -> Iterator[str]:
+    """A sentence about each value that the user asked for and no job has `used`.
 
     As `temperature` without a teacher: the job's key is the same without it.
     """
-    return [
-        name for name, text in overrides.items() if name not in used and _is_said_on(name, text)
-    ]
-
-
-def names_for_students(recipe: str | None) -> list[str]:
-    """The values of a recipe that mean nothing without a teacher."""
-    if recipe is None or recipe == _PAPER:
-        return []
-    tables = read_recipe(_recipe_path(recipe)).values()
-    return [name for name in TAUGHT if any(name in table for table in tables)]
+    for name, text in overrides.items():
+        words = choices_of(_typed(text))
+        is_on = any(
+            _is_of_the_model(word) or not is_default(name, check_setting(name, word))
+            for word in words
+        )
+        if name not in used and is_on:
+            yield f"{name} (--set) means nothing to any of these jobs, and is left out."
+    tables = read_recipe(_recipe_path(recipe)).values() if recipe not in (None, _PAPER) else ()
+    taught = [name for name in DISTILLATION if any(name in table for table in tables)]
+    if taught and not used & {*taught}:
+        yield (
+            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
+            "are left out."
+        )
 
 
 def check_override(name: str, text: str) -> None:
     """Raises BenchError where `--set NAME=TEXT` fits no model's recipe."""
-    for word in choices_of(Setting(value=text, source=SET)):
+    for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
-
-
-def _is_said_on(name: str, text: str) -> bool:
-    words = choices_of(Setting(value=text, source=SET))
-    if any(map(_is_of_the_model, words)):
-        return True
-    return any(check_setting(name, word).value != _OFF.get(name) for word in words)
 
 
 def _is_of_the_model(word: Setting) -> bool:
     """Whether a value has to be asked of the model: all of its layers, or times its own value."""
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
-
-
-def _lay_over(merged: dict[str, Setting], layer: Mapping[str, Setting]) -> None:
-    for name, usual in _IN_PLACE.items():
-        if usual in layer and name not in layer:
-            merged.pop(name, None)
-    merged.update(layer)
-
-
-def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The values of one point in the types and the order of the recipe's fields."""
-    problems: list[str] = []
-    checked: dict[str, Setting] = {}
-    known = [field.name for field in fields(Recipe)]
-    for name, setting in merged.items():
-        try:
-            checked[name] = check_setting(name, setting)
-        except BenchError as error:
-            problems.append(str(error))
-    problems += [*_too_many_parts(checked), *_trained_yet_frozen(checked), *_not_in_words(checked)]
-    problems += [*_cannot_choose(checked), *_cannot_average(checked)]
-    if problems:
-        raise BenchError(*problems)
-    return {name: checked[name] for name in known if name in checked}
-
-
-def _relevant(
-    settings: Mapping[str, Setting], heads: Sequence[str], others: Set[str]
-) -> dict[str, Setting]:
-    """The settings that the result of a job depends on; `others` are for other kinds of jobs."""
-    on = {name: s for name, s in settings.items() if s.value != _OFF.get(name)}
-    for name, usual in _IN_PLACE.items():
-        if name in on:
-            on[usual] = Setting(value=0.0, source=f"{name} is in its place")
-    for name in _OF_ADAM if "optimizer" in on else ():
-        on[name] = Setting(value=0.0, source="adafactor has no such value")
-    needless = {name for name, known in _ONLY.items() if not set(known) & set(heads)} | others
-    needless.update(_CLASSIFIES if AS_TEXT in on else ("max_target_tokens",))
-    needless |= _needless_beside(on)
-    return {name: setting for name, setting in on.items() if name not in needless}
-
-
-def _needless_beside(on: Mapping[str, Setting]) -> set[str]:
-    """The settings that mean nothing beside the others."""
-    needless = set[str]()
-    if "features" in on:
-        needless.update(_TRAINS_ENCODER)
-        if "orders" in on and on["orders"].value == ADDED_ORDERS:
-            needless.add("orders")  # the states are of the given one
-    if "layer_decay" not in on:
-        needless.add("top_layer_depth")
-    if "schedule" not in on or on["schedule"].value != "polynomial":
-        needless.add("schedule_power")
-    if "evaluations" in on and on["evaluations"].value == 1:
-        needless.add("best_checkpoint")  # the only one is the best
-    return needless
-
-
-def _trained_yet_frozen(settings: Mapping[str, Setting]) -> Iterator[str]:
-    for name in ("lora_rank", "unfreeze"):
-        if _is_on(settings, "features") and _is_on(settings, name):
-            yield _clash(settings, name, "features", "leaves the encoder as it is")
-    if _is_on(settings, "lstm_size") and not _is_on(settings, "features"):
-        size = settings["lstm_size"]
-        yield (
-            f"lstm_size is {size.value} ({size.source}), but the encoder is fine-tuned: an LSTM "
-            "reads the states of a frozen one, so add features=last or leave it out."
-        )
-
-
-def _not_in_words(settings: Mapping[str, Setting]) -> Iterator[str]:
-    for name in ("features", "lora_rank", "unfreeze", "layer_decay"):
-        if _is_on(settings, AS_TEXT) and _is_on(settings, name):
-            yield _clash(settings, name, AS_TEXT, "trains encoder and decoder whole")
-
-
-def _cannot_choose(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """What is wrong with a patience, and with rows that nothing is chosen on."""
-    patience, times = settings.get("early_stopping"), settings.get("evaluations")
-    if patience and times and 0 < int(times.value) <= int(patience.value):
-        yield (
-            f"early_stopping is {patience.value} ({patience.source}), but dev is evaluated only "
-            f"{times.value} time{'s' * (times.value != 1)} in a run ({times.source}): a patience "
-            "needs more evaluations than it waits for, so raise evaluations or leave "
-            "early_stopping out."
-        )
-    once = times is not None and times.value == 1
-    chooses = any(_is_on(settings, name) for name in ("best_checkpoint", "early_stopping"))
-    if _is_on(settings, "select_on") and (once or not chooses):
-        rows = settings["select_on"]
-        yield (
-            f"select_on is {rows.value!r} ({rows.source}), but the run chooses among no "
-            "evaluations: give best_checkpoint=true or early_stopping, and several evaluations."
-        )
-
-
-def _cannot_average(settings: Mapping[str, Setting]) -> Iterator[str]:
-    if not _is_on(settings, "average_last"):
-        return
-    last, times = settings["average_last"], settings.get("evaluations")
-    if times and int(times.value) < int(last.value):
-        yield (
-            f"average_last is {last.value} ({last.source}), but a run has only {times.value} "
-            f"evaluations ({times.source}), after which its weights are taken: raise evaluations."
-        )
-    for name in ("best_checkpoint", "early_stopping"):
-        if _is_on(settings, name):
-            yield _clash(settings, "average_last", name, "ends a run otherwise")
-
-
-def _clash(settings: Mapping[str, Setting], name: str, other: str, effect: str) -> str:
-    one, two = settings[name], settings[other]
-    return (
-        f"{name} is {one.value!r} ({one.source}), but {other} is {two.value!r} ({two.source}), "
-        f"which {effect}: give one of them."
-    )
-
-
-def _is_on(settings: Mapping[str, Setting], name: str) -> bool:
-    return name in settings and settings[name].value != _OFF[name]
-
-
-def _too_many_parts(settings: Mapping[str, Setting]) -> Iterator[str]:
-    batch, parts = settings.get("batch_size"), settings.get("accumulation")
-    if batch and parts and int(parts.value) > int(batch.value):
-        yield (
-            f"accumulation is {parts.value} ({parts.source}), but a batch of {batch.value} "
-            f"examples ({batch.source}) cannot be computed in more parts than it has examples."
-        )
 
 
 # What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
@@ -889,7 +688,7 @@ def compare_recipes(
         for (name, *_), group in groups.items()
         for _, one, other in group[:1]
     )
-    order = [*(field.name for field in fields(Recipe)), START_FROM]
+    order = [*SETTINGS, START_FROM]
     return tuple(sorted(found, key=lambda difference: order.index(difference.setting)))
 
 
@@ -897,9 +696,7 @@ def _pairs(
     first: ModelSpec, second: ModelSpec, task: Task, recipe: str | None
 ) -> Iterator[tuple[str, Setting | None, Setting | None]]:
     ours, theirs = (
-        with_start(
-            resolve_recipe(spec, task.name, own, {}, task.head), spec, task, recipe=own
-        ).settings
+        with_start(resolve_recipe(spec, task.name, own, {}), spec, task, recipe=own).settings
         for spec, own in ((first, None), (second, recipe))
     )
     for name in dict.fromkeys((*ours, *theirs)):

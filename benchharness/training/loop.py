@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from benchharness.encoder.packing import is_packed
 from benchharness.progress import SIGNALS, Reporter
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.training.batching import (
     Features,
     Indices,
@@ -122,7 +122,7 @@ class Training:
         network.to(compute.device).train()
         items = [lesson.items for lesson in lessons]
         plan = Plan.of(items, recipe, compute)
-        if compute.on_gpu and compute.precision == "bf16" and not recipe.is_frozen:
+        if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
             from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
 
             for each in {lesson.network for lesson in lessons}:  # of several tasks their own
@@ -166,7 +166,7 @@ class Training:
     @property
     def is_stopped(self) -> bool:
         """Whether the patience has run out."""
-        return 0 < self.recipe.early_stopping <= self.meter.waited
+        return 0 < self.recipe.selection.early_stopping <= self.meter.waited
 
     @property
     def is_due(self) -> bool:
@@ -179,11 +179,11 @@ class Training:
         recipe = self.recipe
         drawn = mixed_batches(
             [lesson.items for lesson in self.lessons],
-            recipe.batch_size,
+            recipe.optim.batch_size,
             self.plan.steps,
             self.seed,
             self.meter.step,
-            recipe.sampling_power,
+            recipe.rows.sampling_power,
         )
         chosen = ((self.lessons[number], batch) for number, batch in drawn)
         made = ((lesson, batch, self.parts_of(lesson, batch)) for lesson, batch in chosen)
@@ -213,7 +213,7 @@ class Training:
     def _graphs(self) -> Callable[..., Tensor] | None:
         """What records and replays steps, where that is wanted and all is on the device."""
         can_be = self._packs and getattr(self.network, "is_recordable", True)
-        if not self.compute.graphs or not can_be or self.recipe.is_frozen:
+        if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
         if len(self.lessons) > 1:  # a layout does not say which network it is of
             return None
@@ -232,14 +232,14 @@ class Training:
     def _step(self) -> None:
         (lesson, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.lessons]
-        per_epoch = count_steps(sizes, self.recipe.batch_size, epochs=1)
+        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
             self.optimizer.state.clear()  # moments of another loss
         lesson.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(lesson, parts)
-        norm = clip_in_step(self.optimizer, self.weights, self.recipe.max_grad_norm)
+        norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = lesson.features.lengths[lesson.features.rows_of(batch)].sum()
@@ -251,7 +251,8 @@ class Training:
         """The learning rate of a step: as scheduled, but constant while the layers are learned."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step < first:
-            return recipe.layer_learning_rate or recipe.learning_rate
+            student = recipe.student or StudentOptions()
+            return student.layer_learning_rate or recipe.optim.learning_rate
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, lesson: Lesson, parts: Sequence[Part]) -> Tensor:
@@ -301,9 +302,9 @@ class Training:
     def _keep(self) -> None:
         """Keeps the weights of this evaluation, where the run may end with them."""
         number, recipe = len(self.meter.values), self.recipe
-        if recipe.best_checkpoint and self.meter.best == number - 1:
+        if recipe.selection.best_checkpoint and self.meter.best == number - 1:
             self.kept = {name: _copied(tensor) for name, tensor in self._changing()}
-        elif 1 < recipe.average_last > len(self.plan.evaluations) - number:
+        elif 1 < recipe.selection.average_last > len(self.plan.evaluations) - number:
             # Their sum alone: copies of several would not fit into memory for long.
             for name, tensor in self._changing():
                 adds = name in self.kept and tensor.is_floating_point()
@@ -311,7 +312,7 @@ class Training:
 
     def _end(self) -> None:
         """Puts the weights that the run ends with into the network; again, it changes nothing."""
-        summed = min(self.recipe.average_last, len(self.plan.evaluations))
+        summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))
         with torch.no_grad():
             for name, tensor in self._changing() if self.kept else ():
                 kept = self.kept[name]
@@ -322,7 +323,7 @@ class Training:
         # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device]
         lengths, sizes = features.item_lengths, features.item_sizes
-        return cut_by_length(batch, lengths, self.recipe.accumulation, overhead, sizes)
+        return cut_by_length(batch, lengths, self.recipe.optim.accumulation, overhead, sizes)
 
     def state(self) -> State:
         """All that the next step depends on. Raises DivergedError rather than keep what is lost."""

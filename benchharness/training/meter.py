@@ -63,12 +63,14 @@ class Plan:
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
         """The plan of a run over so many items of each task."""
-        last = recipe.steps or count_steps(items, recipe.batch_size, recipe.epochs)
-        layers = recipe.layer_epochs
-        first = count_steps(items, recipe.batch_size, layers) if layers else 0
+        schedule, batch_size = recipe.schedule, recipe.optim.batch_size
+        last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
+        layers = recipe.student.layer_epochs if recipe.student else 0.0
+        first = count_steps(items, batch_size, layers) if layers else 0
         steps = first + last
         # Behind the layers' steps, before which no output is learned.
-        evaluations = frozenset(first + step for step in _evenly(last, recipe.evaluations))
+        times = recipe.selection.evaluations
+        evaluations = frozenset(first + step for step in _evenly(last, times))
         points = evaluations | _evenly(steps, CURVE_POINTS)
         interval = STEPS_BETWEEN_READS[compute.device.type]
         reads = points | frozenset(range(interval, steps + 1, interval))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers.optimization import Adafactor
 
 from benchharness.encoder.layers import layers_of
-from benchharness.recipes.recipe import ADAFACTOR, LINEAR, Recipe
+from benchharness.recipes.recipe import ADAFACTOR, LINEAR, Optim, Recipe, Schedule
 
 Weights = list[nn.Parameter]
 
@@ -25,31 +25,32 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
     warm-up never takes all steps: the only step of a run would change no weight.
     """
-    asked = recipe.warmup_steps or math.ceil(steps * recipe.warmup_ratio)
+    highest, schedule = recipe.optim.learning_rate, recipe.schedule
+    asked = schedule.warmup_steps or math.ceil(steps * schedule.warmup_ratio)
     warmup = min(asked, steps - 1)
-    if recipe.schedule == "slanted-triangular":
-        return recipe.learning_rate * _slanted(step, steps, warmup)
+    if schedule.schedule == "slanted-triangular":
+        return highest * _slanted(step, steps, warmup)
     if step < warmup:
-        return recipe.learning_rate * step / warmup
-    if recipe.schedule == LINEAR:
+        return highest * step / warmup
+    if schedule.schedule == LINEAR:
         # In this order since the first version: another one would round to other bits.
-        return recipe.learning_rate * (steps - step) / max(1, steps - warmup)
-    return recipe.learning_rate * _fallen((step - warmup) / max(1, steps - warmup), recipe)
+        return highest * (steps - step) / max(1, steps - warmup)
+    return highest * _fallen((step - warmup) / max(1, steps - warmup), schedule)
 
 
-def _fallen(done: float, recipe: Recipe) -> float:
+def _fallen(done: float, schedule: Schedule) -> float:
     """What is left of the rate after that share of the steps behind the warm-up.
 
     "cosine" is half a wave, "polynomial" 1 - done to a power; both end at 0, as transformers'
     schedules of these names do where their end is 0.
     """
-    match recipe.schedule:
+    match schedule.schedule:
         case "constant":
             return 1.0
         case "cosine":
             return 0.5 * (1 + math.cos(math.pi * done))
         case _:
-            return float((1 - done) ** recipe.schedule_power)
+            return float((1 - done) ** schedule.schedule_power)
 
 
 def _slanted(step: int, steps: int, cut: int) -> float:
@@ -63,12 +64,19 @@ def _slanted(step: int, steps: int, cut: int) -> float:
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimizer that the recipe names, over the groups of the weights to be trained."""
-    if recipe.optimizer == ADAFACTOR:
+    if recipe.optim.optimizer == ADAFACTOR:
         # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
         return _Adafactor(  # type: ignore[no-untyped-call]
-            param_groups(network, recipe), lr=recipe.learning_rate, relative_step=False
+            param_groups(network, recipe), lr=recipe.optim.learning_rate, relative_step=False
         )
-    return adamw(network, recipe)
+    optim = recipe.optim
+    return torch.optim.AdamW(
+        param_groups(network, recipe),
+        lr=optim.learning_rate,
+        betas=(optim.adam_beta1, optim.adam_beta2),
+        eps=optim.adam_epsilon,
+        fused=True,  # one pass over weights, gradients and moments instead of several
+    )
 
 
 class _Adafactor(Adafactor):
@@ -83,17 +91,6 @@ class _Adafactor(Adafactor):
         least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
         # max(least, scale) * rate looks at the scale; both products are rounded as there.
         return torch.where(scale > least, scale * rate, least * rate)
-
-
-def adamw(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW over the groups of the weights that are to be trained."""
-    return torch.optim.AdamW(
-        param_groups(network, recipe),
-        lr=recipe.learning_rate,
-        betas=(recipe.adam_beta1, recipe.adam_beta2),
-        eps=recipe.adam_epsilon,
-        fused=True,  # one pass over weights, gradients and moments in place of several
-    )
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
@@ -125,22 +122,22 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
         for part, scale, epoch in _parts(network, recipe)
         for weights, decay in (
             # By dimensions and not by names, as BERT's "LayerNorm" and "bias", which differ.
-            ([w for w in part if w.ndim > 1], _decay(recipe, scale)),
+            ([w for w in part if w.ndim > 1], _decay(recipe.optim, scale)),
             ([w for w in part if w.ndim < 2], 0.0),
         )
         if weights
     ]
 
 
-def _decay(recipe: Recipe, scale: float) -> float:
+def _decay(optim: Optim, scale: float) -> float:
     """The weight decay of a group as torch counts it, per unit of the group's learning rate.
 
     mosaicml/composer's DecoupledAdamW takes decay * rate / (the group's highest rate) of a weight,
     and torch's AdamW decay * rate, so the one's decay is the other's over that highest rate.
     """
-    if recipe.decoupled_weight_decay:
-        return recipe.decoupled_weight_decay / (recipe.learning_rate * scale)
-    return recipe.weight_decay
+    if optim.decoupled_weight_decay:
+        return optim.decoupled_weight_decay / (optim.learning_rate * scale)
+    return optim.weight_decay
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
@@ -158,15 +155,16 @@ def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> 
 
 def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
     """Weights with their scale and first epoch, from the head down to the embeddings."""
-    is_gradual = recipe.unfreeze == "gradual"
+    options, optim = recipe.encoder, recipe.optim
+    is_gradual = options.unfreeze == "gradual"
     # One group where all layers learn alike: what of an encoder is a layer need not be known then.
-    if not is_gradual and recipe.layer_decay == 1 and recipe.head_learning_rate is None:
+    if not is_gradual and options.layer_decay == 1 and optim.head_learning_rate is None:
         yield _trained(network.parameters()), 1.0, 0
         return
     head, *below = _from_the_top(network)
-    yield head, (recipe.head_learning_rate or recipe.learning_rate) / recipe.learning_rate, 0
+    yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
     for number, weights in enumerate(below):
-        scale = recipe.layer_decay ** (recipe.top_layer_depth + number)
+        scale = options.layer_decay ** (options.top_layer_depth + number)
         yield weights, scale, number + 1 if is_gradual else 0
 
 

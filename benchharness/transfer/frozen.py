@@ -178,7 +178,7 @@ def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is c
     )
     tables = [layer_states(source, split, report) for split in splits.values()]
     per_row = source.tokens != "all"
-    network.encoder = FrozenEncoder(network.encoder, tables, recipe.features, per_row)
+    network.encoder = FrozenEncoder(network.encoder, tables, recipe.encoder.features, per_row)
     return {
         name: _at_places(split.without_unread(), first, per_row)
         for (name, split), first in zip(splits.items(), network.encoder.firsts, strict=False)

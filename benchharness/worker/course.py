@@ -17,7 +17,7 @@ from benchharness.heads.pair import in_orders
 from benchharness.leaderboard.job import Job
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import GIVEN_ORDER, Recipe, SpanOptions
 from benchharness.splits import check_documents, read_split
 from benchharness.tasks.cast import rows_to_learn
 from benchharness.tasks.errors import ModelError
@@ -90,22 +90,14 @@ def _leader(split: str) -> str:
 
 
 def _head(task: Task, recipe: Recipe, encoder: Encoder) -> Head:
-    if recipe.as_text:
+    if recipe.text is not None:
         # What decodes takes a moment to import.
         from benchharness.heads.text import text_head  # noqa: PLC0415
 
-        return text_head(task, encoder.tokenizer, recipe.max_target_tokens or encoder.max_tokens)
-    return head_for(
-        task,
-        orders=recipe.orders,
-        lm_weight=recipe.lm_weight,
-        answerable_weight=recipe.answerable_weight,
-        beam_size=recipe.beam_size,
-        max_answer_tokens=recipe.max_answer_tokens,
-        lstm_size=recipe.lstm_size,
-        context=recipe.context,
-        training_segments=recipe.training_segments,
-    )
+        return text_head(
+            task, encoder.tokenizer, recipe.text.max_target_tokens or encoder.max_tokens
+        )
+    return head_for(task, recipe.of_head(task.head))
 
 
 # What courses are made of, and what becomes of them.
@@ -119,8 +111,8 @@ def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
     rows = {name: read_split(job, name) for name in job.fingerprints}
     check_documents(job, rows)
     trained = f"{job.task}:train"
-    if recipe.shots:
-        rows[trained] = draw_shots(rows[trained], recipe.shots, job.seed)
+    if recipe.rows.shots:
+        rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
 
@@ -130,8 +122,9 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     Raises ModelError for a checkpoint that cannot be used.
     """
     revision = hub_revision(job.weights)
-    encoder = load_encoder(job.checkpoint, revision, job.seed, Trust.of(job), whole=recipe.as_text)
-    keep_layers(encoder, recipe.layers)
+    is_text = recipe.text is not None
+    encoder = load_encoder(job.checkpoint, revision, job.seed, Trust.of(job), whole=is_text)
+    keep_layers(encoder, recipe.encoder.layers)
     return encoder
 
 
@@ -139,15 +132,17 @@ def hold_rows_out(courses: Iterable[Course], rows: dict[str, SplitRows], recipe:
     """Makes the rows that are trained on, and takes out those that are judged instead of dev."""
     for course in courses:
         trained = course.trained
-        if recipe.held_out:
+        if recipe.selection.held_out:
             course.judged = f"{course.task.name}:{HELD_OUT}"
-            rows[trained], rows[course.judged] = hold_out(rows[trained], recipe.held_out)
+            rows[trained], rows[course.judged] = hold_out(rows[trained], recipe.selection.held_out)
         rows[trained] = _to_learn(rows[trained], course.task, recipe)
 
 
 def _to_learn(rows: SplitRows, task: Task, recipe: Recipe) -> SplitRows:
     """The rows of a train split as they are trained on."""
-    return rows_to_learn(rows, task) if recipe.as_text else in_orders(rows, recipe.orders)
+    if recipe.text is not None:
+        return rows_to_learn(rows, task)
+    return in_orders(rows, recipe.pair.orders if recipe.pair else GIVEN_ORDER)
 
 
 def network_of(
@@ -161,7 +156,7 @@ def network_of(
         for course, own in zip(courses, network.networks, strict=True):
             course.network = own
     # Frozen states are computed once for every layer and kept: there the last one is whole.
-    if getattr(network, "reads_first_token", False) and not recipe.is_frozen:
+    if getattr(network, "reads_first_token", False) and not recipe.encoder.is_frozen:
         use_first_token(encoder.network)
     prepare_for(device, network)
     return network
@@ -169,13 +164,12 @@ def network_of(
 
 def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
     """The recipe's limits; ModelError where the encoder does not take such long rows."""
-    check_reach(recipe.max_tokens, encoder.max_tokens)
-    if recipe.stride is None or recipe.max_question_tokens is None:
-        return Limits(max_tokens=recipe.max_tokens)
+    check_reach(recipe.rows.max_tokens, encoder.max_tokens)
+    span = recipe.span or SpanOptions()
     return Limits(
-        max_tokens=recipe.max_tokens,
-        stride=recipe.stride,
-        max_question_tokens=recipe.max_question_tokens,
+        max_tokens=recipe.rows.max_tokens,
+        stride=span.stride,
+        max_question_tokens=span.max_question_tokens,
     )
 
 

@@ -84,7 +84,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     the first alone writes files.
     """
     recipe = Recipe.from_settings(job.settings)
-    compute = find_compute(job.precision, deterministic=recipe.deterministic)
+    compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     ranks = compute.ranks
     keep = keep if ranks.is_first else None
 
@@ -111,7 +111,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         training = Training.begin(
             prepared.network,
             [course.lesson(features, rows) for course in courses],
-            replace(recipe, accumulation=states.accumulation),
+            replace(recipe, optim=replace(recipe.optim, accumulation=states.accumulation)),
             seed=job.seed,
             compute=compute,
             report=report,
@@ -199,7 +199,7 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
         taught = LoadedTeacher.of(job, teacher, recipe, compute.device)
     encoder = load_pretrained(job, recipe)
     writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
-    set_dropout(encoder, recipe.dropout, recipe.classifier_dropout)
+    set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
         **load_start(encoder, start_from, job),
@@ -208,7 +208,7 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
     hold_rows_out(courses, rows, recipe)
     if taught is not None:
         provenance["teacher"] = taught.record
-        taught.teach(courses[0])
+        taught.teach(courses[0], recipe)
 
     # ---- Put the head on it, or those of several tasks, and encode the rows.
     report(Progress(phase="encoding"))
@@ -223,15 +223,15 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
     }
     provenance["data"] = _with_truncated(provenance["data"], courses, rows, features)
     if taught is not None:
-        taught.begin(network)
+        taught.begin(network, recipe)
         taught.add_types(courses[0], rows, features, limits)
 
     # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
-    if recipe.is_frozen:
+    if recipe.encoder.is_frozen:
         (task,) = (course.task for course in courses)
         features = freeze(network, features, task.head, recipe, compute=compute, report=report)
-    elif recipe.lora_rank:
-        provenance["adapters"] = add_adapters(network.encoder, recipe.lora_rank)
+    elif recipe.encoder.lora_rank:
+        provenance["adapters"] = add_adapters(network.encoder, recipe.encoder.lora_rank)
     parameters = sum(weight.numel() for weight in network.parameters())
     vocabulary = None
     if not (_needs_vocabulary(recipe) or why_whole(network.encoder)):
@@ -391,7 +391,7 @@ def _read_by(provenance: Mapping[str, Any], task: Task, recipe: Recipe, job: Job
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
-    return f"{tokenizer} {task.name} {recipe.max_target_tokens}" if recipe.as_text else tokenizer
+    return f"{tokenizer} {task.name} {recipe.text.max_target_tokens}" if recipe.text else tokenizer
 
 
 def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]:
@@ -408,7 +408,9 @@ def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]
 
 def _needs_vocabulary(recipe: Recipe) -> bool:
     """Whether the whole of it stays: it is not trained, or words are predicted out of all."""
-    return bool(recipe.is_frozen or recipe.lora_rank or recipe.lm_weight or recipe.as_text)
+    is_trained = not (recipe.encoder.is_frozen or recipe.encoder.lora_rank)
+    predicts_words = recipe.text is not None or (recipe.pair and recipe.pair.lm_weight)
+    return bool(predicts_words or not is_trained)
 
 
 @dataclass(kw_only=True)
@@ -439,12 +441,12 @@ class JobState:
 
         Of several tasks the curve has each one's headline by its title, and their mean decides.
         """
-        training, meter, recipe = self.training, self.training.meter, self.training.recipe
+        training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         with SIGNALS.held_back():  # a state has an evaluation and its weights, or neither
             training.mark(*_marked(evaluations))
-            if recipe.held_out or recipe.average_last > 1:
+            if choice.held_out or choice.average_last > 1:
                 return  # dev is predicted by the weights that the training ends with
-            if not recipe.best_checkpoint or meter.best in (None, len(meter.values) - 1):
+            if not choice.best_checkpoint or meter.best in (None, len(meter.values) - 1):
                 self.evaluations |= {each.name: each for each in evaluations}
 
     def restore(self, state: State) -> None:
@@ -459,7 +461,7 @@ class JobState:
     def state(self) -> State:
         """All that `restore` needs; the evaluations only where a later one may not replace them."""
         state = self.training.state()
-        stays = self.training.is_over or self.training.recipe.best_checkpoint
+        stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
@@ -490,8 +492,8 @@ class JobState:
     @property
     def selection(self) -> Selection | None:
         """How evaluations chose the weights; None where they are those of the last step planned."""
-        training, meter, recipe = self.training, self.training.meter, self.training.recipe
-        is_best = recipe.best_checkpoint and meter.best is not None and len(meter.values) > 1
+        training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
+        is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1
         if not is_best and not training.is_stopped:
             return None
         steps = [point.step for point in meter.curve if point.step in training.plan.evaluations]
@@ -499,7 +501,7 @@ class JobState:
             evaluations=len(meter.values),
             step=steps[meter.best if is_best and meter.best is not None else -1],
             is_best=is_best,
-            held_out=recipe.held_out,
+            held_out=choice.held_out,
         )
 
 
@@ -533,7 +535,7 @@ def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
         ),
         provenance={
             **provenance,
-            "recipe": provenance["recipe"] | {"accumulation": training.recipe.accumulation},
+            "recipe": provenance["recipe"] | {"accumulation": training.recipe.optim.accumulation},
             **done.record,
         },
         finished=now(),

@@ -17,7 +17,7 @@ from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import text_digest
-from benchharness.recipes.recipe import Recipe, kept_layers
+from benchharness.recipes.recipe import Recipe, StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.training.batching import Features
@@ -51,18 +51,18 @@ class LoadedTeacher:
         digests = check_checkpoint(folder, job.teacher.run, teaches=True)
         taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
         define_task(taught.definition)
-        own = Recipe.from_settings(taught.settings)
+        own, options = Recipe.from_settings(taught.settings), recipe.student or StudentOptions()
         encoder = load_pretrained(taught, own)
         load_kept(encoder, folder, name)
         course = Course.of(taught.task, taught.fingerprints, own, encoder)
         network = course.head.network(encoder, course.task)
-        if getattr(network, "reads_first_token", False) and not recipe.layer_weight:
+        if getattr(network, "reads_first_token", False) and not options.layer_weight:
             use_first_token(encoder.network)
         prepare_for(device, network)
         load_head(network, folder, name)
         network.to(device).eval().requires_grad_(False)
         return cls(
-            network=Teacher(network=network, recipe=recipe),
+            network=Teacher(network=network, options=options),
             encoder=encoder,
             device=device,
             record={
@@ -72,22 +72,21 @@ class LoadedTeacher:
             },
         )
 
-    def teach(self, course: Course) -> None:
+    def teach(self, course: Course, recipe: Recipe) -> None:
         """Adds to a course's head what its student learns from here."""
-        recipe = self.network.recipe
         course.head = with_teacher(course.head, self.network, recipe, course.task.head)
         course.teacher = self.network
 
-    def begin(self, student: Any) -> None:
+    def begin(self, student: Any, recipe: Recipe) -> None:
         """Gives a student's network its weights, where the recipe says so.
 
         Of the layers those that the student keeps of the same checkpoint, and all else.
         """
-        recipe, own = self.network.recipe, self.network.network
-        if not recipe.from_teacher:
+        own = self.network.network
+        if not self.network.options.from_teacher:
             return
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
-        kept = kept_layers(recipe.layers, len(every))
+        kept = kept_layers(recipe.encoder.layers, len(every))
         with torch.no_grad():
             for layer, number in zip(layers, kept, strict=True):
                 layer.load_state_dict(every[number].state_dict())

@@ -1,7 +1,6 @@
 """Low-rank adapters: only they and the head move, and they can be made part of the weights."""
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from benchharness.training.predict import predict
 from benchharness.transfer.frozen import add_adapters, merge_adapters
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.families import make_network as make_family
-from tests.helpers.training import CPU, RECIPE, make_data, make_network, train
+from tests.helpers.training import CPU, RECIPE, having, make_data, make_network, train
 
 WITHOUT = {"xlnet"}
 """Its queries and values are bare weights."""
@@ -51,7 +50,7 @@ def test_they_change_nothing_at_first(peft: Any):
 def test_only_adapters_and_head_move(peft: Any, changes: dict[str, Any]):
     network = adapt(make_network())
     before = copies(network)
-    train(network, replace(RECIPE, lora_rank=2, epochs=4, **changes))
+    train(network, having(RECIPE, lora_rank=2, epochs=4, **changes))
     moved = {n for n, weight in network.named_parameters() if not torch.equal(weight, before[n])}
     head = {name for name in before if name.startswith("classifier.")}
     adapters = {name for name in before if "lora_" in name}
@@ -61,7 +60,7 @@ def test_only_adapters_and_head_move(peft: Any, changes: dict[str, Any]):
 
 def test_their_rates_are_those_of_their_layers(peft: Any):
     network = adapt(make_network())
-    groups = param_groups(network, replace(RECIPE, layer_decay=0.5))
+    groups = param_groups(network, having(RECIPE, layer_decay=0.5))
     assert [group["scale"] for group in groups] == [1.0, 1.0, 0.25, 0.125]
     assert {len(group["params"]) for group in groups[2:]} == {4}
 
@@ -71,7 +70,7 @@ def test_merged_they_are_the_same_network(peft: Any):
     weights = network.encoder.state_dict(keep_vars=True)
     before = {name: weight.detach().clone() for name, weight in weights.items()}
     adapt(network)
-    train(network, replace(RECIPE, learning_rate=1e-2, epochs=4))
+    train(network, having(RECIPE, learning_rate=1e-2, epochs=4))
     adapted = predict_all(network)
     merge_adapters(network)
     np.testing.assert_allclose(predict_all(network), adapted, atol=1e-5)

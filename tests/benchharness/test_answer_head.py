@@ -15,6 +15,7 @@ from benchharness.heads.answer import AnswerNetwork
 from benchharness.heads.span import SPAN, SpanFeatures
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
+from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.suites import find_task
 from benchharness.training.batching import pad
 from benchharness.training.compute import Compute
@@ -39,7 +40,7 @@ class Windows:
 
     def __init__(self, weight: float, beam: int) -> None:
         self.weight, self.beam = weight, beam
-        self.head = head_for(TASK, answerable_weight=weight, beam_size=beam)
+        self.head = head_for(TASK, SpanOptions(answerable_weight=weight, beam_size=beam))
         encoder = load_encoder("builtin:tiny", None, seed=1)
         torch.manual_seed(5)
         network = self.head.network(encoder, TASK)
@@ -184,14 +185,14 @@ def test_what_is_predicted(windows: Windows) -> None:
 
 
 def test_without_either_value_it_is_the_span_head() -> None:
-    assert head_for(TASK) is head_for(TASK, answerable_weight=0, beam_size=0) is SPAN
-    assert head_for(find_task("race/all"), beam_size=20) is head_for(find_task("race/all"))
+    options = SpanOptions(answerable_weight=0, beam_size=0)
+    assert head_for(TASK) is head_for(TASK, options) is SPAN
 
 
 @pytest.mark.parametrize("model", ["electra-small-discriminator", "conv-bert-base"])
 def test_its_authors_recipes_have_it(model: str) -> None:
     def settings(task: str, head: str, **overrides: str) -> dict[str, object]:
-        found = resolve_recipe(MODELS[model], task, None, overrides, head).settings
+        found = resolve_recipe(MODELS[model], task, None, overrides).settings
         return {
             name: found[name].value for name in ("answerable_weight", "beam_size") if name in found
         }
@@ -220,7 +221,7 @@ def test_a_job_trains_it(features: str, tmp_path, monkeypatch: pytest.MonkeyPatc
 
 def test_every_answer_is_within_30_tokens_of_its_own_window() -> None:
     """Where the network is sure of ends that are far away, or before the first token."""
-    head = head_for(TASK, beam_size=2)
+    head = head_for(TASK, SpanOptions(beam_size=2))
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features: Any = head.encode(EXAMPLES[:1], encoder.tokenizer, Limits(max_tokens=80))
     logits = np.full((len(features.token_ids), 32), -1e9, dtype=np.float32)

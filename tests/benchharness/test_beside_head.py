@@ -9,6 +9,7 @@ import torch
 from benchharness.heads import Limits, head_for
 from benchharness.heads.beside import with_beside
 from benchharness.heads.span import SPAN, SpanFeatures, decode, encode, targets
+from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import SpanTask
@@ -160,17 +161,17 @@ def test_perfect_logits_give_the_gold_back() -> None:
     assert [p.facts for p in found] == [(1, 4), (0,)], "the third fact is of no sentence"
 
 
-@pytest.mark.parametrize("values", [{}, {"beam_size": 5, "answerable_weight": 0.5}])
-def test_the_loss_is_the_sum_of_what_is_asked(values: dict[str, float]) -> None:
+@pytest.mark.parametrize("values", [None, SpanOptions(beam_size=5, answerable_weight=0.5)])
+def test_the_loss_is_the_sum_of_what_is_asked(values: SpanOptions | None) -> None:
     both, examples = asked()
-    head = head_for(both, **values)  # type: ignore[arg-type]
+    head = head_for(both, values)
     tokenizer = make_tokenizer("wordpiece")
     features = head.encode(examples, tokenizer, Limits(max_tokens=120))
     wanted = torch.from_numpy(head.targets(features, examples, both))
     generator = torch.Generator().manual_seed(3)
     longest = int(features.lengths.max())
     logits = torch.randn(len(features), longest, 2 + 1 * bool(values) + 6, generator=generator)
-    own = head_for(replace(both, classes=(), facts=False), **values)  # type: ignore[arg-type]
+    own = head_for(replace(both, classes=(), facts=False), values)
     parts = own.loss(logits[..., :-6], wanted[:, : 2 + bool(values)])
     rest = wanted[:, 2 + bool(values) :]
     rows = torch.arange(len(features))

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,14 +21,12 @@ from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import make_lesson
+from tests.helpers.training import having, make_lesson
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 LIMITS = Limits(max_tokens=64)
-RECIPE = replace(
-    USUAL, learning_rate=2e-3, epochs=10, batch_size=8, weight_decay=0.0, max_tokens=64
-)
+RECIPE = having(USUAL, learning_rate=2e-3, epochs=10, batch_size=8, weight_decay=0.0, max_tokens=64)
 
 
 def example(*options: str, context: str = "A bird sat.", question: str = "Then it", gold: int = 0):

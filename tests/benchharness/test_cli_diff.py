@@ -81,7 +81,7 @@ def test_differences_are_just_those_of_the_resolved_settings() -> None:
         ours, theirs = (
             {name: setting.value for name, setting in settings.items()}
             for spec in (first, second)
-            for settings in [resolve_recipe(spec, task.name, None, {}, task.head).settings]
+            for settings in [resolve_recipe(spec, task.name, None, {}).settings]
         )
         expected = {n for n in (*ours, *theirs) if ours.get(n) != theirs.get(n)}
         shown = {d.setting for d in found if task.name in d.tasks}

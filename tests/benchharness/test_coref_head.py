@@ -25,6 +25,7 @@ from benchharness.heads.coref import (
     loss,
     targets,
 )
+from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.conll2012 import COREF
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import DocumentExample
@@ -255,7 +256,7 @@ def test_the_loss_is_of_all_right_antecedents_together():
 
 
 def made(examples, max_tokens: int = 128, segments: int | None = None):
-    head = head_for(COREF, training_segments=segments)
+    head = head_for(COREF, CorefOptions(training_segments=segments))
     encoder = load_encoder("builtin:tiny", None, seed=1)
     torch.manual_seed(1)
     network = head.network(encoder, COREF)
@@ -330,7 +331,7 @@ def test_the_loss_leaves_out_rows_that_are_not_there():
 
 def test_each_number_of_segments_has_one_head():
     assert head_for(COREF) is head_for(COREF)
-    assert head_for(COREF, training_segments=3) is not head_for(COREF)
+    assert head_for(COREF, CorefOptions(training_segments=3)) is not head_for(COREF)
     assert isinstance(
         encode([DOCUMENT], make_tokenizer("bytes"), Limits(max_tokens=64)), CorefFeatures
     )

@@ -1,6 +1,5 @@
 """Which weights a training ends with: the last, the best evaluation's, the mean of several."""
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -12,11 +11,11 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.training.loop import Training
 from benchharness.training.snapshots import State, read_state, write_state
 from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, having, make_network, weights_of
 
-SIX = replace(RECIPE, epochs=6, batch_size=32, evaluations=6)
+SIX = having(RECIPE, epochs=6, batch_size=32, evaluations=6)
 """Twelve steps, with an evaluation after every second one."""
-BEST = replace(SIX, best_checkpoint=True)
+BEST = having(SIX, best_checkpoint=True)
 
 Values = tuple[float | None, ...]
 
@@ -54,7 +53,7 @@ def test_it_ends_with_the_best_of_its_evaluations(values: Values, best: int):
 
 
 def test_where_no_evaluation_is_defined_the_last_weights_stay():
-    training, seen = passed(replace(BEST, early_stopping=1), (None,) * 6)
+    training, seen = passed(having(BEST, early_stopping=1), (None,) * 6)
     assert torch.equal(weights_of(training.network), seen[-1])
     assert (len(seen), training.meter.best) == (6, None)
 
@@ -76,12 +75,12 @@ def test_the_choice_changes_no_step():
     ],
 )
 def test_it_stops_when_its_patience_runs_out(patience: int, values: Values, made: int):
-    training, seen = passed(replace(SIX, early_stopping=patience), values)
+    training, seen = passed(having(SIX, early_stopping=patience), values)
     assert (len(seen), training.meter.step) == (made, 2 * made)
     assert training.is_over
     assert torch.equal(weights_of(training.network), seen[-1]), "stopping alone chooses no weights"
     assert training.meter.curve[-1].step == 2 * made
-    chosen, theirs = passed(replace(BEST, early_stopping=patience), values)
+    chosen, theirs = passed(having(BEST, early_stopping=patience), values)
     assert len(theirs) == made
     best = max(range(made), key=lambda n: -1.0 if values[n] is None else values[n] or 0.0)
     assert torch.equal(weights_of(chosen.network), theirs[best])
@@ -92,7 +91,7 @@ def test_the_average_is_that_of_torch(last: int):
     """torch's AveragedModel over the same weights, to the rounding of its running mean."""
     network, number = make_network(), 0
     averaged = AveragedModel(network)
-    training = begin(network, replace(SIX, average_last=last))
+    training = begin(network, having(SIX, average_last=last))
 
     def look(_: int) -> None:
         nonlocal number
@@ -112,13 +111,13 @@ def test_the_average_is_that_of_torch(last: int):
 def test_buffers_of_whole_numbers_are_not_averaged():
     network = make_network()
     network.register_buffer("count", torch.tensor([3]))
-    fit(begin(network, replace(SIX, average_last=3)), dict)
+    fit(begin(network, having(SIX, average_last=3)), dict)
     assert network.get_buffer("count").tolist() == [3]
 
 
 def test_a_run_of_fewer_steps_than_evaluations_averages_what_there_is():
     network, seen = make_network(), []
-    training = begin(network, replace(RECIPE, epochs=1, evaluations=9, average_last=5))
+    training = begin(network, having(RECIPE, epochs=1, evaluations=9, average_last=5))
     fit(training, dict, value=lambda _: seen.append(weights_of(network)))
     assert len(seen) == 2
     mean = torch.stack(seen).mean(0)
@@ -135,10 +134,10 @@ class StoppedError(Exception):
 VALUES = (0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
 RECIPES = {
     "best": BEST,
-    "best and patience": replace(BEST, early_stopping=2),
-    "patience": replace(SIX, early_stopping=2),
-    "average": replace(SIX, average_last=4),
-    "decoupled, cosine": replace(
+    "best and patience": having(BEST, early_stopping=2),
+    "patience": having(SIX, early_stopping=2),
+    "average": having(SIX, average_last=4),
+    "decoupled, cosine": having(
         SIX, schedule="cosine", weight_decay=0.0, decoupled_weight_decay=0.01, layer_decay=0.9
     ),
 }

@@ -1,7 +1,6 @@
 """A small checkpoint of every family trains and predicts under every head."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +21,11 @@ from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.fitting import fit
 from tests.helpers.parity import make_inputs
-from tests.helpers.training import CPU, begin_task
+from tests.helpers.training import CPU, begin_task, having
 from tests.helpers.training import RECIPE as USUAL
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")
-RECIPE = replace(
-    USUAL, epochs=1.0, batch_size=4, warmup_ratio=0.0, adam_epsilon=1e-8, max_tokens=48
-)
+RECIPE = having(USUAL, epochs=1.0, batch_size=4, warmup_ratio=0.0, adam_epsilon=1e-8, max_tokens=48)
 LIMITS = Limits(max_tokens=48, stride=16, max_question_tokens=16)
 
 

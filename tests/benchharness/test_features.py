@@ -88,17 +88,17 @@ def test_other_values_are_swept_for_each_choice(model: str):
 
 
 def test_the_recipe_is_berts_table():
-    points = resolve_sweep(BERT, "conll2003/ner", "features", {}, "tag")
+    points = resolve_sweep(BERT, "conll2003/ner", "features", {})
     values = [{n: s.value for n, s in point.settings.items()} for point in points]
     assert [v.get("features", "fine-tuned") for v in values] == TABLE
     assert all((v["context"], v["max_tokens"]) == ("document", 512) for v in values)
     tuned, *frozen = values
     assert "lstm_size" not in tuned
-    (paper,) = resolve_sweep(BERT, "conll2003/ner", None, {}, "tag")
+    (paper,) = resolve_sweep(BERT, "conll2003/ner", None, {})
     own = {n: s.value for n, s in paper.settings.items()}
     assert {**own, "context": "document", "max_tokens": 512} == tuned
     assert all((v["lstm_size"], v["learning_rate"]) == (768, 1e-3) for v in frozen)
-    small = resolve_sweep(BERT, "conll2003/ner", "features", {"lstm_size": "32"}, "tag")
+    small = resolve_sweep(BERT, "conll2003/ner", "features", {"lstm_size": "32"})
     assert ["lstm_size" in point.settings for point in small] == [False, *[True] * 6]
 
 

@@ -19,7 +19,7 @@ from benchharness.training.batching import Features, pad
 from benchharness.transfer.frozen import FrozenEncoder
 from tests.helpers.families import FAMILIES
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
-from tests.helpers.training import CPU, RECIPE, make_data, train
+from tests.helpers.training import CPU, RECIPE, having, make_data, train
 
 CHOICES = [*(name for name in FEATURES if name != FINE_TUNED), "layer-2"]
 BF16 = replace(CPU, precision="bf16")
@@ -124,7 +124,7 @@ def test_only_the_head_is_trained(choice: str):
     network = make_head("pair")
     (frozen,) = freeze_on(network, choice, features)
     before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
-    trained = train(network, replace(RECIPE, features=choice), data=(frozen, targets))
+    trained = train(network, having(RECIPE, features=choice), data=(frozen, targets))
     moved = {n for n, w in network.named_parameters() if not torch.equal(w, before[n])}
     of_encoder = {name for name in before if name.startswith("encoder.encoder.")}
     assert len(of_encoder) > 60
@@ -136,7 +136,7 @@ def test_a_head_learns_from_them():
     features, targets = make_data()
     network = make_head("pair", initializer_range=0.1)
     (frozen,) = freeze_on(network, "mix", features)
-    train(network, replace(RECIPE, epochs=40, learning_rate=1e-2), data=(frozen, targets))
+    train(network, having(RECIPE, epochs=40, learning_rate=1e-2), data=(frozen, targets))
     assert (predict_on(network, frozen).argmax(-1) == targets).mean() > 0.75
 
 

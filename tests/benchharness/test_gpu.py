@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,15 @@ from benchharness.training import cuda as training_cuda
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tests.helpers.training import CPU, RECIPE, make_data, make_lesson, make_network, weights_of
+from tests.helpers.training import (
+    CPU,
+    RECIPE,
+    having,
+    make_data,
+    make_lesson,
+    make_network,
+    weights_of,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -98,8 +105,8 @@ def begin(
     compute = Compute(device=GPU, precision=precision, graphs=graphs)
     prepare_for(GPU, network)
     features, targets = make_data()
-    decay = 0.0 if optimizer == ADAFACTOR else RECIPE.weight_decay
-    recipe = replace(RECIPE, batch_size=8, epochs=3, optimizer=optimizer, weight_decay=decay)
+    decay = 0.0 if optimizer == ADAFACTOR else RECIPE.optim.weight_decay
+    recipe = having(RECIPE, batch_size=8, epochs=3, optimizer=optimizer, weight_decay=decay)
     lesson = make_lesson(network, features, targets, loss)
     return Training.begin(network, [lesson], recipe, seed=1, compute=compute, report=lambda _: None)
 
@@ -140,7 +147,7 @@ def steps_of(training: Training) -> Tensor:
 def test_steps_are_those_of_a_cpu() -> None:
     alone = make_network(dropout=0.0)
     features, targets = make_data()
-    recipe = replace(RECIPE, batch_size=8, epochs=3)
+    recipe = having(RECIPE, batch_size=8, epochs=3)
     lesson = make_lesson(alone, features, targets, loss)
     expected = Training.begin(alone, [lesson], recipe, seed=1, compute=CPU, report=lambda _: None)
     training = begin("fp32")

@@ -28,7 +28,7 @@ from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
 from tests.helpers.families import make_config, make_network
 from tests.helpers.parity import LACKING, make_both, put_head
-from tests.helpers.training import CPU, RECIPE, make_data, make_lesson, weights_of
+from tests.helpers.training import CPU, RECIPE, having, make_data, make_lesson, weights_of
 
 KINDS = {"pair": pair, "choice": choice, "span": span, "tag": tag}
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
@@ -292,7 +292,7 @@ def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0)
     return Training.begin(
         network,
         [make_lesson(network, features, targets, KINDS[kind].loss)],
-        replace(RECIPE, batch_size=5, epochs=3),
+        having(RECIPE, batch_size=5, epochs=3),
         seed=1,
         compute=replace(CPU, graphs=graphs),
         report=lambda _: None,

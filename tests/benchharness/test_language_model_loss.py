@@ -18,6 +18,7 @@ from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import resolve_recipe
+from benchharness.recipes.recipe import PairOptions
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import ChoiceExample, PairExample
 from benchharness.tasks.suites import find_task
@@ -78,7 +79,10 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
 def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: list[float]) -> None:
-    head, plain = head_for(task, orders=orders, lm_weight=0.5), head_for(task, orders=orders)  # type: ignore[arg-type]
+    head, plain = (
+        head_for(task, PairOptions(orders=orders, lm_weight=0.5)),
+        head_for(task, PairOptions(orders=orders)),
+    )  # type: ignore[arg-type]
     network, targets = head.network(encoder, task), torch.tensor(goals)
     network.classifier.eval()
     inputs = inputs_of(encoder, head)
@@ -102,11 +106,11 @@ def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: li
 def test_a_model_that_sees_both_sides_has_none() -> None:
     tiny = load_encoder("builtin:tiny", None, seed=1)
     with pytest.raises(ModelError, match=r"from left to right \(gpt2, openai-gpt\).*is bert"):
-        head_for(MRPC, lm_weight=0.5).network(tiny, MRPC)
+        head_for(MRPC, PairOptions(lm_weight=0.5)).network(tiny, MRPC)
 
 
 def settings(name: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
-    resolved = resolve_recipe(MODELS[name], task, None, overrides, head)
+    resolved = resolve_recipe(MODELS[name], task, None, overrides)
     return {name: setting.value for name, setting in resolved.settings.items()}
 
 
@@ -118,7 +122,7 @@ CHOICES = [
 
 def test_of_options_it_is_that_of_all(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong ones too, as in the released code; also where the rows are computed in parts."""
-    head, plain = head_for(RACE, lm_weight=0.5), head_for(RACE)
+    head, plain = head_for(RACE, PairOptions(lm_weight=0.5)), head_for(RACE)
     network = head.network(encoder, RACE)
     network.classifier.eval()
     features = head.encode(CHOICES, encoder.tokenizer, LIMITS)

@@ -24,6 +24,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import truncated_rows
 from benchharness.models import MODELS, find_model
 from benchharness.models.weights import reach
+from benchharness.recipes.recipe import PairOptions, SpanOptions
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, ModelError
@@ -206,7 +207,7 @@ def test_every_head_that_cuts_says_which_rows_lost_words() -> None:
     mark = Mark(text="a", start=0, end=3)
     marked = [pair(SHORT, SHORT, mark), pair(SHORT, LONG, mark)]
     assert flags_of("superglue/wic", marked) == [False, True]
-    added = head_for(TASKS["glue/mrpc"], orders="added")
+    added = head_for(TASKS["glue/mrpc"], PairOptions(orders="added"))
     assert flags_of("glue/mrpc", [pair(SHORT, LONG), pair(SHORT, SHORT)], added) == [True, False]
     options = [
         ChoiceExample(id=str(n), context=SHORT, question="", options=(SHORT, end), gold=(0,))
@@ -220,7 +221,7 @@ def test_windows_lose_no_words_but_those_of_a_question() -> None:
         SpanExample(id=text[:9], question=text, context=LONG, answers=()) for text in (LONG, SHORT)
     ]
     assert flags_of("squad/v2.0", asked, max_question_tokens=10) == [True, False]
-    both = head_for(TASKS["squad/v2.0"], answerable_weight=0.5, beam_size=5)
+    both = head_for(TASKS["squad/v2.0"], SpanOptions(answerable_weight=0.5, beam_size=5))
     assert flags_of("squad/v2.0", asked, both, max_question_tokens=10) == [True, False]
     words = tuple(LONG.split())
     assert flags_of("conll2003/ner", [TagExample(id="1", words=words)]) == [False]
@@ -373,15 +374,15 @@ def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
 def test_the_longest_answer_is_a_value_of_the_recipe() -> None:
     example = SpanExample(id="1", question="who", context="a " * 60, answers=())
     assert answered(head_for(SQUAD), example, 3, 42) < 30
-    assert answered(head_for(SQUAD, max_answer_tokens=64), example, 3, 42) == 40
-    assert head_for(SQUAD, max_answer_tokens=30) is head_for(SQUAD)
+    assert answered(head_for(SQUAD, SpanOptions(max_answer_tokens=64)), example, 3, 42) == 40
+    assert head_for(SQUAD, SpanOptions(max_answer_tokens=30)) is head_for(SQUAD)
 
 
 def test_the_head_with_a_beam_has_it_too() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     examples = [SpanExample(id="1", question="who", context="the car " * 30, answers=(("car", 4),))]
     for most in (30, 64):
-        head = head_for(SQUAD, beam_size=5, max_answer_tokens=most)
+        head = head_for(SQUAD, SpanOptions(beam_size=5, max_answer_tokens=most))
         features = head.encode(examples, encoder.tokenizer, Limits(max_tokens=100))
         network = head.network(encoder, SQUAD).eval()
         logits = predict(network, features, CPU, lambda _: None)
@@ -391,7 +392,7 @@ def test_the_head_with_a_beam_has_it_too() -> None:
 
 def test_recipes_say_it_where_their_authors_have_another() -> None:
     def said(model: str, **values: str) -> ResolvedRecipe:
-        return resolve_recipe(MODELS[model], SQUAD.name, None, values, "span")
+        return resolve_recipe(MODELS[model], SQUAD.name, None, values)
 
     for model in ("xlnet-large-cased", "xlnet-base-cased", "funnel-small"):
         setting = said(model).settings["max_answer_tokens"]
@@ -399,9 +400,9 @@ def test_recipes_say_it_where_their_authors_have_another() -> None:
     assert said("xlnet-base-cased", max_answer_tokens="30").off["max_answer_tokens"] == 30
     # A job without it has the key that it had.
     for model in ("bert", "electra-small-discriminator", "roberta-base"):
-        found = resolve_recipe(find_model(model), SQUAD.name, None, {}, "span").settings
+        found = resolve_recipe(find_model(model), SQUAD.name, None, {}).settings
         assert "max_answer_tokens" not in found
     assert (
         "max_answer_tokens"
-        not in resolve_recipe(MODELS["xlnet-base-cased"], RTE.name, None, {}, "pair").settings
+        not in resolve_recipe(MODELS["xlnet-base-cased"], RTE.name, None, {}).settings
     )

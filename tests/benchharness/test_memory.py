@@ -3,7 +3,6 @@
 import ctypes
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.helpers.training import (
     CPU,
     RECIPE,
     begin,
+    having,
     make_data,
     make_network,
     weights_of,
@@ -129,7 +129,7 @@ def test_training_says_how_large_the_micro_batch_was():
     network = make_network()
     limit_rows(network, 10)
     with pytest.raises(OutOfMemoryError) as caught:
-        fit(begin(network, replace(RECIPE, accumulation=2)), dict)
+        fit(begin(network, having(RECIPE, accumulation=2)), dict)
     assert 10 < caught.value.items <= 16
     assert caught.value.__context__ is None, "its traceback would keep the tensors"
 
@@ -182,13 +182,13 @@ def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
     def attempt(parts: int) -> Any:
         network = make_network()
         limit_rows(network, 8)
-        fit(begin(network, replace(RECIPE, accumulation=parts)), dict)
+        fit(begin(network, having(RECIPE, accumulation=parts)), dict)
         tried.append(parts)
         return network
 
     job = make_job("cola", batch_size="32", accumulation="1")
     network: Any = in_enough_parts(attempt, job, lambda _: None)
-    fit(begin(asked, replace(RECIPE, accumulation=tried[0])), dict)
+    fit(begin(asked, having(RECIPE, accumulation=tried[0])), dict)
     assert tried[0] in (4, 8)
     assert torch.equal(weights_of(network), weights_of(asked))
 

@@ -14,6 +14,7 @@ from benchharness.heads.pair import PAIR, PAIR_ADDED, in_orders
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import resolve_recipe
+from benchharness.recipes.recipe import PairOptions
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Mark, PairExample
 from benchharness.tasks.read import SplitRows, fingerprint, read
@@ -126,7 +127,7 @@ def test_marked_texts_are_not_added() -> None:
 
 
 def settings(model: str, task: str, head: str = "pair", **overrides: str) -> dict[str, object]:
-    resolved = resolve_recipe(MODELS[model], task, None, overrides, head)
+    resolved = resolve_recipe(MODELS[model], task, None, overrides)
     return {name: setting.value for name, setting in resolved.settings.items()}
 
 
@@ -189,6 +190,8 @@ def test_a_job_of_added_orders(task: str) -> None:
 
 
 def test_the_head_is_chosen_by_the_orders() -> None:
-    assert head_for(MRPC) is head_for(MRPC, orders="both") is PAIR
-    assert head_for(MRPC, orders="added") is PAIR_ADDED
-    assert head_for(find_task("race/all"), orders="added") is head_for(find_task("race/all"))
+    assert head_for(MRPC) is head_for(MRPC, PairOptions(orders="both")) is PAIR
+    assert head_for(MRPC, PairOptions(orders="added")) is PAIR_ADDED
+    assert head_for(find_task("race/all"), PairOptions(orders="added")) is head_for(
+        find_task("race/all")
+    )

@@ -1,7 +1,6 @@
 """Packed rows, or batches cut by length, train as padded batches do: losses, gradients, weights."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ from benchharness.training import loop as training
 from benchharness.training.loop import Training
 from benchharness.worker import course as courses
 from tests.helpers.families import save_family
-from tests.helpers.training import CPU, RECIPE, begin_task, weights_of
+from tests.helpers.training import CPU, RECIPE, begin_task, having, weights_of
 
 TASKS = {
     "pair": "glue/mrpc",
@@ -30,7 +29,7 @@ TASKS = {
 """One of each head."""
 
 ROWS, STEPS = 24, 50
-SLOWLY = replace(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)
+SLOWLY = having(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
 ):
     cut, whole = (begin("mpnet", kind, plain=True) for _ in range(2))
     every = np.arange(whole.meter.items)
-    cut.recipe = replace(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
+    cut.recipe = having(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", 0)
     assert len(cut._cut(cut.lessons[0].features, every)) > 1
     for _ in range(STEPS):

@@ -1,7 +1,6 @@
 """Rates by layer and gradual unfreezing: the groups, and what moved."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,18 +12,18 @@ from benchharness.encoder.layers import layers_of
 from benchharness.heads.pair import PairNetwork
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.optimizer import (
-    adamw,
     clip_in_step,
     learning_rate,
+    make_optimizer,
     param_groups,
     update_groups,
 )
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.families import make_network as make_family
-from tests.helpers.training import RECIPE, make_data, make_network, train, weights_of
+from tests.helpers.training import RECIPE, having, make_data, make_network, train, weights_of
 
-DECAYED = replace(RECIPE, layer_decay=0.5)
-GRADUAL = replace(RECIPE, unfreeze="gradual", warmup_ratio=0.0)
+DECAYED = having(RECIPE, layer_decay=0.5)
+GRADUAL = having(RECIPE, unfreeze="gradual", warmup_ratio=0.0)
 PARTS = ("head", "layer.1.", "layer.0.", "embeddings.")
 """How the weights of make_network's parts are called, from the top."""
 
@@ -61,7 +60,7 @@ def test_the_plain_recipe_has_two_groups_at_the_full_rate():
 @pytest.mark.parametrize(("top", "powers"), [(2, (0, 2, 3, 4)), (1, (0, 1, 2, 3))])
 def test_the_scales_are_those_of_electra_and_of_ulmfit(top: int, powers: tuple[int, ...]):
     """ELECTRA's _get_layer_lrs: task n + 2 - (n + 2), layer i n + 2 - (i + 1), embeddings n + 2."""
-    scales = values(make_network(), replace(DECAYED, top_layer_depth=top), "scale")
+    scales = values(make_network(), having(DECAYED, top_layer_depth=top), "scale")
     assert scales == {part: {0.5**power} for part, power in zip(PARTS, powers, strict=True)}
 
 
@@ -94,8 +93,8 @@ def test_lower_layers_move_less():
     """AdamW's first step is the rate for every weight, whatever its gradient."""
     network = make_network(dropout=0.0)
     before = copies(network)
-    recipe = replace(DECAYED, epochs=0.5, warmup_ratio=0.0, weight_decay=0.0, adam_epsilon=1e-12)
-    train(network, replace(recipe, batch_size=64, max_grad_norm=1e9))
+    recipe = having(DECAYED, epochs=0.5, warmup_ratio=0.0, weight_decay=0.0, adam_epsilon=1e-12)
+    train(network, having(recipe, batch_size=64, max_grad_norm=1e9))
     found = moves(network, before)
     expected = {"head": 1e-3, "layer.1.": 2.5e-4, "layer.0.": 1.25e-4, "embeddings.": 6.25e-5}
     assert found == pytest.approx(expected, rel=1e-2)
@@ -105,7 +104,7 @@ def test_lower_layers_move_less():
 def test_every_epoch_trains_one_layer_more(epochs: int):
     network = make_network()
     before = copies(network)
-    train(network, replace(GRADUAL, epochs=epochs))
+    train(network, having(GRADUAL, epochs=epochs))
     moved = [part for part, distance in moves(network, before).items() if distance > 0]
     assert moved == list(PARTS[:epochs])
 
@@ -118,7 +117,7 @@ def test_a_layer_begins_when_its_epoch_does():
         weight.register_post_accumulate_grad_hook(
             lambda _, name=name: seen.setdefault(part_of(name), []).append(steps[0])
         )
-    train(network, replace(GRADUAL, epochs=4))
+    train(network, having(GRADUAL, epochs=4))
     firsts = {part: min(numbers) for part, numbers in seen.items()}
     assert firsts == {"head": 1, "layer.1.": 3, "layer.0.": 5, "embeddings.": 7}
 
@@ -130,7 +129,7 @@ def iter_steps(network: nn.Module) -> list[int]:
 
     def count(_: nn.Module, __: Any, inputs: dict[str, torch.Tensor]) -> None:
         rows[0] += len(inputs["input_ids"])
-        counter[0] = -(-rows[0] // RECIPE.batch_size)
+        counter[0] = -(-rows[0] // RECIPE.optim.batch_size)
 
     network.register_forward_pre_hook(count, with_kwargs=True)
     return counter
@@ -142,7 +141,7 @@ def test_what_is_not_to_be_trained_stays_so():
     fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
     for weight in fixed:
         weight.requires_grad_(False)
-    train(network, replace(GRADUAL, epochs=4))
+    train(network, having(GRADUAL, epochs=4))
     assert not any(weight.requires_grad for weight in fixed)
     untouched = dict(make_network().named_parameters())
     names = [name for name in untouched if name.endswith("query.weight")]
@@ -151,17 +150,17 @@ def test_what_is_not_to_be_trained_stays_so():
 
 def test_gradual_unfreezing_gives_the_same_bits_again():
     first, again = make_network(), make_network()
-    train(first, replace(GRADUAL, epochs=3))
-    train(again, replace(GRADUAL, epochs=3))
+    train(first, having(GRADUAL, epochs=3))
+    train(again, having(GRADUAL, epochs=3))
     assert torch.equal(weights_of(first), weights_of(again))
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_accumulation_equals_the_large_batch_here_too(accumulation: int):
-    recipe = replace(GRADUAL, epochs=3, layer_decay=0.8)
+    recipe = having(GRADUAL, epochs=3, layer_decay=0.8)
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole, recipe, data=make_data(rows=32))
-    train(parts, replace(recipe, accumulation=accumulation), data=make_data(rows=32))
+    train(parts, having(recipe, accumulation=accumulation), data=make_data(rows=32))
     torch.testing.assert_close(weights_of(parts), weights_of(whole), atol=1e-6, rtol=0)
 
 
@@ -179,11 +178,11 @@ def test_every_weight_of_every_family_has_one_rate(family: str):
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
 def test_clipping_in_the_step_is_that_of_torch(max_norm: float) -> None:
     """Over steps whose gradients differ in size, so that the moments tell how each was clipped."""
-    recipe = replace(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
+    recipe = having(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     next(plain.parameters()).requires_grad_(False)
     next(ours.parameters()).requires_grad_(False)
-    optimizers = adamw(ours, recipe), adamw(plain, recipe)
+    optimizers = make_optimizer(ours, recipe), make_optimizer(plain, recipe)
     for size in (10.0, 0.01, 1.0):
         torch.manual_seed(3)
         for one, other in zip(ours.parameters(), plain.parameters(), strict=True):

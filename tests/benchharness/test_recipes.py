@@ -1,7 +1,6 @@
 import math
 import re
 import tomllib
-from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
-from benchharness.recipes.recipe import _OTHER_NAMES
+from benchharness.recipes.recipe import SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
@@ -17,9 +16,10 @@ from benchharness.training.batching import count_steps
 
 BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]
-NAMES = [field.name for field in fields(Recipe)]
-REQUIRED = {field.name for field in fields(Recipe) if field.default is MISSING}
+NAMES = [*SETTINGS]
 WINDOWS = {"stride", "max_question_tokens"}
+REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS
+ADAMS = {"adam_beta1", "adam_beta2", "adam_epsilon"}
 OURS = ("fast", "checkpoints", "features", "few-shot")
 PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
 
@@ -65,7 +65,7 @@ def test_every_table_of_a_packaged_file_is_read_for_some_task(name: str) -> None
 def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     for task in TASKS.values():
-        resolved = resolve_recipe(spec, task.name, None, {}, task.head)
+        resolved = resolve_recipe(spec, task.name, None, {})
         names = list(resolved.settings)
         assert names == [n for n in NAMES if n in names]
         assert set(names) >= REQUIRED | (WINDOWS if task.head == "span" else set())
@@ -84,19 +84,35 @@ def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
 
 def test_bert_is_as_in_its_released_code() -> None:
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
-    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (5e-5, 3.0, 32)
-    assert (recipe.warmup_ratio, recipe.weight_decay, recipe.max_tokens) == (0.1, 0.01, 128)
-    assert (recipe.adam_epsilon, recipe.max_grad_norm) == (1e-6, 1.0)
+    assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
+        5e-5,
+        3.0,
+        32,
+    )
+    assert (recipe.schedule.warmup_ratio, recipe.optim.weight_decay, recipe.rows.max_tokens) == (
+        0.1,
+        0.01,
+        128,
+    )
+    assert (recipe.optim.adam_epsilon, recipe.optim.max_grad_norm) == (1e-6, 1.0)
 
 
 @pytest.mark.parametrize(
     ("task", "rate", "epochs", "batch"), [("v1.1", 5e-5, 3.0, 32), ("v2.0", 5e-5, 2.0, 48)]
 )
 def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float, batch: int):
-    resolved = resolve_recipe(BERT, f"squad/{task}", None, {}, head="span")
+    resolved = resolve_recipe(BERT, f"squad/{task}", None, {})
     recipe = Recipe.from_settings(resolved.settings)
-    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (rate, epochs, batch)
-    assert (recipe.max_tokens, recipe.stride, recipe.max_question_tokens) == (384, 128, 64)
+    assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
+        rate,
+        epochs,
+        batch,
+    )
+    assert (recipe.rows.max_tokens, recipe.span.stride, recipe.span.max_question_tokens) == (
+        384,
+        128,
+        64,
+    )
 
 
 @pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
@@ -109,8 +125,12 @@ def test_bert_reads_superglue_long(task: str) -> None:
 def test_bert_has_steps_enough_for_a_few_hundred_rows(task: str, rows: int) -> None:
     """With the defaults CB is 24 steps, the first three of them warm-up."""
     recipe = Recipe.from_settings(resolve_recipe(BERT, f"superglue/{task}", None, {}).settings)
-    assert (recipe.learning_rate, recipe.epochs, recipe.batch_size) == (1e-5, 10.0, 4)
-    assert count_steps(rows, recipe.batch_size, recipe.epochs) >= 600
+    assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
+        1e-5,
+        10.0,
+        4,
+    )
+    assert count_steps(rows, recipe.optim.batch_size, recipe.schedule.epochs) >= 600
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
@@ -119,12 +139,24 @@ def test_few_shots_are_trained_on_as_in_lm_bff(name: str) -> None:
     spec = find_model(name)
     resolved = resolve_recipe(spec, "glue/rte", "few-shot", {"shots": "16"})
     recipe = Recipe.from_settings(resolved.settings)
-    assert (resolved.name, recipe.shots, resolved.start) == ("few-shot", 16, None)
-    assert (recipe.steps, recipe.batch_size, recipe.learning_rate) == (1000, 8, 1e-5)
-    assert (recipe.schedule, recipe.warmup_ratio, recipe.warmup_steps) == ("linear", 0.0, 0)
-    assert (recipe.weight_decay, recipe.decoupled_weight_decay, recipe.layer_decay) == (0, 0, 1)
-    assert (recipe.best_checkpoint, recipe.early_stopping) == (False, 0)
-    assert recipe.max_tokens == value(spec, "glue/rte", "max_tokens")
+    assert (resolved.name, recipe.rows.shots, resolved.start) == ("few-shot", 16, None)
+    assert (recipe.schedule.steps, recipe.optim.batch_size, recipe.optim.learning_rate) == (
+        1000,
+        8,
+        1e-5,
+    )
+    assert (
+        recipe.schedule.schedule,
+        recipe.schedule.warmup_ratio,
+        recipe.schedule.warmup_steps,
+    ) == ("linear", 0.0, 0)
+    assert (
+        recipe.optim.weight_decay,
+        recipe.optim.decoupled_weight_decay,
+        recipe.encoder.layer_decay,
+    ) == (0, 0, 1)
+    assert (recipe.selection.best_checkpoint, recipe.selection.early_stopping) == (False, 0)
+    assert recipe.rows.max_tokens == value(spec, "glue/rte", "max_tokens")
 
 
 def test_bert_large_has_a_lower_rate_than_base_but_on_squad() -> None:
@@ -155,8 +187,12 @@ def test_roberta_is_as_in_its_readme(
 ) -> None:
     settings = resolve_recipe(ROBERTA, f"glue/{task}", None, {}).settings
     recipe = Recipe.from_settings(settings)
-    assert (recipe.learning_rate, recipe.batch_size, recipe.epochs) == (rate, batch, 10.0)
-    assert recipe.warmup_ratio == pytest.approx(warmup / updates, rel=0.01)
+    assert (recipe.optim.learning_rate, recipe.optim.batch_size, recipe.schedule.epochs) == (
+        rate,
+        batch,
+        10.0,
+    )
+    assert recipe.schedule.warmup_ratio == pytest.approx(warmup / updates, rel=0.01)
     assert f"{warmup} of {updates}" in settings["warmup_ratio"].source
 
 
@@ -164,7 +200,7 @@ def test_no_clipping_is_an_infinite_bound() -> None:
     """The README's --clip-norm 0.0; a bound of zero would wipe out every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     assert settings["max_grad_norm"].value == 0.0
-    assert Recipe.from_settings(settings).max_grad_norm == math.inf
+    assert Recipe.from_settings(settings).optim.max_grad_norm == math.inf
 
 
 def test_distilbert_trains_the_smallest_tasks_for_longer() -> None:
@@ -216,9 +252,9 @@ def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str
         assert settings["warmup_ratio"].source.startswith("as bert")
         return
     warmup, total = map(int, printed.groups())
-    steps = count_steps(TRAIN_ROWS[task], recipe.batch_size, recipe.epochs)
+    steps = count_steps(TRAIN_ROWS[task], recipe.optim.batch_size, recipe.schedule.epochs)
     assert steps == total
-    assert math.ceil(steps * recipe.warmup_ratio) == warmup
+    assert math.ceil(steps * recipe.schedule.warmup_ratio) == warmup
 
 
 def test_a_recipe_says_whose_values_it_takes_over() -> None:
@@ -247,7 +283,7 @@ def test_layers_have_their_own_rates_where_papers_say_so(
     recipe: str, task: str, head: str, decay: float | None
 ) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
-    settings = resolve_recipe(spec, task, None, {}, head).settings
+    settings = resolve_recipe(spec, task, None, {}).settings
     found = settings.get("layer_decay")
     assert (found.value if found else None) == decay
 
@@ -256,7 +292,7 @@ def test_papers_that_start_from_mnli_say_so_themselves() -> None:
     def started(recipe: str) -> set[str]:
         spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
         recipes = {
-            task.name: with_start(resolve_recipe(spec, task.name, None, {}, task.head), spec, task)
+            task.name: with_start(resolve_recipe(spec, task.name, None, {}), spec, task)
             for task in TASKS.values()
         }
         return {name for name, found in recipes.items() if start_task(found) == "glue/mnli"}
@@ -319,10 +355,10 @@ def test_set_goes_before_everything_and_says_so() -> None:
 
 def test_a_heads_values_lie_between_the_defaults_and_the_tasks(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[x.ner]\nepochs = 9\n")
+    path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[conll2003.ner]\nepochs = 9\n")
     resolved = [
-        resolve_recipe(BERT, task, str(path), {}, head=head).settings["epochs"].value
-        for task, head in (("x/a", "pair"), ("x/pos", "tag"), ("x/ner", "tag"))
+        resolve_recipe(BERT, task, str(path), {}).settings["epochs"].value
+        for task in ("glue/rte", "conll2012/srl", "conll2003/ner")
     ]
     assert resolved == [7.0, 8.0, 9.0]
 
@@ -331,7 +367,7 @@ def test_a_stride_is_no_part_of_a_job_without_windows() -> None:
     plain = resolve_recipe(BERT, "glue/rte", None, {})
     strided = resolve_recipe(BERT, "glue/rte", None, {"stride": "32"})
     assert strided.settings == plain.settings
-    windowed = resolve_recipe(BERT, "x/qa", None, {"stride": "32"}, head="span")
+    windowed = resolve_recipe(BERT, "squad/v1.1", None, {"stride": "32"})
     assert windowed.settings["stride"].value == 32
     (line,) = problems(BERT, None, {"stride": "0"})
     assert "at least 1" in line
@@ -398,8 +434,9 @@ def test_a_name_of_others_gets_ours(name: str, ours: str) -> None:
 
 
 def test_every_name_of_others_is_for_one_of_ours() -> None:
-    assert set(_OTHER_NAMES.values()) <= set(NAMES)
-    assert not set(NAMES) & set(_OTHER_NAMES)
+    aliases = [alias for facts in SETTINGS.values() for alias in facts.aliases]
+    assert len(aliases) == len({*aliases}) > 25
+    assert not {*NAMES} & {*aliases}
 
 
 def test_an_unknown_recipe_gets_a_close_one() -> None:

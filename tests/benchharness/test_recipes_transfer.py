@@ -60,8 +60,8 @@ def test_each_makes_another_job(name: str, text: str, value: object):
     if not text.endswith("last-4") and name + text != "featureslayer-07":  # tiny has two layers
         assert make_job(**{name: text}).key != make_job().key
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/rte", None, {name: text}).settings)
-    assert getattr(recipe, name) == value
-    assert recipe.is_frozen == (name == "features")
+    assert getattr(recipe.encoder, name) == value
+    assert recipe.encoder.is_frozen == (name == "features")
 
 
 @pytest.mark.parametrize("word", ["layer-0", "layer-", "layer-x", "layer--1", "layer"])
@@ -72,12 +72,12 @@ def test_a_layer_is_counted_from_1(word: str):
 
 def test_an_lstm_is_for_tags_on_frozen_features():
     def tags(**texts: str) -> Recipe:
-        found = resolve_recipe(BERT, "conll2003/ner", None, texts, "tag").settings
+        found = resolve_recipe(BERT, "conll2003/ner", None, texts).settings
         return Recipe.from_settings(found)
 
-    assert tags(features="last", lstm_size="768").lstm_size == 768
+    assert tags(features="last", lstm_size="768").tag.lstm_size == 768
     assert added(features="last", lstm_size="768") == {"features": "last"}, "RTE has no tags"
-    with pytest.raises(BenchError, match="an LSTM reads the states of a frozen one"):
+    with pytest.raises(BenchError, match="an LSTM reads the states of a frozen encoder"):
         tags(lstm_size="768")
 
 

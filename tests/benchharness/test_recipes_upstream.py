@@ -105,7 +105,7 @@ UNLIKE = tuple(read_unlike())
 
 def settings_of(recipe: str, task: str) -> Mapping[str, Setting]:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
-    resolved = resolve_recipe(spec, task, None, {}, TASKS[task].head)
+    resolved = resolve_recipe(spec, task, None, {})
     return with_start(resolved, spec, TASKS[task]).settings
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from transformers import (
 
 from benchharness.recipes.recipe import SCHEDULES, Recipe
 from benchharness.training.optimizer import learning_rate
-from tests.helpers.training import RECIPE
+from tests.helpers.training import RECIPE, having
 
 STEPS = 40
 THEIRS: dict[str, Callable[[Any, int], Any]] = {
@@ -37,7 +36,7 @@ def rates(recipe: Recipe, steps: int = STEPS) -> list[float]:
 
 def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
     """The rates that a scheduler gives an optimizer, step by step."""
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=RECIPE.learning_rate)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=RECIPE.optim.learning_rate)
     scheduler, found = make(optimizer), []
     for _ in range(STEPS):
         found.append(optimizer.param_groups[0]["lr"])
@@ -49,19 +48,19 @@ def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
 @pytest.mark.parametrize("warmup", [0, 1, 7, STEPS - 1])
 @pytest.mark.parametrize("name", THEIRS)
 def test_it_is_the_one_of_transformers(name: str, warmup: int):
-    recipe = replace(RECIPE, schedule=name, schedule_power=2.5, warmup_ratio=warmup / STEPS)
+    recipe = having(RECIPE, schedule=name, schedule_power=2.5, warmup_ratio=warmup / STEPS)
     theirs = stepped(lambda optimizer: THEIRS[name](optimizer, warmup))
     assert rates(recipe) == pytest.approx(theirs, rel=1e-9, abs=1e-15)
-    by_number = replace(recipe, warmup_ratio=0.0, warmup_steps=warmup)
+    by_number = having(recipe, warmup_ratio=0.0, warmup_steps=warmup)
     assert rates(by_number) == rates(recipe)
 
 
 def test_without_a_warmup_they_are_those_of_torch():
-    plain = replace(RECIPE, warmup_ratio=0.0)
+    plain = having(RECIPE, warmup_ratio=0.0)
     cosine = stepped(lambda optimizer: CosineAnnealingLR(optimizer, T_max=STEPS))
-    assert rates(replace(plain, schedule="cosine")) == pytest.approx(cosine, rel=1e-6)
+    assert rates(having(plain, schedule="cosine")) == pytest.approx(cosine, rel=1e-6)
     power = stepped(lambda optimizer: PolynomialLR(optimizer, total_iters=STEPS, power=3.0))
-    polynomial = replace(plain, schedule="polynomial", schedule_power=3.0)
+    polynomial = having(plain, schedule="polynomial", schedule_power=3.0)
     assert rates(polynomial) == pytest.approx(power, rel=1e-6)
 
 
@@ -69,25 +68,25 @@ def slanted(step: int, steps: int, cut_frac: float, ratio: float = 32.0) -> floa
     """Equation 3 of arXiv:1801.06146, as it is printed."""
     cut = math.floor(steps * cut_frac)
     p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
-    return RECIPE.learning_rate * (1 + p * (ratio - 1)) / ratio
+    return RECIPE.optim.learning_rate * (1 + p * (ratio - 1)) / ratio
 
 
 @pytest.mark.parametrize(("steps", "cut_frac"), [(40, 0.1), (1000, 0.1), (200, 0.25)])
 def test_the_slanted_triangle_is_ulmfits(steps: int, cut_frac: float):
-    recipe = replace(RECIPE, schedule="slanted-triangular", warmup_ratio=cut_frac)
+    recipe = having(RECIPE, schedule="slanted-triangular", warmup_ratio=cut_frac)
     expected = [slanted(step, steps, cut_frac) for step in range(steps)]
     assert rates(recipe, steps) == pytest.approx(expected)
-    assert max(expected) == expected[int(steps * cut_frac)] == RECIPE.learning_rate
+    assert max(expected) == expected[int(steps * cut_frac)] == RECIPE.optim.learning_rate
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_every_schedule_lets_a_run_of_one_step_learn(name: str):
-    for recipe in (RECIPE, replace(RECIPE, warmup_ratio=0.0, warmup_steps=100)):
-        assert learning_rate(0, 1, replace(recipe, schedule=name)) == RECIPE.learning_rate
+    for recipe in (RECIPE, having(RECIPE, warmup_ratio=0.0, warmup_steps=100)):
+        assert learning_rate(0, 1, having(recipe, schedule=name)) == RECIPE.optim.learning_rate
 
 
 def test_the_default_has_the_bits_that_it_had():
-    recipe = replace(RECIPE, learning_rate=3e-5, warmup_ratio=0.06)
+    recipe = having(RECIPE, learning_rate=3e-5, warmup_ratio=0.06)
     expected = [
         3e-5 * step / 3 if step < 3 else 3e-5 * (STEPS - step) / (STEPS - 3)
         for step in range(STEPS)

@@ -25,6 +25,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import QUICK, make_job
 from tests.helpers.stopped_jobs import stop
 from tests.helpers.training import RECIPE as USUAL
+from tests.helpers.training import having
 
 SHORT = QUICK | {"layers": "1"}
 
@@ -212,10 +213,10 @@ class Same:
     def __init__(self, task: str, **values: float) -> None:
         self.task = find_task(task)
         recipe = {"teacher_weight": 0.5, "temperature": 2.0} | values
-        self.recipe = replace(RECIPE, **recipe)  # type: ignore[arg-type]
+        self.recipe = having(RECIPE, **recipe)  # type: ignore[arg-type]
         own = load_encoder("builtin:tiny", None, 1)
         self.network = head_for(self.task).network(own, self.task).eval()
-        self.teacher = Teacher(network=self.network, recipe=self.recipe)
+        self.teacher = Teacher(network=self.network, options=self.recipe.student)
         encoder = load_encoder("builtin:tiny", None, 1)
         self.head = with_teacher(head_for(self.task), self.teacher, self.recipe, self.task.head)
         self.student = self.head.network(encoder, self.task)
@@ -226,7 +227,7 @@ class Same:
         }
 
 
-RECIPE = replace(
+RECIPE = having(
     USUAL,
     epochs=1.0,
     batch_size=4,
@@ -334,9 +335,12 @@ def test_layers_alone_have_no_other_loss() -> None:
     same.teacher.turn_to(False)
     logits = student(**same.inputs)
     assert logits.shape == (3, 4)
-    only = replace(same.recipe, layer_weight=0.0, layer_epochs=0.0)
+    only = having(same.recipe, layer_weight=0.0, layer_epochs=0.0)
     plain = with_teacher(
-        head_for(same.task), Teacher(network=same.network, recipe=only), only, same.task.head
+        head_for(same.task),
+        Teacher(network=same.network, options=only.student),
+        only,
+        same.task.head,
     )
     assert torch.equal(same.head.loss(logits, targets), plain.loss(logits, targets))
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from benchharness.heads import head_for
 from benchharness.heads.head import binary_divergence, divergence
 from benchharness.heads.tag import IGNORED
+from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.suites import find_task
 
 
@@ -27,7 +28,8 @@ def kl(mine: Tensor, theirs: Tensor, temperature: float) -> float:
 
 
 def soft(task: str, *tensors: Tensor, temperature: float = 2.0, **values: float) -> Tensor:
-    head = head_for(find_task(task), **values)  # type: ignore[arg-type]
+    options = SpanOptions(**values) if values else None  # type: ignore[arg-type]
+    head = head_for(find_task(task), options)
     assert head.soft_loss is not None
     losses = head.soft_loss(*tensors, temperature)
     assert losses.shape == (len(tensors[0]),)

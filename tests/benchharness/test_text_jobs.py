@@ -2,7 +2,6 @@
 
 import math
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from tests.helpers.device_stand_in import Waits
 from tests.helpers.families import save_family
 from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.text_models import TEXT, save_text_model, text_job
-from tests.helpers.training import RECIPE
+from tests.helpers.training import RECIPE, having
 
 T5_SMALL = "t5-small"
 
@@ -46,7 +45,7 @@ def settings_of(
     model: str, task: str, recipe: str | None = None, **overrides: str
 ) -> dict[str, Any]:
     task = find_task(task).name
-    found = resolve_recipe(find_model(model), task, recipe, overrides, find_task(task).head)
+    found = resolve_recipe(find_model(model), task, recipe, overrides)
     return {name: setting.value for name, setting in found.settings.items()}
 
 
@@ -58,7 +57,7 @@ def test_it_has_t5s_values():
     assert (found["batch_size"], found["evaluations"]) == (8, 2**18 // 1000)
     assert (found["max_tokens"], found["max_target_tokens"]) == (512, 84)
     assert found["best_checkpoint"] is True
-    assert [found[f"adam_{name}"] for name in ("beta1", "beta2", "epsilon")] == [0.0] * 3
+    assert not [name for name in found if name.startswith("adam_")]
     squad = settings_of(T5_SMALL, "squad/v1.1", **TEXT)
     assert (squad["batch_size"], squad["evaluations"]) == (128, 2**18 // 5000)
     assert squad["max_target_tokens"] == 97
@@ -204,7 +203,7 @@ def test_adafactor_is_that_of_the_paper():
     torch.manual_seed(3)
     network = nn.Linear(5, 3)
     weights = [w.detach().double().clone() for w in network.parameters()]
-    recipe = replace(RECIPE, optimizer="adafactor", learning_rate=0.02, weight_decay=0.0)
+    recipe = having(RECIPE, optimizer="adafactor", learning_rate=0.02, weight_decay=0.0)
     optimizer = make_optimizer(network, recipe)
     kept: list[Any] = [None, None]
     for step in range(1, 6):
@@ -241,7 +240,7 @@ def test_adafactor_gives_the_bits_of_transformers_and_waits_for_nothing(weight_d
         ours[1].weight.mul_(1e-3)
         ours[1].bias.zero_()
     theirs = deepcopy(ours)
-    recipe = replace(RECIPE, optimizer="adafactor", learning_rate=0.02, weight_decay=weight_decay)
+    recipe = having(RECIPE, optimizer="adafactor", learning_rate=0.02, weight_decay=weight_decay)
     one = make_optimizer(ours, recipe)
     other = Adafactor(param_groups(theirs, recipe), lr=0.02, relative_step=False)
     for _ in range(5):
@@ -258,7 +257,7 @@ def test_adafactor_gives_the_bits_of_transformers_and_waits_for_nothing(weight_d
 
 def test_its_moments_come_back():
     network = nn.Linear(4, 2)
-    recipe = replace(RECIPE, optimizer="adafactor")
+    recipe = having(RECIPE, optimizer="adafactor")
     one, other = make_optimizer(network, recipe), make_optimizer(network, recipe)
     for weight in network.parameters():
         weight.grad = torch.ones_like(weight)

@@ -162,15 +162,17 @@ def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
     groups = [
         {
             "params": [w for w in plain.parameters() if w.ndim > 1],
-            "weight_decay": RECIPE.weight_decay,
+            "weight_decay": RECIPE.optim.weight_decay,
         },
         {"params": [w for w in plain.parameters() if w.ndim < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(
-        groups, betas=(RECIPE.adam_beta1, RECIPE.adam_beta2), eps=RECIPE.adam_epsilon
+        groups,
+        betas=(RECIPE.optim.adam_beta1, RECIPE.optim.adam_beta2),
+        eps=RECIPE.optim.adam_epsilon,
     )
-    steps = count_steps([40, 100], RECIPE.batch_size, RECIPE.epochs)
-    drawn = list(mixed_batches([40, 100], RECIPE.batch_size, steps, 5))
+    steps = count_steps([40, 100], RECIPE.optim.batch_size, RECIPE.schedule.epochs)
+    drawn = list(mixed_batches([40, 100], RECIPE.optim.batch_size, steps, 5))
     assert steps == len(drawn)
     assert {task for task, _ in drawn} == {0, 1}
     for step, (task, items) in enumerate(drawn):
@@ -180,7 +182,7 @@ def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
         optimizer.zero_grad()
         functional.cross_entropy(logits, targets[items]).backward()
         nn.utils.clip_grad_norm_(
-            [w for w in plain.parameters() if w.grad is not None], RECIPE.max_grad_norm
+            [w for w in plain.parameters() if w.grad is not None], RECIPE.optim.max_grad_norm
         )
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, len(drawn), RECIPE)

@@ -18,6 +18,7 @@ from tests.helpers.training import (
     CPU,
     RECIPE,
     backward,
+    having,
     make_data,
     make_network,
     train,
@@ -27,7 +28,7 @@ from tests.helpers.training import (
 
 def test_it_learns():
     network = make_network()
-    trained = train(network, replace(RECIPE, epochs=20, batch_size=16, learning_rate=3e-3))
+    trained = train(network, having(RECIPE, epochs=20, batch_size=16, learning_rate=3e-3))
     features, targets = make_data()
     logits = predict(network, features, CPU, lambda _: None)
     assert (logits.argmax(-1) == targets).mean() == 1.0
@@ -53,7 +54,7 @@ def test_evaluating_does_not_change_what_is_learned():
     train(once)
     train(
         often,
-        replace(RECIPE, evaluations=4),
+        having(RECIPE, evaluations=4),
         evaluate=lambda: {"x": float(predict(often, features, CPU, lambda _: None).mean())},
     )
     assert torch.equal(weights_of(once), weights_of(often))
@@ -63,7 +64,7 @@ def test_evaluating_does_not_change_what_is_learned():
 def test_accumulation_equals_the_large_batch(accumulation: int):
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole)
-    train(parts, replace(RECIPE, accumulation=accumulation))
+    train(parts, having(RECIPE, accumulation=accumulation))
     torch.testing.assert_close(weights_of(parts), weights_of(whole), atol=1e-6, rtol=0)
 
 
@@ -88,7 +89,7 @@ def test_micro_batches_have_the_gradient_of_the_mean_over_examples():
 
 def test_one_step_is_that_of_plain_adamw():
     """Against torch's AdamW and clipping, called by hand on the whole batch."""
-    recipe = replace(RECIPE, epochs=0.5, warmup_ratio=0.0, weight_decay=0.5, batch_size=64)
+    recipe = having(RECIPE, epochs=0.5, warmup_ratio=0.0, weight_decay=0.5, batch_size=64)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     features, targets = make_data()
     assert train(ours, recipe).steps == 1
@@ -111,18 +112,18 @@ def is_bias_or_norm(name: str) -> bool:
 
 
 def test_learning_rate_rises_and_falls():
-    rates = [learning_rate(step, 10, replace(RECIPE, warmup_ratio=0.2)) for step in range(10)]
+    rates = [learning_rate(step, 10, having(RECIPE, warmup_ratio=0.2)) for step in range(10)]
     expected = [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     assert rates == pytest.approx([1e-3 * factor for factor in expected])
 
 
 def test_without_warmup_the_first_step_has_the_full_rate():
-    assert learning_rate(0, 10, replace(RECIPE, warmup_ratio=0.0)) == 1e-3
+    assert learning_rate(0, 10, having(RECIPE, warmup_ratio=0.0)) == 1e-3
 
 
 @pytest.mark.parametrize("ratio", [0.06, 0.1, 1.0])
 def test_a_single_step_trains(ratio: float):
-    assert learning_rate(0, 1, replace(RECIPE, warmup_ratio=ratio)) == 1e-3
+    assert learning_rate(0, 1, having(RECIPE, warmup_ratio=ratio)) == 1e-3
 
 
 def test_the_curve_is_evaluated_as_often_as_asked():
@@ -135,7 +136,7 @@ def test_the_curve_is_evaluated_as_often_as_asked():
     data = make_data(rows=60)
     trained = train(
         make_network(),
-        replace(RECIPE, batch_size=3, epochs=5, evaluations=4),
+        having(RECIPE, batch_size=3, epochs=5, evaluations=4),
         data=data,
         evaluate=evaluate,
     )
@@ -153,7 +154,7 @@ def test_a_points_loss_is_the_mean_since_the_point_before(monkeypatch: pytest.Mo
     seen: list[float] = []
     trained = train(
         make_network(),
-        replace(RECIPE, batch_size=16),
+        having(RECIPE, batch_size=16),
         report=lambda progress: seen.append(progress.loss or 0.0),
     )
     assert [point.step for point in trained.curve] == [4, 8]
@@ -175,7 +176,7 @@ def test_losses_are_read_only_now_and_then_on_a_gpu(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", 3)
     monkeypatch.setattr(meter, "CURVE_POINTS", 1)
     lines: list[Progress] = []
-    trained = train(make_network(), replace(RECIPE, batch_size=16), report=lines.append)
+    trained = train(make_network(), having(RECIPE, batch_size=16), report=lines.append)
     assert [line.step for line in lines] == [3, 6, 8]
     assert len(trained.curve) == 1
 
@@ -185,7 +186,7 @@ def test_a_huge_learning_rate_diverges_at_once():
     with pytest.raises(DivergedError, match=r"diverged: at step \d of 40") as error:
         train(
             make_network(),
-            replace(RECIPE, learning_rate=1e30, epochs=20, warmup_ratio=0.0),
+            having(RECIPE, learning_rate=1e30, epochs=20, warmup_ratio=0.0),
             report=lines.append,
         )
     assert (error.value.kind, error.value.exit_code) == ("diverged", 1)
@@ -220,7 +221,7 @@ def test_regression():
     network = make_network(outputs=1)
     train(
         network,
-        replace(RECIPE, epochs=20, batch_size=16, learning_rate=3e-3),
+        having(RECIPE, epochs=20, batch_size=16, learning_rate=3e-3),
         data=(features, targets.astype(np.float32) * 2),
     )
     numbers = predict(network, features, CPU, lambda _: None)[:, 0]

@@ -4,7 +4,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -19,11 +18,11 @@ from benchharness.training.meter import DivergedError, Fit
 from benchharness.training.snapshots import State, read_state, write_state
 from benchharness.transfer.frozen import add_adapters
 from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, having, make_network, weights_of
 
-FOUR_STEPS = replace(RECIPE, epochs=2, batch_size=32, evaluations=2)
-ACROSS_EPOCHS = replace(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)
-GRADUAL = replace(RECIPE, epochs=3, batch_size=32, unfreeze="gradual")
+FOUR_STEPS = having(RECIPE, epochs=2, batch_size=32, evaluations=2)
+ACROSS_EPOCHS = having(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)
+GRADUAL = having(RECIPE, epochs=3, batch_size=32, unfreeze="gradual")
 RECIPES = {"plain": FOUR_STEPS, "across epochs": ACROSS_EPOCHS, "gradual": GRADUAL}
 
 
@@ -168,7 +167,7 @@ def signal_at_call(count: int) -> Iterator[None]:
 
 
 def test_what_has_diverged_is_not_kept(monkeypatch: pytest.MonkeyPatch):
-    training = begin(make_network(), replace(RECIPE, learning_rate=1e30, warmup_ratio=0.0))
+    training = begin(make_network(), having(RECIPE, learning_rate=1e30, warmup_ratio=0.0))
     training.step()
     training.step()
     with pytest.raises(DivergedError, match="at step 2 of 4"):

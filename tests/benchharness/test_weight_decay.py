@@ -1,7 +1,6 @@
 """Both units of weight decay: torch's, per unit of the rate, and Composer's, per step."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,10 +8,10 @@ from torch import Tensor
 
 from benchharness.models import MODELS
 from benchharness.recipes import Recipe, resolve_recipe
-from benchharness.training.optimizer import adamw, learning_rate, update_groups
-from tests.helpers.training import RECIPE, make_network
+from benchharness.training.optimizer import learning_rate, make_optimizer, update_groups
+from tests.helpers.training import RECIPE, having, make_network
 
-DECOUPLED = replace(RECIPE, weight_decay=0.0, decoupled_weight_decay=0.01)
+DECOUPLED = having(RECIPE, weight_decay=0.0, decoupled_weight_decay=0.01)
 
 
 class Slow:
@@ -21,31 +20,33 @@ class Slow:
     def __init__(self, weight: Tensor, highest: float, recipe: Recipe) -> None:
         self.weight, self.initial_lr, self.recipe = weight.detach().double(), highest, recipe
         self.first, self.second, self.steps = 0.0, 0.0, 0
-        self.decay = recipe.decoupled_weight_decay if weight.ndim > 1 else 0.0
+        self.decay = recipe.optim.decoupled_weight_decay if weight.ndim > 1 else 0.0
 
     def step(self, gradient: Tensor, rate: float) -> None:
         recipe, gradient = self.recipe, gradient.double()
         self.steps += 1
         self.weight *= 1 - rate / self.initial_lr * self.decay
-        self.first = recipe.adam_beta1 * self.first + (1 - recipe.adam_beta1) * gradient
-        self.second = recipe.adam_beta2 * self.second + (1 - recipe.adam_beta2) * gradient**2
-        corrected = math.sqrt(1 - recipe.adam_beta2**self.steps)
-        size = torch.as_tensor(self.second).sqrt() / corrected + recipe.adam_epsilon
-        self.weight -= rate / (1 - recipe.adam_beta1**self.steps) * self.first / size
+        self.first = recipe.optim.adam_beta1 * self.first + (1 - recipe.optim.adam_beta1) * gradient
+        self.second = (
+            recipe.optim.adam_beta2 * self.second + (1 - recipe.optim.adam_beta2) * gradient**2
+        )
+        corrected = math.sqrt(1 - recipe.optim.adam_beta2**self.steps)
+        size = torch.as_tensor(self.second).sqrt() / corrected + recipe.optim.adam_epsilon
+        self.weight -= rate / (1 - recipe.optim.adam_beta1**self.steps) * self.first / size
 
 
 @pytest.mark.parametrize(
     "recipe",
-    [DECOUPLED, replace(DECOUPLED, layer_decay=0.5), replace(DECOUPLED, schedule="cosine")],
+    [DECOUPLED, having(DECOUPLED, layer_decay=0.5), having(DECOUPLED, schedule="cosine")],
     ids=["plain", "layers", "cosine"],
 )
 def test_it_is_composers_decoupled_adamw(recipe: Recipe):
     """Over a whole schedule, in which the rate rises and falls; each layer has its highest rate."""
     network, steps = make_network(dropout=0.0), 12
-    optimizer = adamw(network, recipe)
+    optimizer = make_optimizer(network, recipe)
     groups = optimizer.param_groups
     slow = [
-        (w, group, Slow(w, recipe.learning_rate * group["scale"], recipe))
+        (w, group, Slow(w, recipe.optim.learning_rate * group["scale"], recipe))
         for group in groups
         for w in group["params"]
     ]
@@ -59,17 +60,18 @@ def test_it_is_composers_decoupled_adamw(recipe: Recipe):
     for weight, _, reference in slow:
         torch.testing.assert_close(weight.double(), reference.weight, atol=2e-6, rtol=1e-5)
     taken = [
-        1 - learning_rate(s, steps, recipe) / recipe.learning_rate * 0.01 for s in range(steps)
+        1 - learning_rate(s, steps, recipe) / recipe.optim.learning_rate * 0.01
+        for s in range(steps)
     ]
     assert math.prod(taken) < 0.96, "the decay must be large enough to be seen"
 
 
 def test_a_tenth_per_rate_is_so_much_per_step():
     """The units' relation, as the recipe says it: 0.1 at 5e-5 takes 5e-6 of a weight."""
-    usual = replace(RECIPE, learning_rate=5e-5, weight_decay=0.1)
-    per_step = replace(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)
+    usual = having(RECIPE, learning_rate=5e-5, weight_decay=0.1)
+    per_step = having(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)
     decays = [
-        [group["weight_decay"] for group in adamw(make_network(), recipe).param_groups]
+        [group["weight_decay"] for group in make_optimizer(make_network(), recipe).param_groups]
         for recipe in (usual, per_step)
     ]
     assert decays[0] == [0.1, 0.0]
@@ -86,5 +88,5 @@ def test_modernberts_decays_are_per_step(name: str, task: str, decay: float):
     assert settings["weight_decay"].value == 0.0
     assert "decoupled_weight_decay is in its place" in settings["weight_decay"].source
     recipe = Recipe.from_settings(settings)
-    group = adamw(make_network(), recipe).param_groups[0]
-    assert group["weight_decay"] == pytest.approx(decay / recipe.learning_rate)
+    group = make_optimizer(make_network(), recipe).param_groups[0]
+    assert group["weight_decay"] == pytest.approx(decay / recipe.optim.learning_rate)

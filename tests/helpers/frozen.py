@@ -1,6 +1,5 @@
 """Encoders whose states are computed once, and predictions from these."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from benchharness.training.compute import Compute
 from benchharness.training.predict import predict
 from benchharness.transfer.frozen import freeze
 from tests.helpers.families import make_config, make_network
-from tests.helpers.training import CPU, RECIPE
+from tests.helpers.training import CPU, RECIPE, having
 
 
 def make_encoder(
@@ -34,7 +33,7 @@ def freeze_on(
     head: str = "pair",
 ) -> list[Features]:
     named = {str(number): split for number, split in enumerate(splits)}
-    recipe = replace(RECIPE, features=choice)
+    recipe = having(RECIPE, features=choice)
     found = freeze(network, named, head, recipe, compute=compute, report=lambda _: None)
     return list(found.values())
 

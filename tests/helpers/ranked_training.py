@@ -11,11 +11,11 @@ import torch
 from benchharness.training.compute import Compute, Ranks
 from benchharness.training.predict import OutOfMemoryError, predict
 from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, make_data, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, having, make_data, make_network, weights_of
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.
 ROWS = 65
-GRADUAL = replace(RECIPE, epochs=3, unfreeze="gradual", accumulation=2)
+GRADUAL = having(RECIPE, epochs=3, unfreeze="gradual", accumulation=2)
 
 
 def train(ranks, dropout):

@@ -1,6 +1,8 @@
 """Trainings of small networks: a classifier on made-up rows, or any task's head."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,19 +26,33 @@ from tests.helpers.fitting import fit
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 
-RECIPE = Recipe(
-    learning_rate=1e-3,
-    epochs=2,
-    batch_size=32,
-    accumulation=1,
-    warmup_ratio=0.1,
-    weight_decay=0.01,
-    adam_beta1=0.9,
-    adam_beta2=0.999,
-    adam_epsilon=1e-6,
-    max_grad_norm=1.0,
-    max_tokens=40,
-    evaluations=1,
+
+def having(recipe: Recipe, **values: Any) -> Recipe:
+    """The recipe with other values."""
+    return Recipe.of(flat(recipe) | values)
+
+
+def flat(recipe: Recipe) -> dict[str, Any]:
+    """A recipe's values by their names."""
+    groups = [getattr(recipe, field.name) for field in fields(recipe)]
+    return {f.name: getattr(g, f.name) for g in groups if g is not None for f in fields(g)}
+
+
+RECIPE = Recipe.of(
+    {
+        "learning_rate": 1e-3,
+        "epochs": 2,
+        "batch_size": 32,
+        "accumulation": 1,
+        "warmup_ratio": 0.1,
+        "weight_decay": 0.01,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+        "adam_epsilon": 1e-6,
+        "max_grad_norm": 1.0,
+        "max_tokens": 40,
+        "evaluations": 1,
+    }
 )
 
 

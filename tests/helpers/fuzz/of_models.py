@@ -99,8 +99,8 @@ def _recipes() -> list[Case]:
 def _resolve(content: bytes, folder: Path) -> None:
     path, spec = folder / "own.toml", find_model("bert")
     path.write_bytes(content)
-    for task, head in (("glue/rte", "pair"), ("squad/v2.0", "span")):
-        for resolved in resolve_sweep(spec, task, str(path), {}, head):
+    for task in ("glue/rte", "squad/v2.0"):
+        for resolved in resolve_sweep(spec, task, str(path), {}):
             with_start(resolved, spec, TASKS[task], recipe=str(path))
 
 
