@@ -150,22 +150,6 @@ def _work_row(c: Comparison) -> Sequence[str]:
     )
 
 
-def _parts(record: Record) -> Iterable[str]:
-    """Where the seconds of our process go."""
-    rows = []
-    for c in comparisons(record):
-        run = sorted(c.runs["ours"], key=lambda r: r["seconds"])[len(c.runs["ours"]) // 2]
-        job, train, predict = (
-            run["details"]["job_seconds"],
-            run["train_seconds"],
-            run["predict_seconds"],
-        )
-        parts = (run["seconds"] - job, job - train - predict, train, predict)
-        rows.append((c.name, *(f"{seconds:.1f}" for seconds in parts)))
-    head = ("task", "start-up, plan, store, report", "load, tokenize, score", "train", "predict")
-    return table(head, rows)
-
-
 def _growth(record: Record) -> Iterable[str]:
     """Seconds and memory of each series, at its values in their order."""
     series = groupby(record["points"], lambda point: (point["series"], point["side"]))
@@ -229,7 +213,6 @@ BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
     "several seeds": (("seeds",), _speed),
     "scores": (("seeds",), _scores),
     "work": (("speed",), _work),
-    "parts": (("speed",), _parts),
     "profile": (("profile",), _profile),
     "bounds": (("speed", "profile"), _bounds),
     "growth": (("growth",), _growth),
