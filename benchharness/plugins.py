@@ -1,4 +1,4 @@
-"""Plugins: the models, tasks, metrics and loggers of a Python file or an installed package."""
+"""Plugins: models, tasks, metrics and loggers of a Python file or package; tasks of TOML files."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
+from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
@@ -18,6 +19,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.models import ModelSpec, add_model
 from benchharness.models.weights import file_digest
+from benchharness.recipes.read import add_hints
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
@@ -171,7 +173,7 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
     for point in entry_points(group=GROUP):
         _load(point.name, point.load)
     for file in (file.expanduser().absolute() for file in files):
-        _load(str(file), partial(_execute, _spec_of(file)))
+        _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
@@ -276,11 +278,24 @@ def _spec_of(file: Path) -> ModuleSpec:
     name = f"bench_plugin_{sha256(str(file).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
-        raise BenchError(f"there is no plugin {file}: give the path of a Python file (.py).")
+        raise BenchError(
+            f"there is no plugin {file}: give the path of a Python file (.py) or a task (.toml)."
+        )
     return spec
 
 
-def _execute(spec: ModuleSpec) -> ModuleType:
+def _read_toml(file: Path) -> ModuleType:
+    """The task of a TOML file, as if a module had it; its values for recipes are laid over ours."""
+    task, values = import_module("benchharness.tasks.own.toml").read_task(file)
+    add_hints(file, task.name, values)
+    module = ModuleType(file.stem)
+    module.__file__ = str(file)
+    vars(module)["TASKS"] = (task,)
+    return module
+
+
+def _execute(file: Path) -> ModuleType:
+    spec = _spec_of(file)
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look up the module of their class
     cast("Loader", spec.loader).exec_module(module)

@@ -113,6 +113,22 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
     }
 
 
+HINTS: dict[str, Mapping[str, Setting]] = {}
+"""What plugins say of their own tasks, laid over every model's own recipe."""
+
+
+def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
+    """Takes a plugin's values for its task; BenchError where one is unknown or out of range."""
+    hints = _settings(file, task, values)
+    problems: list[str] = []
+    for name, setting in hints.items():
+        for choice in choices_of(setting):
+            _collect(problems, check_setting, name, choice)
+    if problems:
+        raise BenchError(*(f"{file.name}: {problem}" for problem in problems))
+    HINTS[task] = hints
+
+
 def read_starts(path: Path) -> dict[str, Setting]:
     """What a file has trained before, by table: its lines `start_from`, which are no values."""
     return {

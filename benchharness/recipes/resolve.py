@@ -23,6 +23,7 @@ from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import config_of, count_layers, reach
 from benchharness.recipes.read import (
     FROZEN,
+    HINTS,
     Protocol,
     check_tables,
     choices_of,
@@ -487,6 +488,7 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
         for layer in _file_layers(path, tables):
             yield {name: _inherited(setting, path) for name, setting in layer.items()}
     yield from _file_layers(own, tables)
+    yield from (HINTS[table] for table in tables if table in HINTS)
 
 
 def _ancestors(path: Path) -> list[Path]:

@@ -147,11 +147,11 @@ def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnDa
     return _read_columns(base, path, columns)
 
 
-_HUB = re.compile(r"(?P<hub>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?(@(?P<revision>[\w./-]+))?")
+HUB = re.compile(r"(?P<hub>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?(@(?P<revision>[\w./-]+))?")
 
 
 def _on_hub(word: str, columns: str) -> OwnData:
-    found = _HUB.fullmatch(word)
+    found = HUB.fullmatch(word)
     if found is None:
         raise BenchError(
             f"--hf {word!r} is no data set's name: expected ORG/NAME, ORG/NAME:CONFIG or "
