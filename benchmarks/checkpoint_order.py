@@ -9,21 +9,34 @@ higher; a tie counts as wrong. Seconds are those of all jobs.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.comparing.stages import StageCurve
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.curves import BoardCurves, find_curves
+from benchharness.stored.curves import find_curves
 
 __all__ = ["ordered_pairs"]
+
+
+class BoardCurves(NamedTuple):
+    """The curves of one pretraining run on one board."""
+
+    board: Board
+    curves: list[StageCurve]
+
+
+def _by_board(found: Sequence[tuple[Board, StageCurve]]) -> list[BoardCurves]:
+    boards = {id(board): board for board, _ in found}
+    return [BoardCurves(b, [c for other, c in found if other is b]) for b in boards.values()]
 
 
 def main() -> None:
     options = _parse()
     with open_store(options.full, create=False) as full, open_store(options.cheap) as cheap:
         tasks = options.task or ()
-        (whole,) = find_curves(full, options.run, tasks=tasks)
-        others = find_curves(cheap, options.run)
+        (whole,) = _by_board(find_curves(full, options.run, tasks=tasks))
+        others = _by_board(find_curves(cheap, options.run))
     seconds = _seconds(whole.board, whole.curves)
     print(f"full: {len(whole.curves[0].points)} checkpoints, {seconds:,.0f} s")
     for curve in whole.curves:

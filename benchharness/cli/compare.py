@@ -1,41 +1,25 @@
-"""`bench compare`: two systems, task by task and example by example."""
+"""`bench compare` and `bench plan`: two systems task by task, and the seeds to tell them apart."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    DataFilter,
-    Suites,
-    Tasks,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.chosen import Chosen, System, board_facts, of_chosen, print_heading
 from benchharness.cli.output import print_json, print_table
-from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.boards.naming import full_label, heads
+from benchharness.leaderboard.comparing import power as powers
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored.boards import Rows, find_rows
+from benchharness.stored.boards import Rows
 from benchharness.stored.contrasts import contrasts_of
+from benchharness.stored.uncertainty import known_cells
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
-System = Annotated[
-    str,
-    typer.Argument(
-        metavar="SYSTEM",
-        autocompletion=completed_by("stored_systems"),
-        help="A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
-        "rows on a board; or the beginning of a run's key.",
-    ),
-]
 Split = Annotated[
     Literal["dev", "test"],
     typer.Option(
@@ -55,60 +39,66 @@ Examples = Annotated[
     ),
 ]
 
-COLUMNS = ("difference", "95 % interval", "p-value", "corrected")
-SLICE_COLUMNS = ("slice", "examples", "difference", "95 % interval")
 LONGEST = 300
 """Characters of an example's text that are shown."""
 
 
-@with_plugins
+@of_chosen()
 def compare(  # noqa: PLR0913  (one parameter for each option)
     one: System,
     other: System,
     *,
-    suite: Suites = None,
-    task: Tasks = None,
-    data: DataFilter = None,
+    chosen: Chosen,
     split: Split = "dev",
     by_category: ByCategory = False,
     examples: Examples = 0,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
 ) -> None:
-    """Say on which tasks two systems differ, by their predictions for the same examples.
+    """Compare two systems task by task, by their predictions for the same examples.
 
     Over the seeds that both have: a t-test over examples and seeds, or of one seed McNemar's or a
     paired permutation test, corrected for the number of tasks.
     """
-    with open_store(db, create=False) as store:
-        found = find_rows(
-            store, (one, other), suite or (), task or (), data, select=select_entry_or_run
-        )
+    with chosen.open() as store:
         compared = [
-            (rows, contrasts_of(store, rows, split, with_slices=by_category)) for rows in found
+            (rows, contrasts_of(store, rows, split, with_slices=by_category))
+            for rows in chosen.rows(store, (one, other))
         ]
-    if as_json:
-        print_json([_to_json(rows, split, each, examples) for rows, each in compared])
+    if chosen.as_json:
+        print_json(
+            [
+                {
+                    **board_facts(rows.board),
+                    "split": split,
+                    "systems": list(map(full_label, rows.entries)),
+                    "tasks": {found.task: _facts(found, examples) for found in contrasts},
+                }
+                for rows, contrasts in compared
+            ]
+        )
         return
     for rows, contrasts in compared:
-        _show(rows, split, contrasts)
+        names = heads(rows.entries)
+        only = (*(f"only {visible(name)}" for name in names), "of", "seeds")
+        columns = ("difference", "95 % interval", "p-value", "corrected", *only)
+        _print_systems(rows, columns, map(_cells, contrasts), split)
+        for each in contrasts:
+            if each.reason:
+                typer.echo(visible(f"{title_of(each.task)}: no test, {each.reason}"))
         for each in contrasts:
             _show_slices(each)
-            _show_flips(each, examples, heads(rows.entries))
+            _show_flips(each, examples, names)
     for line in _legend([each for _, contrasts in compared for each in contrasts]):
         typer.echo(line)
 
 
-def _show(rows: Rows, split: str, contrasts: Sequence[Contrast]) -> None:
-    names = " and ".join(entry.name for entry in rows.entries)
-    typer.echo(visible(f"{rows.board.title} {split} on {rows.board.data_label}: {names}"))
-    one, other = map(visible, heads(rows.entries))
-    columns = ("task", one, other, *COLUMNS, f"only {one}", f"only {other}", "of", "seeds")
-    lines = [dict(zip(columns, _cells(each), strict=True)) for each in contrasts]
-    print_table(lines, columns, "no task has results of both.", in_parts=True)
-    for each in contrasts:
-        if each.reason:
-            typer.echo(visible(f"{_short(each)}: no test, {each.reason}"))
+def _print_systems(
+    rows: Rows, columns: Sequence[str], lines: Iterable[Sequence[str]], split: str = ""
+) -> None:
+    """A line a task, with a column for each of two systems behind the task's."""
+    print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
+    names = ("task", *map(visible, heads(rows.entries)), *columns)
+    listed = [dict(zip(names, line, strict=True)) for line in lines]
+    print_table(listed, names, "no task has results of both.", in_parts=True)
 
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
@@ -123,22 +113,16 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
 
 
 def _cells(found: Contrast) -> tuple[str, ...]:
-    flipped = found.flipped
     return (
-        _short(found),
+        title_of(found.task),
         *(f"{score * 100:.2f}" for score in found.scores),
         f"{found.difference * 100:+.2f}{'*' if found.is_shown else ''}",
         _interval(found.interval),
-        _chance(found.p_value),
-        _chance(found.corrected),
-        *("" if flipped is None else str(count) for count in flipped or (None, None)),
-        str(found.examples) if found.examples else "",
+        *map(_chance, (found.p_value, found.corrected)),
+        *(("", "") if found.flipped is None else map(str, found.flipped)),
+        str(found.examples or ""),
         str(len(found.seeds)),
     )
-
-
-def _short(found: Contrast) -> str:
-    return title_of(found.task)
 
 
 def _interval(interval: Interval | None) -> str:
@@ -157,7 +141,8 @@ def _show_slices(found: Contrast) -> None:
     if not found.slices:
         return
     typer.echo(
-        f"{_short(found)} by category (no tests: with so many slices, some stand out by chance)"
+        f"{title_of(found.task)} by category (no tests: with so many slices, some stand out by "
+        "chance)"
     )
     rows = [
         {
@@ -168,12 +153,14 @@ def _show_slices(found: Contrast) -> None:
         }
         for piece in found.slices
     ]
-    print_table(rows, SLICE_COLUMNS, "")
+    print_table(rows, list(rows[0]), "")
 
 
 def _show_flips(found: Contrast, count: int, names: Sequence[str]) -> None:
     for flip in (found.flips or ())[:count]:
-        typer.echo(visible(f"{_short(found)} {flip.split} {flip.id}: {_shortened(flip.text)}"))
+        typer.echo(
+            visible(f"{title_of(found.task)} {flip.split} {flip.id}: {_shortened(flip.text)}")
+        )
         typer.echo(visible(f"  gold: {_shortened(flip.gold)}"))
         for name, right, answer in zip(names, (flip.one, flip.other), flip.answers, strict=True):
             seeds = f"right with {right} of {len(found.seeds)} seeds"
@@ -183,19 +170,6 @@ def _show_flips(found: Contrast, count: int, names: Sequence[str]) -> None:
 def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
-
-
-def _to_json(
-    rows: Rows, split: str, contrasts: Sequence[Contrast], examples: int
-) -> dict[str, Any]:
-    return {
-        "suite": rows.board.suite,
-        "data": list(rows.board.data),
-        "limit": rows.board.limit,
-        "split": split,
-        "systems": [full_label(entry) for entry in rows.entries],
-        "tasks": {found.task: _facts(found, examples) for found in contrasts},
-    }
 
 
 def _facts(found: Contrast, examples: int) -> dict[str, Any]:
@@ -213,4 +187,85 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
         "slices": [asdict(piece) for piece in found.slices],
         "flips": [asdict(flip) for flip in (found.flips or ())[:examples]],
         "reason": found.reason,
+    }
+
+
+# `bench plan`
+
+Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
+Power = Annotated[
+    float, typer.Option("--power", help="The chance of finding a difference that exists.")
+]
+
+
+@of_chosen()
+def plan(
+    one: System, other: System, *, chosen: Chosen, alpha: Alpha = 0.05, power: Power = 0.8
+) -> None:
+    """Say how many seeds would tell two systems apart.
+
+    By the spread of their stored runs and by their predictions: the test is that of bench compare,
+    over examples and seeds.
+    """
+    for name, value in (("alpha", alpha), ("power", power)):
+        if not 0 < value < 1:
+            raise BenchError(f"--{name} must be between 0 and 1, got {value:g}.")
+    compared = []
+    with chosen.open() as store:
+        for rows in chosen.rows(store, (one, other)):
+            board, entries, tasks = rows
+            known = {task: known_cells(board, entries, task, store) for task in tasks}
+            found = powers.compare(board, entries, known, alpha=alpha, power=power)
+            compared.append((rows, found))
+    if chosen.as_json:
+        print_json(
+            [
+                {
+                    **board_facts(rows.board),
+                    "systems": list(map(full_label, rows.entries)),
+                    "alpha": alpha,
+                    "power": power,
+                    "tasks": {each.task: _power_facts(each) for each in found},
+                }
+                for rows, found in compared
+            ]
+        )
+        return
+    for rows, found in compared:
+        columns = ("difference", "p-value", "seeds now", "seeds of each")
+        _print_systems(rows, columns, map(_power_cells, found))
+        for each in found:
+            if each.unread:
+                typer.echo(visible(f"{title_of(each.task)}: over seeds alone, {each.unread}"))
+    typer.echo(
+        f"seeds of each: what the test of bench compare, over examples and seeds, needs at alpha "
+        f"{alpha:g} to find this difference with power {power:g}, if the stored spreads are true."
+    )
+
+
+def _power_cells(found: powers.Comparison) -> tuple[str, ...]:
+    one, other = found.values
+    means = []
+    for values, spread in zip(found.values, found.spreads or (None, None), strict=True):
+        mean = f"{fmean(values) * 100:.2f}"
+        means.append(mean if spread is None else f"{mean} ± {spread * 100:.2f}")
+    return (
+        title_of(found.task),
+        *means,
+        f"{found.difference * 100:+.2f}",
+        "" if found.p_value is None else f"{found.p_value:.3f}",
+        f"{len(one)} and {len(other)}",
+        found.reason or str(found.needed),
+    )
+
+
+def _power_facts(found: powers.Comparison) -> dict[str, Any]:
+    return {
+        "values": [list(values) for values in found.values],
+        "difference": found.difference,
+        "spreads": list(found.spreads or ()),
+        "p_value": found.p_value,
+        "seeds_needed": found.needed,
+        "reason": found.reason,
+        "unread": found.unread,
     }

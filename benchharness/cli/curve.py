@@ -1,28 +1,20 @@
 """`bench curve`: scores against the step of a pretraining run, or against the layer of a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    DataFilter,
-    Suites,
-    Tasks,
-    with_plugins,
-)
+from benchharness.cli.chosen import Chosen, board_facts, of_chosen, print_heading
 from benchharness.cli.output import print_json, print_table
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.comparing.layers import LayerCurve, LayerPoint
-from benchharness.leaderboard.comparing.stages import StageCurve, StagePoint
+from benchharness.leaderboard.comparing.layers import LayerCurve
+from benchharness.leaderboard.comparing.stages import StageCurve
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored.curves import BoardCurves, BoardLayers, find_curves, find_layers
+from benchharness.stored.curves import find_curves, find_layers
 
 Run = Annotated[
     str,
@@ -37,76 +29,98 @@ Run = Annotated[
 TEST = "Student's t on medians over seeds, by Holm over all pairs of checkpoints"
 
 
-@with_plugins
-def curve(  # noqa: PLR0913  (one parameter for each option)
-    model: Run,
-    *,
-    suite: Suites = None,
-    task: Tasks = None,
-    data: DataFilter = None,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
-) -> None:
-    """Say where the checkpoints of a pretraining run rise, are flat or fall, beyond noise.
+@of_chosen()
+def curve(model: Run, *, chosen: Chosen) -> None:
+    """Test where the checkpoints of a pretraining run rise, are flat or fall, beyond noise.
 
     Noise is that of seeds and examples; the test is Student's t, by Holm over all pairs.
     Of a model whose layers were run one by one, show the score of each layer.
     """
-    with open_store(db, create=False) as store:
-        layers = find_layers(store, model, suite or (), task or (), data)
-        found = () if layers else find_curves(store, model, suite or (), task or (), data)
-    if layers:
-        _show_layers(layers, as_json=as_json)
-        return
-    if as_json:
-        print_json([_to_json(each, curve) for each in found for curve in each.curves])
-        return
-    for each in found:
-        for curves in _by_line(each.curves):
-            _show(each, curves)
-    typer.echo(
-        "±: half of the 95 % interval of the median over seeds. A stretch rises or falls where "
-        "checkpoints"
-    )
-    typer.echo(f"differ beyond noise at 5 %: {TEST}.")
+    with chosen.open() as store:
+        wanted = (chosen.suites, chosen.tasks, chosen.data)
+        layers = find_layers(store, model, *wanted)
+        found = [] if layers else find_curves(store, model, *wanted)
+    if chosen.as_json:
+        print_json([_layers_json(*each) for each in layers] or [_to_json(*each) for each in found])
+    elif layers:
+        _show_layers(layers)
+    else:
+        _show_stages(found)
 
 
-def _show_layers(found: Sequence[BoardLayers], *, as_json: bool) -> None:
-    if as_json:
-        print_json([_layers_json(each, curve) for each in found for curve in each.curves])
-        return
-    for each in found:
-        for name in dict.fromkeys(curve.name for curve in each.curves):
-            curves = [curve for curve in each.curves if curve.name == name]
-            typer.echo(visible(f"{each.board.title} on {each.board.data_label}: {name}"))
-            columns = ("layer", *(curve.title for curve in curves), "seeds")
-            print_table(list(_layer_rows(curves)), columns, "no layer has a score.")
+def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
+    groups: dict[tuple[int, str], list[tuple[Board, LayerCurve]]] = {}
+    for board, curve in found:
+        groups.setdefault((id(board), curve.name), []).append((board, curve))
+    for group in groups.values():
+        board, first = group[0]
+        print_heading(board, first.name)
+        rows: dict[int, dict[str, Any]] = {}
+        for _, curve in group:
+            for point in curve.points:
+                row = rows.setdefault(point.layer, {"layer": str(point.layer)})
+                score = _score(point.cell.median, point.interval)
+                _add(row, curve.title, score, point.cell.values)
+        _print_rows(rows, ("layer", *(curve.title for _, curve in group), "seeds"))
     typer.echo(
         "layer: 0 for the embeddings. ±: half of the 95 % interval of the median over seeds."
     )
 
 
-def _layer_rows(curves: Sequence[LayerCurve]) -> Iterator[dict[str, Any]]:
-    """A row for each layer that has one of the scores."""
-    nothing = dict.fromkeys((curve.title for curve in curves), "")
-    by_layer: dict[int, dict[str, LayerPoint]] = {}
-    for curve in curves:
-        for point in curve.points:
-            by_layer.setdefault(point.layer, {})[curve.title] = point
-    for layer, points in sorted(by_layer.items()):
-        yield {
-            "layer": str(layer),
-            **nothing,
-            **{t: _score(p.cell.median, p.interval) for t, p in points.items()},
-            "seeds": min(len(point.cell.values) for point in points.values()),
-        }
+def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
+    groups: dict[tuple[int, str, str, str], list[tuple[Board, StageCurve]]] = {}
+    for board, curve in found:
+        name = (id(board), curve.run, curve.recipe, curve.precision)
+        groups.setdefault(name, []).append((board, curve))
+    for group in groups.values():
+        board, first = group[0]
+        print_heading(board, f"{first.run}, {first.recipe}, {first.precision}")
+        rows: dict[int, dict[str, Any]] = {}
+        for _, curve in group:
+            for point in curve.points:
+                step, tokens = point.stage.step, point.stage.tokens
+                facts = {"step": f"{step:,}", "tokens": "" if tokens is None else f"{tokens:,}"}
+                row = rows.setdefault(step, facts)
+                _add(row, _title(curve), _score(point.median, point.interval), point.values)
+        _print_rows(rows, ("step", "tokens", *(_title(curve) for _, curve in group), "seeds"))
+        for _, curve in group:
+            scope = f" [noise of {curve.scope}]" if curve.scope else ""
+            typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
+    typer.echo(
+        "±: half of the 95 % interval of the median over seeds. A stretch rises or falls where "
+        "checkpoints"
+    )
+    typer.echo(
+        "differ beyond noise at 5 %: Student's t on medians over seeds, by Holm over all pairs of "
+        "checkpoints."
+    )
 
 
-def _layers_json(each: BoardLayers, curve: LayerCurve) -> dict[str, Any]:
+def _title(curve: StageCurve) -> str:
+    return curve.title if curve.task else curve.title.partition(" of ")[0]
+
+
+def _add(row: dict[str, Any], title: str, score: str, values: Sized) -> None:
+    """One more score of a row, whose seeds are the fewest that a score has."""
+    row[title] = score
+    row["seeds"] = min(row.get("seeds", len(values)), len(values))
+
+
+def _print_rows(rows: Mapping[int, Mapping[str, Any]], columns: tuple[str, ...]) -> None:
+    """A row for each layer or checkpoint that has one of the scores, in their order."""
+    nothing = dict.fromkeys(columns, "")
+    print_table([{**nothing, **rows[place]} for place in sorted(rows)], columns, "")
+
+
+def _score(median: float, between: Interval | None) -> str:
+    if between is None:
+        return shown(median)
+    return f"{shown(median)} ±{shown((between.high - between.low) / 2)}"
+
+
+def _layers_json(board: Board, curve: LayerCurve) -> dict[str, Any]:
     return {
-        "suite": each.board.suite,
-        "data": list(each.board.data),
-        "limit": each.board.limit,
+        **board_facts(board),
         "model": curve.model,
         "name": curve.name,
         "task": curve.task,
@@ -122,63 +136,10 @@ def _layers_json(each: BoardLayers, curve: LayerCurve) -> dict[str, Any]:
     }
 
 
-def _by_line(curves: Sequence[StageCurve]) -> list[list[StageCurve]]:
-    """The curves of one recipe and precision together."""
-    found: dict[tuple[str, str, str], list[StageCurve]] = {}
-    for each in curves:
-        found.setdefault((each.run, each.recipe, each.precision), []).append(each)
-    return list(found.values())
-
-
-def _show(each: BoardCurves, curves: Sequence[StageCurve]) -> None:
-    first = curves[0]
-    typer.echo(
-        visible(
-            f"{each.board.title} on {each.board.data_label}: {first.run}, {first.recipe}, "
-            f"{first.precision}"
-        )
-    )
-    columns = ("step", "tokens", *(_title(curve) for curve in curves), "seeds")
-    print_table(list(_rows(curves)), columns, "no checkpoint has a score.")
-    for curve in curves:
-        scope = f" [noise of {curve.scope}]" if curve.scope else ""
-        typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
-
-
-def _title(curve: StageCurve) -> str:
-    return curve.title if curve.task else curve.title.partition(" of ")[0]
-
-
-def _rows(curves: Sequence[StageCurve]) -> Iterator[dict[str, Any]]:
-    """A row for each checkpoint that has one of the scores."""
-    nothing = dict.fromkeys((_title(curve) for curve in curves), "")
-    by_step: dict[int, dict[str, StagePoint]] = {}
-    for curve in curves:
-        for point in curve.points:
-            by_step.setdefault(point.stage.step, {})[_title(curve)] = point
-    for step, points in sorted(by_step.items()):
-        tokens = next(iter(points.values())).stage.tokens
-        yield {
-            "step": f"{step:,}",
-            "tokens": "" if tokens is None else f"{tokens:,}",
-            **nothing,
-            **{title: _score(p.median, p.interval) for title, p in points.items()},
-            "seeds": min(len(point.values) for point in points.values()),
-        }
-
-
-def _score(median: float, between: Interval | None) -> str:
-    if between is None:
-        return shown(median)
-    return f"{shown(median)} ±{shown((between.high - between.low) / 2)}"
-
-
-def _to_json(each: BoardCurves, curve: StageCurve) -> dict[str, Any]:
+def _to_json(board: Board, curve: StageCurve) -> dict[str, Any]:
     steps = [point.stage.step for point in curve.points]
     return {
-        "suite": each.board.suite,
-        "data": list(each.board.data),
-        "limit": each.board.limit,
+        **board_facts(board),
         "run": curve.run,
         "recipe": curve.recipe,
         "precision": curve.precision,

@@ -5,23 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
+from benchharness.cli.chosen import Chosen, of_chosen
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    DataFilter,
-    Suites,
-    Tasks,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.options import completed_by
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store
 from benchharness.stored.boards import Rows, find_rows, gather_boards
 from benchharness.stored.ensemble import make_ensemble
 from benchharness.stored.predictions import StoredPredictions
@@ -42,30 +34,22 @@ Name = Annotated[
 ]
 
 
-@with_plugins
-def ensemble(  # noqa: PLR0913  (one parameter for each option)
-    systems: Systems,
-    *,
-    suite: Suites = None,
-    task: Tasks = None,
-    data: DataFilter = None,
-    name: Name = None,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
-) -> None:
+@of_chosen()
+def ensemble(systems: Systems, *, chosen: Chosen, name: Name = None) -> None:
     """Average the stored predictions of all seeds of one model or of several, and score that.
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.
     """
-    with open_store(db, create=False) as store:
-        found = find_rows(store, tuple(dict.fromkeys(systems)), suite or (), task or (), data)
+    with chosen.open() as store:
+        members = tuple(dict.fromkeys(systems))
+        found = find_rows(store, members, chosen.suites, chosen.tasks, chosen.data)
         made = [result for rows in found for result in _ensembles(store, rows, name)]
         for result in made:
             if not store.finished_keys([result.job.key]):
                 store.add_result(result)
         suites = tuple(dict.fromkeys(rows.board.suite for rows in found))
         boards = boards_of({result.job.key for result in made}, gather_boards(store, suites))
-    if as_json:
+    if chosen.as_json:
         print_json([_to_json(result) for result in made])
     else:
         show_boards(boards)
@@ -73,7 +57,13 @@ def ensemble(  # noqa: PLR0913  (one parameter for each option)
 
 def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
     """One for each task of a board that has at least two runs of these rows."""
-    _check_kinds(rows)
+    for entry in rows.entries:
+        if not entry.is_single:
+            kind = {"ensemble": "an ensemble", "zero-shot": "zero-shot"}
+            raise BenchError(
+                f"{entry.model} is {kind.get(entry.kind, 'a baseline')}: an ensemble is made of "
+                "models; name those."
+            )
     groups = [members for members in _members(rows).values() if len(members) > 1]
     if not groups:
         names = " and ".join(entry.model for entry in rows.entries)
@@ -86,15 +76,6 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
     for group in groups:
         members = [(system, predictions.result(key)) for key, system in group.items()]
         yield make_ensemble(members, label)
-
-
-def _check_kinds(rows: Rows) -> None:
-    for entry in rows.entries:
-        if not entry.is_single:
-            kind = {"ensemble": "an ensemble", "zero-shot": "zero-shot"}.get(
-                entry.kind, "a baseline"
-            )
-            raise BenchError(f"{entry.model} is {kind}: an ensemble is made of models; name those.")
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:

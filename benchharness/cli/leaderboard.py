@@ -7,16 +7,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.options import DATABASE, AsJson, Database, DataFilter, Suites, with_plugins
+from benchharness.cli.chosen import Chosen, board_facts, of_chosen
 from benchharness.cli.output import published_facts
 from benchharness.leaderboard.boards.board import TOP, Board, top_of
 from benchharness.leaderboard.boards.cell import Cell
-from benchharness.leaderboard.boards.entry import Entry, Uncertainty
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.boards.terminal import print_boards
-from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
 from benchharness.stored.boards import gained, gather_boards, left_out, recent_suites
@@ -59,27 +58,25 @@ Top = Annotated[
 ]
 
 
-@with_plugins
+@of_chosen("task")
 def leaderboard(  # noqa: PLR0913  (one parameter for each option)
     *,
-    suite: Suites = None,
-    data: DataFilter = None,
+    chosen: Chosen,
     details: Details = False,
     published: Published = False,
     all_published: AllPublished = False,
     intervals: Intervals = False,
     top: Top = None,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
 ) -> None:
     """Show the leaderboard, a line a model: rank, score, and each task's median over seeds.
 
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
+    as_json, suites = chosen.as_json, chosen.suites
     shown = top if top is not None else 0 if as_json else TOP
-    with open_store(db, create=False) as store:
-        recent = None if suite or as_json else recent_suites(store)
-        whole = gather_boards(store, suite or (recent.shown if recent else ()), data)
+    with chosen.open() as store:
+        recent = None if suites or as_json else recent_suites(store)
+        whole = gather_boards(store, suites or (recent.shown if recent else ()), chosen.data)
         whole = gained(whole, store)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
@@ -132,10 +129,8 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
     blocks = published_blocks(board) if published else ()
     rows = [published_facts(line.row) for block in blocks for line in block.lines]
     return {
-        "suite": board.suite,
+        **board_facts(board),
         "rule": board.rule.name,
-        "data": list(board.data),
-        "limit": board.limit,
         "tasks": list(board.tasks),
         "entries": [_entry_to_json(board, entry) for entry in board.entries],
         **({"imported": imported} if imported else {}),
@@ -144,6 +139,17 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
 
 
 def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
+    teacher = entry.runs[0].teacher if entry.runs else None
+    student = {
+        "teacher": teacher and teacher.model,
+        "gained": {task: asdict(gain) for task, gain in entry.gains.items()},
+    }
+    sure = entry.uncertainty
+    intervals = sure and {
+        "ranks": sure.ranks,
+        "not_told_apart_from": list(sure.tied),
+        "intervals": asdict(sure.score),
+    }
     return {
         "rank": entry.rank,
         "name": entry.name,
@@ -154,66 +160,38 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "points": entry.points,
         "kind": entry.shown_kind,
         "started_from": entry.starts,
-        **_teacher_to_json(entry),
+        **(student if teacher else {}),
         "score": entry.score,
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
-        **_uncertainty_to_json(entry.uncertainty),
+        **(intervals or {}),
         "missing": list(entry.missing),
-        "tasks": {
-            task: {
-                "median": cell.median,
-                "mean": cell.mean,
-                "spread": cell.spread,
-                "min": min(cell.values),
-                "max": max(cell.values),
-                "collapsed": cell.collapsed,
-                "values": list(cell.values),
-                "seeds": [run.seed for run in cell.runs],
-                "keys": [run.key for run in cell.runs],
-                "flags": list(cell.flags),
-                **_gain_to_json(cell),
-            }
-            | ({"selection": cell.selection} if cell.selection else {})
-            | (
-                {}
-                if entry.uncertainty is None
-                else {"intervals": asdict(entry.uncertainty.cells[task])}
-            )
-            for task, cell in entry.cells.items()
-        },
+        "tasks": {task: _cell_to_json(entry, cell) for task, cell in entry.cells.items()},
         "failures": [run.key for run in entry.failures],
         "reproduction": [_reproduction_to_json(found) for found in reproductions(board, entry)],
     }
 
 
-def _teacher_to_json(entry: Entry) -> dict[str, Any]:
-    """A student's teacher, and what it gained by task; nothing of any other or without runs."""
-    teacher = entry.runs[0].teacher if entry.runs else None
-    if teacher is None:
-        return {}
-    return {
-        "teacher": teacher.model,
-        "gained": {task: asdict(gain) for task, gain in entry.gains.items()},
+def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "median": cell.median,
+        "mean": cell.mean,
+        "spread": cell.spread,
+        "min": min(cell.values),
+        "max": max(cell.values),
+        "collapsed": cell.collapsed,
+        "values": list(cell.values),
+        "seeds": [run.seed for run in cell.runs],
+        "keys": [run.key for run in cell.runs],
+        "flags": list(cell.flags),
     }
-
-
-def _gain_to_json(cell: Cell) -> dict[str, Any]:
-    """What the choice of the values has gained by chance, and over what; empty without a choice."""
-    if cell.gain is None:
-        return {}
-    return {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
-
-
-def _uncertainty_to_json(uncertainty: Uncertainty | None) -> dict[str, Any]:
-    """The rank and the score, where intervals were asked for."""
-    if uncertainty is None:
-        return {}
-    return {
-        "ranks": uncertainty.ranks,
-        "not_told_apart_from": list(uncertainty.tied),
-        "intervals": asdict(uncertainty.score),
-    }
+    if cell.gain is not None:  # what the choice of the values has gained by chance
+        facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
+    if cell.selection:
+        facts["selection"] = cell.selection
+    if entry.uncertainty is not None:
+        facts["intervals"] = asdict(entry.uncertainty.cells[cell.task])
+    return facts
 
 
 def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:

@@ -5,24 +5,12 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.compare import Split, System
-from benchharness.cli.options import (
-    DATABASE,
-    Database,
-    DataFilter,
-    NoTexts,
-    ShowPaths,
-    Suites,
-    Tasks,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.chosen import Chosen, System, of_chosen
+from benchharness.cli.compare import Split
+from benchharness.cli.options import NoTexts, ShowPaths, completed_by
 from benchharness.cli.output import tell_notes
-from benchharness.leaderboard.boards.board import select_entry_or_run
-from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.answers import check_folder, page_name, predicted_task, write_page
-from benchharness.stored.boards import find_rows
 from benchharness.stored.predictions import StoredPredictions
 
 FOLDER = "results/predictions"
@@ -41,39 +29,33 @@ Folder = Annotated[
 Open = Annotated[bool, typer.Option("--open", help="Open the first page in the browser.")]
 
 
-@with_plugins
+@of_chosen("as_json")
 def predictions(  # noqa: PLR0913  (one parameter for each option)
     system: System,
     other: Other = None,
     *,
-    suite: Suites = None,
-    task: Tasks = None,
-    data: DataFilter = None,
+    chosen: Chosen,
     split: Split = "dev",
     no_texts: NoTexts = False,
     show_paths: ShowPaths = False,
     out: Folder = Path(FOLDER),
     open_it: Open = False,
-    db: Database = DATABASE,
 ) -> None:
     """Write a page a task: every example with the gold answer and what each seed predicted.
 
     The hardest examples come first, below scores, confusion matrices and categories.
     """
-    systems = [system] if other is None else [system, other]
     pages: list[Path] = []
     notes: dict[str, None] = {}
-    with open_store(db, create=False) as store:
-        found = find_rows(store, systems, suite or (), task or (), data, select=select_entry_or_run)
+    with chosen.open() as store:
+        found = chosen.rows(store, [system] if other is None else [system, other])
         check_folder(out)
-        for rows in found:
-            for name in rows.tasks:
-                stored = StoredPredictions(store)
-                entries = rows.entries
+        for board, entries, tasks in found:
+            for task in tasks:
                 predicted = predicted_task(
-                    stored,
-                    rows.board,
-                    name,
+                    StoredPredictions(store),
+                    board,
+                    task,
                     entries,
                     kind=split,
                     texts=not no_texts,
@@ -81,7 +63,7 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
                 )
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
-                page = out / page_name(rows.board, name, entries)
+                page = out / page_name(board, task, entries)
                 pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
                 write_page(pages[-1], predicted)
     tell_notes(notes)

@@ -1,32 +1,23 @@
 """Stored runs as curves: score against the step of a pretraining run, or against the layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from glob import has_magic
-from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.comparing.layers import LayerCurve, layer_curves
-from benchharness.leaderboard.comparing.stages import Line, StageCurve, lines_of, stage_curves
+from benchharness.leaderboard.comparing.stages import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import BoardKey, board_key
-from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.stored.boards import gather_boards, wanted_tasks
 from benchharness.stored.uncertainty import known_cells
 from benchharness.tasks.errors import BenchError, unknown_name
-
-
-class BoardCurves(NamedTuple):
-    """The curves of one pretraining run on one board."""
-
-    board: Board
-    curves: tuple[StageCurve, ...]
 
 
 def find_curves(
@@ -35,42 +26,39 @@ def find_curves(
     suites: Sequence[str] = (),
     tasks: Sequence[str] = (),
     data: str | None = None,
-) -> list[BoardCurves]:
+) -> list[tuple[Board, StageCurve]]:
     """The curves of a pretraining run on every board that has two of its checkpoints.
 
     `name` is that of the run, or the pattern of its folders, which also finds what was run of them
     one by one. `suites`, `tasks` and `data` narrow the boards; empty they do not. Raises BenchError
     where there is no such run, it has no two checkpoints on one board, or not of one family.
     """
-    stage_of = _stages(name)
-    wanted = wanted_tasks(store, suites, tasks)
-    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    models = {row.model for row in store.runs() if stage_of(row) is not None}
-    if not models:
-        if find_layers(store, name):  # of other tasks
-            raise _too_few("layers", name, [*suites, *tasks])
+    if has_magic(name):
+        by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
+    stages, models = dict[str, Stage](), set[str]()
+    for row in store.runs():
+        if has_magic(name):
+            stage = by_weights.get(row.weights)
+        else:
+            stage = row.stage if row.stage and row.stage.run == name else None
+        if stage is not None:
+            stages[row.key] = stage
+            models.add(row.model)
+    if not stages and not find_layers(store, name):
         raise _unknown(store, name)
-    boards = gather_boards(store, tuple(names), data, models)
-    narrowed = [replace(b, tasks=_among(b.tasks, wanted)) for b in boards]
-    curves = [BoardCurves(b, tuple(_curves(store, b, _of_entry(stage_of)))) for b in narrowed]
-    if not any(each.curves for each in curves):
-        raise _too_few("checkpoints", name, [*suites, *tasks])
-    return [each for each in curves if each.curves]
 
+    def stage_of(entry: Entry) -> Stage | None:
+        """An entry's runs are all of the same weights."""
+        return next((stages[run.key] for run in entry.runs if run.key in stages), None)
 
-def _too_few(what: str, name: str, tasks: Sequence[str]) -> BenchError:
-    of = f" of {', '.join(tasks)}" if tasks else ""
-    return BenchError(
-        f"no two {what} of {name} have results{of} on the same rows: `bench list runs` shows what "
-        "is stored."
+    boards = _narrowed(store, suites, tasks, data, models) if stages else []
+    if found := [(board, curve) for board in boards for curve in _curves(store, board, stage_of)]:
+        return found
+    of = f" of {', '.join([*suites, *tasks])}" if suites or tasks else ""
+    raise BenchError(
+        f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} on the same "
+        "rows: `bench list runs` shows what is stored."
     )
-
-
-class BoardLayers(NamedTuple):
-    """The scores over the layers of one model on one board."""
-
-    board: Board
-    curves: tuple[LayerCurve, ...]
 
 
 def find_layers(
@@ -79,35 +67,25 @@ def find_layers(
     suites: Sequence[str] = (),
     tasks: Sequence[str] = (),
     data: str | None = None,
-) -> list[BoardLayers]:
+) -> list[tuple[Board, LayerCurve]]:
     """The curves over layers of a model on every board that has two of its layers or more."""
+    boards = _narrowed(store, suites, tasks, data, {model})
+    return [(board, curve) for board in boards for curve in layer_curves(board)]
+
+
+def _narrowed(
+    store: Store,
+    suites: Sequence[str],
+    tasks: Sequence[str],
+    data: str | None,
+    models: Collection[str],
+) -> Iterator[Board]:
+    """The boards of some models, with the tasks that are asked for."""
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    boards = gather_boards(store, tuple(names), data, {model})
-    narrowed = [replace(board, tasks=_among(board.tasks, wanted)) for board in boards]
-    found = [BoardLayers(board, layer_curves(board)) for board in narrowed]
-    return [each for each in found if each.curves]
-
-
-def _among(tasks: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
-    return tuple(task for task in tasks if not wanted or task in wanted)
-
-
-def _stages(name: str) -> Callable[[RunRow], Stage | None]:
-    """Says of a stored run which checkpoint of the named pretraining run it is of."""
-    if not has_magic(name):
-        return lambda row: row.stage if row.stage is not None and row.stage.run == name else None
-    by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
-    return lambda row: by_weights.get(row.weights)
-
-
-def _of_entry(stage_of: Callable[[RunRow], Stage | None]) -> Callable[[Entry], Stage | None]:
-    """The same of an entry, whose runs are all of the same weights."""
-
-    def of_entry(entry: Entry) -> Stage | None:
-        return next((stage for run in entry.runs if (stage := stage_of(run)) is not None), None)
-
-    return of_entry
+    for board in gather_boards(store, tuple(names), data, models):
+        chosen = tuple(task for task in board.tasks if not wanted or task in wanted)
+        yield replace(board, tasks=chosen)
 
 
 def _unknown(store: Store, name: str) -> BenchError:
@@ -124,17 +102,14 @@ def _unknown(store: Store, name: str) -> BenchError:
 def _curves(
     store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
 ) -> Iterator[StageCurve]:
+    """By what is known of each task's cells; without examples that is nothing."""
     for line in lines_of(board, stage_of):
-        yield from stage_curves(board, line, _known(store, board, line, examples=examples))
-
-
-def _known(
-    store: Store, board: Board, line: Line, *, examples: bool
-) -> Mapping[str, Sequence[Known | None]]:
-    """What is known of each task's cells of a line, in its order; without examples, nothing."""
-    if not examples:
-        return dict.fromkeys(board.tasks, ("not read",) * len(line.entries))
-    return {task: known_cells(board, line.entries, task, store) for task in board.tasks}
+        known: dict[str, Sequence[Known | None]] = {}
+        for task in board.tasks:
+            known[task] = ("not read",) * len(line.entries)
+            if examples:
+                known[task] = known_cells(board, line.entries, task, store)
+        yield from stage_curves(board, line, known)
 
 
 def curve_figures(

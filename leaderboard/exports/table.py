@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, column_title, score_names, shown
+from benchharness.leaderboard.boards.cell import column_title, score_names, shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
@@ -102,19 +102,22 @@ def build_tables(
     published system is on no board.
     """
     listed = list(boards)
-    _check_columns(listed, choice.columns)
+    known = [_columns_of(board) for board in listed]
+    if unknown := [w for w in choice.columns if not any(w.lower() in names for names in known)]:
+        tasks = dict.fromkeys(task for board in listed for task in board.tasks)
+        raise BenchError(
+            f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are "
+            f"{', '.join((*FACTS, SCORE, *tasks))}."
+        )
     _check_published(listed, choice.published)
-    for board in listed:
-        names = _columns_of(board)
+    for board, names in zip(listed, known, strict=True):
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
-        found = [names[word] for word in chosen if word in names]
-        numbers = [name for name in found if name not in FACTS]
+        found = dict.fromkeys(names[word] for word in chosen if word in names)
+        numbers = tuple(name for name in found if name not in FACTS)
         if numbers and board.entries:
-            shown_facts = [name for name in found if name in FACTS]
-            names = _official_names(board) if official else {}
-            yield _build_table(
-                board, dict.fromkeys(numbers), dict.fromkeys(shown_facts), choice, names
-            )
+            shown_facts = tuple(name for name in found if name in FACTS)
+            models = _official_names(board) if official else {}
+            yield _build_table(board, numbers, shown_facts, choice, models)
 
 
 def _default(board: Board) -> Iterator[str]:
@@ -133,34 +136,48 @@ def _columns_of(board: Board) -> dict[str, str]:
     return names
 
 
-def _check_columns(boards: Sequence[Board], columns: Iterable[str]) -> None:
-    known = {word for board in boards for word in _columns_of(board)}
-    unknown = [word for word in columns if word.lower() not in known]
-    if unknown:
-        tasks = dict.fromkeys(task for board in boards for task in board.tasks)
-        names = ", ".join((*FACTS, SCORE, *tasks))
-        raise BenchError(
-            f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are {names}."
-        )
-
-
 def _build_table(
     board: Board,
-    columns: Iterable[str],
-    facts: Iterable[str],
+    columns: tuple[str, ...],
+    facts: tuple[str, ...],
     choice: Choice,
     names: Mapping[str, str],
 ) -> Table:
     """A table; without chosen columns it has none in which no row has a value."""
-    columns, facts = tuple(columns), tuple(facts)
-    published = _published_rows(board, choice.published)
     if not choice.columns:
-        filled = [name for name in columns if _is_filled(board, name)]
-        columns = tuple(filled) or columns
+        filled = {task for entry in board.entries for task in entry.cells}
+        filled |= {SCORE} if any(entry.score is not None for entry in board.entries) else set()
+        columns = tuple(name for name in columns if name in filled) or columns
     best = {name: board.best(name) for name in columns if name != SCORE}
-    rows = [_build_row(board, entry, columns, choice, names, best) for entry in board.entries]
-    others = (_published_row(board, row, columns) for row in published)
-    rows += (row for row in others if any(cell.value for cell in row.cells))
+    scores = [e.score for e in board.entries if e.competes and e.score is not None]
+    best[SCORE] = shown(max(scores)) if len(scores) > 1 else ""
+    rows = []
+    for entry in board.entries:
+        low, high = entry.seeds
+        row = TableRow(
+            group=entry.kind,
+            model=entry.model,
+            official=names.get(entry.model, entry.model),
+            facts={
+                "rank": "" if entry.rank is None else str(entry.rank),
+                "recipe": _recipe(entry),
+                "precision": entry.precision,
+                "seeds": str(low) if low == high else f"{low}-{high}",
+            },
+            cells=tuple(_build_cell(entry, name, best[name], choice) for name in columns),
+        )
+        rows.append(row)
+    for printed in _published_rows(board, choice.published):
+        said = _said(printed)
+        row = TableRow(
+            group="published",
+            model=printed.system,
+            official=printed.system,
+            facts={"recipe": ", ".join(said)},
+            source=", ".join((printed.source, printed.place, *said)),
+            cells=tuple(_published_cell(board, printed, name) for name in columns),
+        )
+        rows += [row] if any(cell.value for cell in row.cells) else []
     titles = (SCORE if name == SCORE else column_title(name, board.rule, "\n") for name in columns)
     return Table(
         suite=board.suite,
@@ -172,38 +189,22 @@ def _build_table(
     )
 
 
-def _is_filled(board: Board, name: str) -> bool:
-    """Whether a row of the board has a value of a column."""
-    if name == SCORE:
-        return any(entry.score is not None for entry in board.entries)
-    return any(name in entry.cells for entry in board.entries)
+def _recipe(entry: Entry) -> str:
+    return ", ".join((entry.recipe_label, *entry.selection_labels))
 
 
-def _build_row(  # noqa: PLR0913, PLR0917  (what a row shows, and how)
-    board: Board,
-    entry: Entry,
-    columns: Iterable[str],
-    choice: Choice,
-    names: Mapping[str, str],
-    best: Mapping[str, str],
-) -> TableRow:
-    low, high = entry.seeds
-    return TableRow(
-        group=entry.kind,
-        model=entry.model,
-        official=names.get(entry.model, entry.model),
-        facts={
-            "rank": "" if entry.rank is None else str(entry.rank),
-            "recipe": ", ".join((entry.recipe_label, *entry.selection_labels)),
-            "precision": entry.precision,
-            "seeds": str(low) if low == high else f"{low}-{high}",
-        },
-        cells=tuple(
-            _score(board, entry, choice)
-            if name == SCORE
-            else _build_cell(entry, task=name, best=best[name], choice=choice)
-            for name in columns
-        ),
+def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell:
+    """A value of an entry; `best` is how the best of its column is shown."""
+    cell = entry.cells.get(name)
+    score, spread = (entry.score, entry.spread) if cell is None else (cell.median, cell.spread)
+    if score is None or (cell is None and name != SCORE):
+        return TableCell()
+    is_tied = full_label(entry) in choice.ties.get(name, ())
+    has_learned = cell is None or cell.has_learned
+    return TableCell(
+        value=shown(score),
+        spread=shown(spread) if choice.spread and spread is not None else "",
+        best=entry.competes and has_learned and (shown(score) == best or is_tied),
     )
 
 
@@ -230,41 +231,14 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
     What is among the `facts` that are shown need not be told again.
     """
     for row in rows:
-        if row.group == "published":
-            yield row
-            continue
         same = [each for each in rows if each.group == row.group and each.model == row.model]
         parts = [
             row.fact(fact)
             for fact in ("recipe", "precision")
             if fact not in facts and len({each.fact(fact) for each in same}) > 1
+            if row.group != "published"
         ]
         yield replace(row, official=f"{row.official} ({', '.join(parts)})") if parts else row
-
-
-def _score(board: Board, entry: Entry, choice: Choice) -> TableCell:
-    if entry.score is None:
-        return TableCell()
-    models = (other.score for other in board.entries if other.competes)
-    scores = [score for score in models if score is not None]
-    best = entry.competes and len(scores) > 1 and shown(entry.score) == shown(max(scores))
-    spread = _spread(entry.spread) if choice.spread else ""
-    return TableCell(value=shown(entry.score), spread=spread, best=best)
-
-
-def _build_cell(entry: Entry, *, task: str, best: str, choice: Choice) -> TableCell:
-    cell: Cell | None = entry.cells.get(task)
-    if cell is None:
-        return TableCell()
-    value = shown(cell.median)
-    is_tied = full_label(entry) in choice.ties.get(task, ())
-    is_best = entry.competes and cell.has_learned and (value == best or is_tied)
-    spread = _spread(cell.spread) if choice.spread else ""
-    return TableCell(value=value, spread=spread, best=is_best)
-
-
-def _spread(spread: float | None) -> str:
-    return "" if spread is None else shown(spread)
 
 
 def _check_published(boards: Sequence[Board], names: Iterable[str]) -> None:
@@ -292,23 +266,10 @@ def _published_rows(board: Board, names: Iterable[str]) -> Iterator[PublishedRow
             yield row
 
 
-def _published_row(board: Board, row: PublishedRow, columns: Iterable[str]) -> TableRow:
-    return TableRow(
-        group="published",
-        model=row.system,
-        official=row.system,
-        facts={"recipe": ", ".join(_said(row))},
-        source=", ".join((row.source, row.place, *_said(row))),
-        cells=tuple(_published_cell(board, row, name) for name in columns),
-    )
-
-
-def _said(row: PublishedRow) -> Iterator[str]:
+def _said(row: PublishedRow) -> list[str]:
     """Of what its numbers are, where the source says so, and who has measured them, if another."""
-    if row.protocol != "unsaid":
-        yield row.protocol
-    if row.by:
-        yield f"by {row.by}"
+    protocol = [] if row.protocol == "unsaid" else [row.protocol]
+    return protocol + ([f"by {row.by}"] if row.by else [])
 
 
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
@@ -364,8 +325,7 @@ def _recipe_notes(board: Board, names: Mapping[str, str]) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for entry in board.entries:
         if entry.competes:
-            recipe = ", ".join((entry.recipe_label, *entry.selection_labels))
-            found.setdefault(recipe, []).append(names.get(entry.model, entry.model))
+            found.setdefault(_recipe(entry), []).append(names.get(entry.model, entry.model))
     if len(found) == 1:
         yield f"Recipe: {next(iter(found))}."
     elif found:
@@ -452,16 +412,12 @@ def _section(table: Table) -> str:
     lines = [
         f"## {_markdown_escaped(table.title)}",
         "",
-        *map(_line, [heads, rules, *rows]),
+        *(f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)),
         "",
         *map(_markdown_escaped, table.notes),
         *(_markdown_escaped(f"{row.model}: {row.source}.") for row in table.rows if row.source),
     ]
     return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _markdown_cell(cell: TableCell) -> str:

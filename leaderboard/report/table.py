@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from types import MappingProxyType
+from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, shown
@@ -13,6 +14,7 @@ from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.report.blocks import block_group, reproduced_entries
+from benchharness.leaderboard.report.heatmap import heated
 from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
@@ -24,7 +26,6 @@ from benchharness.leaderboard.report.rows import (
     build_column,
     percent,
     row_anchor,
-    shaded,
 )
 from benchharness.tasks.suites import title_of
 
@@ -65,7 +66,7 @@ class TableView:
     has_heat: bool
     has_bars: bool
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
-    contrasts: tuple[tuple[str, str, Mapping[str, str]], ...]
+    contrasts: tuple[tuple[Any, ...], ...]
     """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
 
 
@@ -88,7 +89,7 @@ def statistics(cell: Cell) -> str:
             f"from {shown(min(cell.values))} to {shown(max(cell.values))}"
         )
     seeds = f"{len(cell.values)} seed" + ("" if len(cell.values) == 1 else "s")
-    return _joined(numbers, seeds, cell.selection, *cell.notes, cell.choice)
+    return ", ".join(filter(None, (numbers, seeds, cell.selection, *cell.notes, cell.choice)))
 
 
 def build_table(
@@ -109,8 +110,9 @@ def build_table(
     anchor = f"board-{number}"
     own = tuple(_groups(board, columns, anchor, sizes))
     others = (block_group(block, columns, anchor, sizes) for block in blocks)
-    groups = shaded((*own, *others))
+    groups = heated((*own, *others))
     rows = [row for group in groups for row in group.rows]
+    views = [cell for row in rows for cell in (row.score, *row.cells)]
     return TableView(
         anchor=anchor,
         title=board.title,
@@ -123,37 +125,32 @@ def build_table(
         seeds=_seeds(board),
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
-        has_best=any(cell.best for row in rows for cell in (row.score, *row.cells)),
+        has_best=any(cell.best for cell in views),
         has_ranks=any(row.ranks for row in rows),
         has_intervals=any(entry.uncertainty is not None for entry in board.entries),
-        has_heat=any(cell.heat for row in rows for cell in (row.score, *row.cells)),
-        has_bars=any(cell.bar for row in rows for cell in (row.score, *row.cells)),
+        has_heat=any(cell.heat for cell in views),
+        has_bars=any(cell.bar for cell in views),
         reproduced=reproduced_entries(board),
         contrasts=tuple(
-            (
-                _row_anchor(board, board.entries[one]),
-                _row_anchor(board, board.entries[other]),
-                _verdicts(board, found),
-            )
-            for (one, other), found in contrasts.items()
+            (*(_row_anchor(board, board.entries[place]) for place in pair), _verdicts(board, found))
+            for pair, found in contrasts.items()
         ),
     )
 
 
 def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
     """By column, the test in words, with a star where chance does not explain the difference."""
-    return {
-        build_column(board, found.task).name: ("* " if found.is_shown else "")
-        + f"{found.test}: p = {found.corrected:.2g} after Holm, difference "
-        f"{shown(found.difference)}"
-        + (
-            f", 95 % from {shown(found.interval.low)} to {shown(found.interval.high)}"
-            if found.interval
-            else ""
-        )
-        for found in contrasts
-        if found.corrected is not None
-    }
+    verdicts = {}
+    for found in contrasts:
+        if found.corrected is None:
+            continue
+        words = "* " if found.is_shown else ""
+        words += f"{found.test}: p = {found.corrected:.2g} after Holm, difference "
+        words += shown(found.difference)
+        if found.interval:
+            words += f", 95 % from {shown(found.interval.low)} to {shown(found.interval.high)}"
+        verdicts[build_column(board, found.task).name] = words
+    return verdicts
 
 
 def _groups(
@@ -225,65 +222,55 @@ def _score(board: Board, entry: Entry) -> CellView:
         there = len(board.rule.cells) - len(entry.missing)
         missing = ", ".join(map(title_of, entry.missing))
         return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"no {missing}")
-    spread = "" if entry.spread is None else shown(entry.spread)
-    top = entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1
+    intervals = Intervals() if entry.uncertainty is None else entry.uncertainty.score
+    seeds = entry.seed_scores
+    note = ""
+    if len(seeds) > 1:
+        note = (
+            f"over {len(seeds)} seeds: mean {shown(fmean(seeds))}, from {shown(min(seeds))} to "
+            f"{shown(max(seeds))}"
+        )
     return CellView(
         text=shown(entry.score),
-        spread=spread,
+        spread="" if entry.spread is None else shown(entry.spread),
         order=percent(entry.score),
-        note=_lined(_seed_note(entry.seed_scores), _interval_note(_score_intervals(entry))),
-        best=top,
-        ends=_ends(_score_intervals(entry), entry.seed_scores),
+        note=_with_interval(note, intervals),
+        best=entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1,
+        ends=_ends(intervals, seeds),
     )
-
-
-def _seed_note(scores: Sequence[float]) -> str:
-    """What the score is of the seeds that have every task, where there are several."""
-    if len(scores) < 2:
-        return ""
-    low, high = shown(min(scores)), shown(max(scores))
-    return f"over {len(scores)} seeds: mean {shown(fmean(scores))}, from {low} to {high}"
 
 
 def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
     cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
+    intervals = Intervals() if entry.uncertainty is None else entry.uncertainty.cells[cell.task]
     text = shown(cell.median)
     return CellView(
         text=text,
         spread="" if cell.spread is None else shown(cell.spread),
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_lined(statistics(cell), _interval_note(_cell_intervals(entry, column.task))),
+        note=_with_interval(statistics(cell), intervals),
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        parts=dict(_parts(cell, column)),
-        ends=_ends(_cell_intervals(entry, column.task), cell.values),
+        # The median of each score that the values are the mean of.
+        parts={
+            basis_of(column.split, (score,)): round(
+                100 * median(run.scores[cell.task][score] for run in cell.runs), 4
+            )
+            for score in (column.scores if len(column.scores) > 1 else ())
+        },
+        ends=_ends(intervals, cell.values),
     )
 
 
-def _parts(cell: Cell, column: Column) -> Iterator[tuple[str, float]]:
-    """The median of each score that the cell's values are the mean of, in percent."""
-    for score in column.scores if len(column.scores) > 1 else ():
-        values = [run.scores[cell.task][score] for run in cell.runs]
-        yield basis_of(column.split, (score,)), round(100 * median(values), 4)
-
-
-def _score_intervals(entry: Entry) -> Intervals:
-    return Intervals() if entry.uncertainty is None else entry.uncertainty.score
-
-
-def _cell_intervals(entry: Entry, task: str) -> Intervals:
-    return Intervals() if entry.uncertainty is None else entry.uncertainty.cells[task]
-
-
-def _interval_note(intervals: Intervals) -> str:
-    """The interval and what it is over: "95 % from 44.1 to 49.0 over examples and seeds"."""
+def _with_interval(note: str, intervals: Intervals) -> str:
+    """The note, and on a line of its own the interval and what it is over."""
     if intervals.both is None:
-        return ""
+        return note
     low, high = shown(intervals.both.low), shown(intervals.both.high)
-    return f"95 % from {low} to {high} over {intervals.scope}"
+    return f"{note}\n95 % from {low} to {high} over {intervals.scope}".lstrip()
 
 
 def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] | None:
@@ -291,14 +278,6 @@ def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] 
     if intervals.both is not None:
         return 100 * intervals.both.low, 100 * intervals.both.high
     return (100 * min(values), 100 * max(values)) if len(values) > 1 else None
-
-
-def _joined(*notes: str) -> str:
-    return ", ".join(note for note in notes if note)
-
-
-def _lined(*notes: str) -> str:
-    return "\n".join(note for note in notes if note)
 
 
 def _seeds(board: Board) -> str:
