@@ -191,27 +191,8 @@ def _number_cast(task: PairTask) -> Cast:
 
 _DETERMINERS = frozenset(
     (
-        "a",
-        "an",
-        "few",
-        "her",
-        "his",
-        "each",
-        "every",
-        "many",
-        "much",
-        "my",
-        "our",
-        "some",
-        "that",
-        "the",
-        "their",
-        "these",
-        "this",
-        "those",
-        "which",
-        "whose",
-        "your",
+        *("a", "an", "few", "her", "his", "each", "every", "many", "much", "my", "our"),
+        *("some", "that", "the", "their", "these", "this", "those", "which", "whose", "your"),
     )
 )
 """Words that do not tell two answers apart: t5.data.postprocessors.wsc_simple."""

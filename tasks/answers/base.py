@@ -123,14 +123,16 @@ class AnswerType:
         """The prediction that one of a file's names means."""
         return self.from_python(example, name)
 
+    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> Any:
+        """An example without texts for a reference of `evaluate`; `context` has its group."""
+        raise NotImplementedError
+
     def aligned(
         self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
     ) -> tuple[Prediction, Example]:
-        """A prediction and its example as `evaluate` has them; the example has no text.
-
-        `context` has its group and categories.
-        """
-        raise NotImplementedError
+        """A prediction and its example as `evaluate` has them."""
+        example = self.example_of(name, reference, context)
+        return self.from_python(example, prediction), example
 
     def refuse(self, example: Example, answer: Any, expected: str) -> DataError:
         """The error for an answer that cannot be read."""

@@ -14,7 +14,6 @@ from benchharness.tasks.answers.base import (
     mean_scores,
     sure_of,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 
 LETTERS = "ABCDEFGH"
@@ -57,24 +56,15 @@ class Choices(AnswerType):
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> ChoicePrediction:
         return ChoicePrediction(id=example.id, option=names.index(name))
 
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[ChoicePrediction, ChoiceExample]:
-        options = tuple(reference["options"])
-        if not prediction.is_integer() or not 0 <= prediction < len(options):
-            raise BenchError(
-                f"prediction {name} is {prediction:g}, "
-                f"expected an option from 0 to {len(options) - 1}."
-            )
-        example = ChoiceExample(
+    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> ChoiceExample:
+        return ChoiceExample(
             id=name,
             context="",
             question="",
-            options=options,
+            options=tuple(reference["options"]),
             gold=tuple(reference["gold"]),
             group=context["group"],
         )
-        return ChoicePrediction(id=name, option=int(prediction)), example
 
     def golds(self, example: ChoiceExample) -> tuple[ChoicePrediction, ...]:
         return tuple(ChoicePrediction(id=example.id, option=each) for each in example.gold or ())

@@ -15,7 +15,6 @@ from benchharness.tasks.answers.base import (
     mean_scores,
     sure_of,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 
 
@@ -65,19 +64,10 @@ class _Labels(AnswerType):
                 marks = tuple((m.start, m.end) for m in example.marks if m.text == name)
                 yield Passage(f"text {name}" if example.text_b else "text", text, marks)
 
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[PairPrediction, PairExample]:
-        for label in (prediction, reference):
-            if self.task.labels and label not in self.task.labels:
-                expected = ", ".join(self.task.labels)
-                raise BenchError(
-                    f"{self.task.name} has no class {label!r}: expected one of {expected}."
-                )
-        return (
-            PairPrediction(id=name, label=prediction),
-            PairExample(id=name, text_a="", label=reference, **context),
-        )
+    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> PairExample:
+        example = PairExample(id=name, text_a="", label=reference, **context)
+        self.from_python(example, reference)
+        return example
 
 
 class Classes(_Labels):

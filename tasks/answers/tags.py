@@ -60,11 +60,8 @@ class Tags(AnswerType):
             raise self.refuse(example, answer, f"these are {count}")
         return TagPrediction(id=example.id, tags=tags)
 
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[TagPrediction, TagExample]:
-        example = TagExample(id=name, words=("",) * len(reference), tags=tuple(reference))
-        return TagPrediction(id=name, tags=tuple(prediction)), example
+    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> TagExample:
+        return TagExample(id=name, words=("",) * len(reference), tags=tuple(reference))
 
     def golds(self, example: TagExample) -> tuple[TagPrediction, ...]:
         return () if example.tags is None else (TagPrediction(id=example.id, tags=example.tags),)

@@ -82,11 +82,8 @@ def read_answers(
     if table is None:
         return SquadReading(answers=None, faults=faults.all())
     found = kind or _kind(table.pairs)
-    if not _is_of(table.pairs, found, faults):
-        return SquadReading(answers=None, faults=faults.all())
-    read = _text if found == "texts" else _score
-    answers = [(question, read(question, value, faults)) for question, value in table.pairs]
-    scores = table.scores and [(q, _score(q, value, faults)) for q, value in table.scores]
+    answers = [(question, _value(question, each, found, faults)) for question, each in table.pairs]
+    scores = table.scores and [(q, _value(q, each, "scores", faults)) for q, each in table.scores]
     ids = Counter(question for question, _ in answers)
     for question, times in ids.items():
         if times > 1:
@@ -119,43 +116,26 @@ def _check_official(
 
 
 def _kind(pairs: Sequence[tuple[str, Any]]) -> Kind:
-    values = [value for _, value in pairs]
-    has_words = any(isinstance(value, str) and not _is_number(value) for value in values)
-    return "scores" if not has_words and any(map(_is_numeric, values)) else "texts"
+    """What most values are."""
+    return "scores" if 2 * sum(_is_number(value) for _, value in pairs) > len(pairs) else "texts"
 
 
-def _is_of(pairs: Sequence[tuple[str, Any]], kind: Kind, faults: Faults) -> bool:
-    """Whether the values are of the kind; a fault where they are of the other, or of both."""
-    numbers = [(q, value) for q, value in pairs if _is_plain_number(value)]
-    texts = [(q, value) for q, value in pairs if isinstance(value, str)]
-    if kind == "texts" and numbers and not texts:
-        faults.add("its values are numbers, expected texts: are they no-answer scores?")
-        return False
-    words = [(q, value) for q, value in texts if not _is_numeric(value)]
-    if kind == "scores" and words and not numbers:
-        faults.add("its values are texts, expected a number for each question: are they answers?")
-        return False
-    if numbers and (words if kind == "scores" else texts):
-        (one, number), (other, word) = numbers[0], (words or texts)[0]
-        faults.add(
-            f"it holds {_counted(texts, 'text')} and {_counted(numbers, 'number')}, expected one: "
-            f"{other} has {word[:40]!r}, {one} has {str(number)[:40]}"
-        )
-        return False
-    return True
+_NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
 
 
-def _counted(values: Sequence[object], noun: str) -> str:
-    return f"{len(values)} {noun}" + ("" if len(values) == 1 else "s")
-
-
-def _is_plain_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_numeric(value: Any) -> bool:
-    """A number of any size, or one in quotes."""
-    return _is_plain_number(value) or _is_number(value)
+def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
+    """A text, or a number; a fault where it is neither."""
+    if kind == "texts" and isinstance(value, str):
+        return value
+    if kind == "scores" and _is_number(value):
+        if isinstance(value, str):
+            faults.add("the scores are quoted, expected numbers", mendable=True)
+        return float(value)
+    what = _NAMES.get(type(value), f"{value!r:.40}")
+    of, expected = ("answer to", "text") if kind == "texts" else ("score of", "a number")
+    sentence = f"the {of} {question} is {what}, expected {expected}"
+    faults.add(sentence, kind=f"the {of} a question is a {type(value).__name__}")
+    return "" if kind == "texts" else 0.0
 
 
 class _Table(NamedTuple):
@@ -207,26 +187,6 @@ def _listed(
 
 def _is_list_of_objects(found: Any) -> bool:
     return isinstance(found, list) and all(isinstance(row, tuple) for row in found)
-
-
-def _text(question: str, value: Any, faults: Faults) -> str:
-    if isinstance(value, str):
-        return value
-    kinds = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
-    what = kinds.get(type(value), f"{value!r:.40}")
-    faults.add(f"the answer to {question} is {what}, expected text", kind=f"answer is {what}")
-    return ""
-
-
-def _score(question: str, value: Any, faults: Faults) -> float:
-    if not _is_number(value):
-        kinds = {list: "a list", tuple: "an object", type(None): "null"}
-        what = kinds.get(type(value), f"{value!r:.40}")
-        faults.add(f"the score of {question} is {what}, expected a number", kind="no score")
-        return 0.0
-    if isinstance(value, str):
-        faults.add("the scores are quoted, expected numbers", mendable=True)
-    return float(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -395,12 +395,12 @@ def squad(made):
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("na.json",), 4, "its values are numbers, expected texts"),
-        (("p.json", "--na-prob", "p.json"), 4, "its values are texts, expected a number for each"),
-        (("na.json", "--na-prob", "p.json"), 4, "its values are numbers, expected texts"),
-        (("p.json", "--na-prob", "null_odds.json"), 4, "its values are texts, expected a number"),
-        (("mixed.json",), 4, "it holds 1 text and 263 numbers, expected one"),
-        (("p.json", "--na-prob", "mixed.json"), 4, "it holds 1 text and 263 numbers"),
+        (("na.json",), 4, "is 0.5, expected text"),
+        (("p.json", "--na-prob", "p.json"), 4, "expected a number"),
+        (("na.json", "--na-prob", "p.json"), 4, "is 0.5, expected text"),
+        (("p.json", "--na-prob", "null_odds.json"), 4, "expected a number"),
+        (("mixed.json",), 4, "is 0.5, expected text"),
+        (("p.json", "--na-prob", "mixed.json"), 4, "is 'text', expected a number"),
         (("gap.json",), 4, "1 of its 264 answers have no no_answer_probability"),
         (("list.json", "--na-prob", "na.json"), 4, "na.json has others: leave one of them out"),
         (("p.json", "--na-prob-threshold", "inf"), 2, "is inf, expected a finite number"),

@@ -71,7 +71,7 @@ def test_21_answers_and_odds_are_told_apart_by_their_values(tmp_path: Path, call
     odds.write_bytes(write_no_answer_scores(spans))
     assert read_predictions(answers, task, rows, NoAnswer(file=odds)).sweep_order
     for given, beside in ((odds, None), (odds, answers), (answers, answers), (odds, odds)):
-        with pytest.raises(DataError, match=r"its values are (texts|numbers), expected"):
+        with pytest.raises(DataError, match=r"expected (text|a number)"):
             read_predictions(given, task, rows, NoAnswer(file=beside))
 
 
