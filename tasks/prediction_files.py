@@ -47,7 +47,7 @@ from benchharness.tasks.submission.answer_file import (
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.race import HEADER as RACE_HEADER
 from benchharness.tasks.submission.race import LETTERS
-from benchharness.tasks.submission.reading import NOTHING, read_conversations
+from benchharness.tasks.submission.reading import read_conversations
 from benchharness.tasks.submission.squad import read_answers
 from benchharness.tasks.task import CorefTask, RoleTask, SpanTask, TagTask, Task
 
@@ -171,16 +171,7 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> 
     notes = require_clear(path, reading.faults)
     answers = dict(reading.answers or ())
     predictions = tuple(
-        SpanPrediction(
-            id=example.id,
-            text=answer.text,
-            no_answer_score=float(task.no_answer and not answer.text),
-            missing=answer.missing,
-            classes=answer.classes,
-            facts=answer.facts,
-        )
-        for example in examples
-        for answer in [answers.get(example.id, NOTHING)]
+        answers.get(e.id) or SpanPrediction(id=e.id, text="", missing=True) for e in examples
     )
     missing = sum(prediction.missing for prediction in predictions)
     return PredictionFile(predictions=predictions, notes=notes, missing=missing)

@@ -5,9 +5,10 @@ The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, C
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from benchharness.tasks.errors import BenchError
@@ -57,6 +58,30 @@ class Metric(Generic[PredictionT, ExampleT]):
     library: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     is_slow: bool = False
+
+    def of(self, name: str, keeps: Callable[[ExampleT], bool]) -> "Metric[PredictionT, ExampleT]":
+        """The metric over some examples alone, "accuracy_NAME"; None where there is none."""
+
+        def compute(
+            predictions: Sequence[PredictionT], examples: Sequence[ExampleT]
+        ) -> float | None:
+            chosen = [(p, e) for p, e in zip(predictions, examples, strict=True) if keeps(e)]
+            if not chosen:
+                return None
+            return self.compute([p for p, _ in chosen], [e for _, e in chosen])
+
+        return replace(self, name=f"{self.name}_{name}", compute=compute)
+
+
+def mean_metric(
+    name: str, points: Callable[[PredictionT, ExampleT], float]
+) -> Metric[PredictionT, ExampleT]:
+    """The mean of each example's points; None where there is no example."""
+
+    def compute(predictions: Sequence[PredictionT], examples: Sequence[ExampleT]) -> float | None:
+        return fmean(map(points, predictions, examples)) if examples else None
+
+    return Metric(name=name, compute=compute)
 
 
 def total(values: Iterable[float]) -> float:

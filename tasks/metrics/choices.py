@@ -1,12 +1,11 @@
 """Metrics of chosen options: accuracy, of all and of one slice, and ReCoRD's EM and F1."""
 
-from collections.abc import Callable, Sequence
-from statistics import fmean
+from collections.abc import Callable
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics.squad import exact_match, token_f1
-from benchharness.tasks.task import Metric
+from benchharness.tasks.task import Metric, mean_metric
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
@@ -17,30 +16,17 @@ def _gold(example: ChoiceExample) -> tuple[int, ...]:
     return example.gold
 
 
-def _accuracy(predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]) -> float:
-    return fmean(p.option in _gold(e) for p, e in zip(predictions, examples, strict=True))
+def _is_right(prediction: ChoicePrediction, example: ChoiceExample) -> float:
+    return float(prediction.option in _gold(example))
 
 
-choice_accuracy: ChoiceMetric = Metric(name="accuracy", compute=_accuracy)
+choice_accuracy: ChoiceMetric = mean_metric("accuracy", _is_right)
 """The share of examples whose chosen option is a right one, in 0..1; RACE's is over all pooled."""
 
 
 def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
-    """The metric over the examples of one group alone, e.g. RACE's "accuracy_middle".
-
-    None where no example is of the group.
-    """
-
-    def compute(
-        predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
-    ) -> float | None:
-        pairs = zip(predictions, examples, strict=True)
-        chosen = [(p, e) for p, e in pairs if e.group == group]
-        if not chosen:
-            return None
-        return metric.compute([p for p, _ in chosen], [e for _, e in chosen])
-
-    return Metric(name=f"{metric.name}_{group}", compute=compute)
+    """The metric over the examples of one group alone, e.g. RACE's "accuracy_middle"."""
+    return metric.of(group, lambda example: example.group == group)
 
 
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
@@ -57,12 +43,7 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
             return 0.0
         return max((measure(text, example.options[place]) for place in golds), default=0.0)
 
-    def compute(
-        predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
-    ) -> float:
-        return fmean(points(p, e) for p, e in zip(predictions, examples, strict=True))
-
-    return Metric(name=name, compute=compute)
+    return mean_metric(name, points)
 
 
 option_exact_match = _text_metric("em", exact_match)

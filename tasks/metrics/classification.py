@@ -7,7 +7,6 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -17,19 +16,18 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
 )
-from benchharness.tasks.task import Metric, total
+from benchharness.tasks.task import Metric, mean_metric, total
 
 PairMetric = Metric[PairPrediction, PairExample]
 
 SCIKIT_LEARN = "sklearn.metrics"
 
 
-def _accuracy(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-    right = sum(p.label == e.label for p, e in zip(predictions, examples, strict=True))
-    return right / len(examples)
+def _is_right(prediction: PairPrediction, example: PairExample) -> float:
+    return float(prediction.label == example.label)
 
 
-accuracy: PairMetric = Metric(name="accuracy", compute=_accuracy)
+accuracy: PairMetric = mean_metric("accuracy", _is_right)
 """The share of examples whose class is right, in 0..1."""
 
 
@@ -119,21 +117,8 @@ def _flags(found: object, labels: Sequence[str]) -> list[int]:
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
-    """The metric over the examples of one category alone, e.g. "mcc_logic".
-
-    None where no example is of the category (a small subset).
-    """
-
-    def compute(
-        predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-    ) -> float | None:
-        pairs = zip(predictions, examples, strict=True)
-        chosen = [(p, e) for p, e in pairs if category in e.categories]
-        if not chosen:
-            return None
-        return metric.compute([p for p, _ in chosen], [e for _, e in chosen])
-
-    return replace(metric, name=f"{metric.name}_{category}", compute=compute)
+    """The metric over the examples of one category alone, e.g. "mcc_logic"."""
+    return metric.of(category, lambda example: category in example.categories)
 
 
 def _names(

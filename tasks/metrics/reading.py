@@ -8,7 +8,7 @@ give the scripts' own keys and units.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from statistics import fmean
 
@@ -21,7 +21,7 @@ from benchharness.tasks.metrics.squad import (
     normalise,
     token_f1,
 )
-from benchharness.tasks.task import Metric, total
+from benchharness.tasks.task import Metric, mean_metric, total
 
 Predictions = Sequence[SpanPrediction]
 Examples = Sequence[SpanExample]
@@ -120,8 +120,8 @@ def _quac_f1(predictions: Predictions, examples: Examples) -> float | None:
     return _mean([turn.points for turn in _turns(predictions, examples)])
 
 
-def _quac_all(predictions: Predictions, examples: Examples) -> float | None:
-    return _mean([_turn(p, e).points for p, e in zip(predictions, examples, strict=True)])
+def _points(prediction: SpanPrediction, example: SpanExample) -> float:
+    return _turn(prediction, example).points
 
 
 def _heq_questions(predictions: Predictions, examples: Examples) -> float | None:
@@ -157,7 +157,7 @@ QUAC_DETAILS = (
     _metric("heq_d", _heq_dialogs),
     _metric("yes_no", partial(_dialog_act, act=0)),
     _metric("followup", partial(_dialog_act, act=1)),
-    _metric("f1_all", _quac_all),
+    mean_metric("f1_all", _points),
     _metric("unanswerable", _unanswerable),
 )
 """The shares of questions and of dialogs answered as well as people do, the accuracies of both
@@ -198,27 +198,20 @@ and "out of domain"."""
 OUT_OF_DOMAIN = ("science", "reddit")
 
 
-def _turn_points(
-    predictions: Predictions,
-    examples: Examples,
-    measure: Callable[[str, str], float],
-    domains: Sequence[str] = (),
-) -> list[float]:
-    """Each turn's points against all but one of the answers, in turn; of some domains or of all."""
-    return [
-        0.0
-        if prediction.missing
-        else _without_one([measure(prediction.text, gold) for gold in _golds(example)])
-        for prediction, example in zip(predictions, examples, strict=True)
-        if not domains or set(domains) & set(example.categories)
-    ]
-
-
 def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> SpanMetric:
-    def compute(predictions: Predictions, examples: Examples) -> float | None:
-        return _mean(_turn_points(predictions, examples, measure, domains))
+    """Each turn's points against all but one of the answers, in turn; of some domains or of all."""
+    metric = mean_metric(name, partial(_turn_points, measure))
+    if not domains:
+        return metric
+    return replace(metric.of("", lambda e: not set(domains).isdisjoint(e.categories)), name=name)
 
-    return Metric(name=name, compute=compute)
+
+def _turn_points(
+    measure: Callable[[str, str], float], prediction: SpanPrediction, example: SpanExample
+) -> float:
+    if prediction.missing:
+        return 0.0
+    return _without_one([measure(prediction.text, gold) for gold in _golds(example)])
 
 
 _IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_DOMAIN)
@@ -244,7 +237,8 @@ def official_coqa(predictions: Predictions, examples: Examples) -> Mapping[str, 
     for key, measure in {"em": exact_match, "f1": answer_f1}.items():
         sums: dict[str, tuple[float, int]] = {}
         for name in COQA_DOMAINS.values():
-            points = _turn_points(predictions, examples, measure, (name,))
+            pairs = zip(predictions, examples, strict=True)
+            points = [_turn_points(measure, p, e) for p, e in pairs if name in e.categories]
             sums[name] = total(points), len(points)
         for group, domains in (("in_domain", _IN_DOMAIN), ("out_domain", OUT_OF_DOMAIN)):
             sums[group] = _added([sums[name] for name in domains])
@@ -311,12 +305,7 @@ _NUMBERS = ("em", "f1", "prec", "recall")
 
 def _hotpot(part: str, number: str) -> SpanMetric:
     measure, place = _PARTS[part], _NUMBERS.index(number)
-
-    def compute(predictions: Predictions, examples: Examples) -> float | None:
-        pairs = zip(predictions, examples, strict=True)
-        return _mean([measure(*pair)[place] for pair in pairs])
-
-    return Metric(name=part + number, compute=compute)
+    return mean_metric(part + number, lambda *pair: measure(*pair)[place])
 
 
 HOTPOTQA = tuple(_hotpot(part, number) for part in _PARTS for number in ("em", "f1"))

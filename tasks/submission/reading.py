@@ -9,7 +9,6 @@ test sets are hidden behind CodaLab worksheets, which run the same scripts on su
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
@@ -18,23 +17,8 @@ from benchharness.tasks.submission.answer_file import Faults, Reading, conclude,
 CANNOT_ANSWER = "CANNOTANSWER"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a file says of a question: an answer, "" for none, classes and supporting sentences.
-
-    It may have sentences and no answer, which then is `missing`.
-    """
-
-    text: str
-    classes: tuple[str, ...] = ()
-    facts: tuple[int, ...] = ()
-    missing: bool = False
-
-
-NOTHING = Answer("", missing=True)
-
-Found = dict[str, Answer]
-"""By the question's id."""
+Found = dict[str, SpanPrediction]
+"""By the question's id. One with supporting sentences and no answer is `missing`."""
 
 
 def write_conversations(
@@ -47,7 +31,7 @@ def write_conversations(
 def read_conversations(
     name: str, content: bytes, layout: str, examples: Sequence[SpanExample]
 ) -> Reading:
-    """A file by anybody; its answers are pairs of id and `Answer`, and some may be missing."""
+    """A file by anybody; its answers are predictions by id, and some may be missing."""
     faults = Faults(name)
     text = decoded(content, faults)
     try:
@@ -57,7 +41,7 @@ def read_conversations(
         faults.add(f"it is not laid out as {LAYOUTS[layout]}: {reason}")
         return conclude(None, faults)
     asked = [example.id for example in examples]
-    missing = [question for question in asked if found.get(question, NOTHING).missing]
+    missing = [question for question in asked if question not in found or found[question].missing]
     if text is not None and len(missing) == len(asked):
         faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
     elif missing:
@@ -128,7 +112,12 @@ def _read_quac(text: str, _examples: Sequence[SpanExample], _faults: Faults) -> 
         columns = [dialog[name] for name in ("qid", "best_span_str", "yesno", "followup")]
         for question, answer, yes_no, follow_up in zip(*columns, strict=True):
             said = "" if answer == CANNOT_ANSWER else _text(answer)
-            found[_text(question)] = Answer(said, (_text(yes_no), _text(follow_up)))
+            found[_text(question)] = SpanPrediction(
+                id=question,
+                text=said,
+                no_answer_score=float(not said),
+                classes=(_text(yes_no), _text(follow_up)),
+            )
     return found
 
 
@@ -148,7 +137,8 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     parts = {example.id: example.id.rpartition("/") for example in examples}
     asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
     rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
-    found = {asked.get(row[:2], str(row[:2])): Answer(row[2]) for row in rows}
+    named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
+    found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
         faults.add(
             f"{len(odd)} of its turns have another turn_id than a whole number, such as "
@@ -185,8 +175,9 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         # A fact that is none of these has a number below 0: it is wrong, and counts.
         places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
         answer = answers.get(question)
-        found[question] = Answer(
-            "" if answer is None else _text(answer),
+        found[question] = SpanPrediction(
+            id=question,
+            text="" if answer is None else _text(answer),
             facts=tuple(places),
             missing=answer is None,
         )
