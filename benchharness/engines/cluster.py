@@ -13,11 +13,13 @@ from contextlib import (
     suppress,
 )
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from benchharness import __version__
+from benchharness.engines.choice import EngineChoice, Placement
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
 from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
@@ -366,3 +368,54 @@ class ClusterEngine:
             self._shared.mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
                 self._shared.folder.rmdir()
+
+
+# What the options of every cluster are.
+
+NUMBERS = frozenset({"cpus", "memory", "retries"})
+"""Cores and gigabytes of a job, and how often it is sent again after its node was lost."""
+
+
+def placement(cluster: Cluster, resources: Resources, at_once: int) -> Placement:
+    """The placement of a cluster's engine."""
+    slot = Slot(device="cuda" if resources.gpus else "cpu", environment={})
+    return Placement(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
+
+
+def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
+    """How many GPUs a job gets; `there` says whether the cluster has any, as far as is known."""
+    if choice.device not in ("auto", "cpu", "cuda"):
+        raise BenchError(
+            f"--device {choice.device} names a device of this machine: with --engine "
+            f"{choice.name} use auto, cpu or cuda."
+        )
+    is_used = choice.device == "cuda" or (choice.device == "auto" and there)
+    return choice.processes if is_used else 0
+
+
+def resources_of_job(
+    choice: EngineChoice, numbers: Mapping[str, float], gpus: int, cpus: int
+) -> Resources:
+    """What each job gets, by the options of `--engine`."""
+    return Resources(
+        gpus=gpus,
+        cpus=cpus,
+        memory_gb=numbers.get("memory"),
+        retries=int(numbers.get("retries", RETRIES)),
+        processes=choice.processes,
+    )
+
+
+def read_numbers(choice: EngineChoice) -> dict[str, float]:
+    """The options that are numbers, which all are at least 1 (`retries`: 0)."""
+    numbers: dict[str, float] = {}
+    for name in NUMBERS | {"minutes"}:
+        if name in choice.options:
+            text = choice.options[name]
+            least = 0 if name == "retries" else 1
+            if not text.isdecimal() or int(text) < least:
+                raise BenchError(
+                    f"--engine-option {name}={text}: expected a whole number from {least} up."
+                )
+            numbers[name] = int(text)
+    return numbers

@@ -11,10 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
+from benchharness.engines.choice import EngineChoice, Placement
+from benchharness.engines.cluster import (
+    NUMBERS,
+    Lost,
+    News,
+    RemoteJob,
+    gpus_of_job,
+    placement,
+    read_numbers,
+    refuse,
+    resources_of_job,
+    run_remote,
+    sparsely,
+)
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, unknown_name
 
 POLL_SECONDS = 0.2
 
@@ -29,6 +42,28 @@ KNOCK_SECONDS = 5.0
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
 """How long cancelled jobs may take to save their states and end."""
+
+
+def place(choice: EngineChoice) -> Placement:
+    """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
+    numbers = read_numbers(choice)
+    for name in choice.options:
+        if name not in NUMBERS:
+            raise unknown_name(f"option of --engine {choice.name}", name, NUMBERS)
+    connect(choice.address or "auto")
+    sizes = node_sizes()
+    gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
+    shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
+    cpus = int(numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1))))
+    fit = jobs_at_once(sizes, gpus, cpus)
+    if not fit:
+        raise BenchError(
+            f"no node of the Ray cluster has {gpus} GPUs and {cpus} cores for a job; its "
+            f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
+            f"{sum(size.cpus for size in sizes)} cores in all."
+        )
+    resources = resources_of_job(choice, numbers, gpus, cpus)
+    return placement(RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
 
 
 class NodeSize(NamedTuple):

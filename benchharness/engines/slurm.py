@@ -10,8 +10,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchharness.engines.cluster import Lost, News, RemoteJob, refuse, run_remote, sparsely
+from benchharness.engines.choice import EngineChoice, Placement
+from benchharness.engines.cluster import (
+    NUMBERS,
+    Lost,
+    News,
+    RemoteJob,
+    gpus_of_job,
+    placement,
+    read_numbers,
+    refuse,
+    resources_of_job,
+    run_remote,
+    sparsely,
+)
 from benchharness.engines.process import SAVING_SECONDS
+from benchharness.engines.slots import find_gpus
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError
 
@@ -23,6 +37,43 @@ SECONDS_BETWEEN_NOTES = 2.0
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
 """How long cancelled jobs may take to save their states and end."""
+
+
+AT_ONCE = 64
+"""How many batch jobs are in the queue at once unless --jobs says otherwise."""
+
+MINUTES = 24 * 60
+"""A batch job's time limit unless told otherwise, and the longest that many partitions grant."""
+
+CPUS = 8
+"""The cores of a batch job unless told otherwise."""
+
+
+def place(choice: EngineChoice) -> Placement:
+    """Where jobs run in Slurm's queue; BenchError where an option has no such value."""
+    numbers, where = read_numbers(choice), choice.address or "slurm"
+    if where not in ("slurm", "local"):
+        raise BenchError(
+            f"--address {where} is not a queue: leave it out to use this machine's Slurm, or try "
+            "things out without Slurm by --address local."
+        )
+    is_local = where == "local"
+    gpus = gpus_of_job(choice, there=bool(find_gpus()) if is_local else True)
+    cpus = int(numbers.get("cpus", 1 if choice.small else CPUS))
+    at_once = choice.jobs or (1 if is_local else AT_ONCE)
+    folder = Path(choice.options.get("folder", choice.folder / "slurm"))
+    minutes = int(numbers.get("minutes", MINUTES))
+    cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
+    return placement(cluster, resources_of_job(choice, numbers, gpus, cpus), at_once)
+
+
+def _sbatch(choice: EngineChoice) -> dict[str, str]:
+    """What is meant for sbatch itself, by its own names, such as partition and account."""
+    return {
+        name: value
+        for name, value in choice.options.items()
+        if name not in NUMBERS | {"minutes", "folder"}
+    }
 
 
 class SlurmCluster:
