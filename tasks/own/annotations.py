@@ -1,4 +1,4 @@
-"""Exports of annotation tools: marked stretches as tagged words, Label Studio's tasks as rows."""
+"""Exports of annotation tools: marked spans as tagged words, Label Studio's tasks as rows."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Numbered = Sequence[tuple[str, Any]]
 
 
 class Span(NamedTuple):
-    """A stretch of a text by its characters."""
+    """A span of a text by its characters."""
 
     start: int
     end: int
@@ -27,9 +27,9 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 def words_of_spans(
     columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]
 ) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
-    """The columns `words` and `tags` of texts with one column of marked stretches; and a note.
+    """The columns `words` and `tags` of texts with one column of marked spans; and a note.
 
-    Words are runs of letters, or single other characters. A stretch that begins or ends within a
+    Words are runs of letters, or single other characters. A span that begins or ends within a
     word has all of it, which is said.
     """
     marked = [name for name, values in columns.items() if _is_marked(values)]
@@ -46,7 +46,7 @@ def words_of_spans(
         tags.append(None if found is None or not places else _tags(places, spans, place(row)))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
-    said = f"{cut} stretches in {marked[0]} begin or end within a word: all of it is taken"
+    said = f"{cut} spans in {marked[0]} begin or end within a word: all of it is taken"
     return {"words": words, "tags": tags}, (said,) if cut else ()
 
 

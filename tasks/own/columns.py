@@ -1,42 +1,48 @@
 """The columns of a table: what their names and their values say of them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-ID = {"id", "idx", "index", "guid", "uid", "uuid", "pairid", "qid", "rowid", "exampleid", "key"}
-GROUP = {"group", "groupid", "userid", "user", "author", "authorid", "docid", "documentid"} | {
-    "patientid", "threadid", "sessionid", "conversationid", "articleid", "passageid", "sourceid"
-}  # fmt: skip
-CLASS = {"label", "labels", "class", "target", "gold", "goldlabel", "y", "category"}
-NAMED = {"sentiment", "intent", "topic", "emotion", "stance", "polarity", "genre", "genres"} | {
-    "isduplicate", "duplicate", "categories", "tag", "tags", "relation", "entailment", "labelname"
-}  # fmt: skip
-NUMBER = {"score", "rating", "stars", "similarity", "grade", "price", "value", "points"} | {
-    "similarityscore", "relatedness", "relatednessscore", "number"
-}  # fmt: skip
-TOKENS = {"tokens", "words", "token", "word", "form", "forms"}
-TAGS = {"tags", "nertags", "tag", "nertag", "labels", "label", "ner", "entities", "iob"} | {
-    "postags", "pos", "upos", "chunktags"
-}  # fmt: skip
-CONTEXT = {"context", "passage", "paragraph", "article", "document", "text", "story"}
-QUESTION = {"question", "query", "prompt", "stem", "ctx"}
-ANSWER = {"answer", "answers", "answertext", "answerstext", "goldanswer"}
-START = {"answerstart", "start", "answersanswerstart", "answerstarts"}
-OPTIONS = {"options", "choices", "endings", "candidates", "answers", "choicestext", "alternatives"}
-RIGHT = {"answer", "label", "gold", "correct", "answeridx", "answerkey", "correctanswer"} | {
-    "target", "correctoption", "answerindex", "goldlabel", "answerid"
-}  # fmt: skip
+NAMED: Mapping[str, frozenset[str]] = {
+    role: frozenset(names.split())
+    for role, names in {
+        "id": "id idx index guid uid uuid pairid qid rowid exampleid key",
+        "group": "group groupid userid user author authorid docid documentid patientid threadid "
+        "sessionid conversationid articleid passageid sourceid",
+        "split": "split splits datasplit splitname set subset partition fold",
+        "label": "label labels class target gold goldlabel y category",
+        "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
+        "duplicate categories tag tags relation entailment labelname",
+        "number": "score rating stars similarity grade price value points similarityscore "
+        "relatedness relatednessscore number",
+        "words": "tokens words token word form forms",
+        "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
+        "context": "context passage paragraph article document text story",
+        "question": "question query prompt stem ctx",
+        "answer": "answer answers answertext answerstext goldanswer",
+        "start": "answerstart start answersanswerstart answerstarts",
+        "options": "options choices endings candidates answers choicestext alternatives",
+        "right": "answer label gold correct answeridx answerkey correctanswer target "
+        "correctoption answerindex goldlabel answerid",
+    }.items()
+}
+"""What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
+"number" are what a text is classified as or scored with, "category" says so less surely, and
+"right" is the right one of several options."""
+
+CLASSES = NAMED["label"] | NAMED["category"]
+
 PAIRS = (
     ("premise", "hypothesis"), ("sentence1", "sentence2"), ("text1", "text2"), ("texta", "textb"),
     ("question1", "question2"), ("sentencea", "sentenceb"), ("s1", "s2"), ("query", "document"),
     ("query", "passage"), ("question", "sentence"), ("question", "passage"), ("claim", "evidence"),
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
 )  # fmt: skip
+"""What two texts that belong together are called."""
 
-SPLITTING = {"split", "splits", "datasplit", "splitname", "set", "subset", "partition", "fold"}
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 
@@ -149,9 +155,9 @@ class Column:
     @cached_property
     def is_id(self) -> bool:
         """Whether the values only count or name rows."""
-        if self.key in ID or self.key.startswith("unnamed") or not self.key:
+        if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
-        if self.is_list or self.is_text or self.key in CLASS | NAMED | NUMBER | RIGHT:
+        if self.is_list or self.is_text or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
             return False
         if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
             return True

@@ -25,7 +25,7 @@ from benchharness.tasks.own.metrics import (
 from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
 from benchharness.tasks.own.roles import (
     SPLIT,
-    find_reading,
+    find_mapping,
     parse_columns,
     separator_of,
     split_column,
@@ -106,7 +106,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         _what(own, task),
         *_unused(own, tables["train"]),
         *_rows_said(own, tables, splits, task),
-        *(() if columns else (f"guessed, another --columns changes it: {own.reading.words}",)),
+        *(() if columns else (f"guessed, another --columns changes it: {own.mapping.words}",)),
         *(
             s
             for split, found in leaks.items()
@@ -190,8 +190,8 @@ def _title(name: str) -> str:
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
     """With the columns that were said, or that fit; and with the splits that there are."""
     table = table_of(base, "train", folder)
-    reading = parse_columns(columns) if columns else find_reading(table)
-    own = replace(base, kind=reading.kind, columns=reading.columns)
+    mapping = parse_columns(columns) if columns else find_mapping(table)
+    own = replace(base, kind=mapping.kind, columns=mapping.columns)
     split = split_column(table)
     if split and set(base.splits) != {"train"}:
         raise DataError(

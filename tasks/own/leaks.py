@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchharness.tasks.examples import (
     Example,
@@ -60,8 +60,10 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
     return [found[number] for number in sorted(found)]
 
 
-def near_groups(examples: Sequence[Example], *, is_near: bool) -> list[int]:
-    """For each row the number of its group: rows of one text, or also those that are nearly so.
+def duplicate_groups(
+    examples: Sequence[Example], given: Mapping[str, Any], *, is_near: bool
+) -> dict[str, str]:
+    """The group of each row by id: rows of one text, or nearly so, and those `given` one value.
 
     Rows of one context are of one text, whatever is asked about it.
     """
@@ -69,26 +71,33 @@ def near_groups(examples: Sequence[Example], *, is_near: bool) -> list[int]:
         tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)
         for e in examples
     )
-    groups = _groups(keys) if is_near else {words: n for n, words in enumerate(dict.fromkeys(keys))}
-    return [groups[words] for words in keys]
+    texts = {words: number for number, words in enumerate(dict.fromkeys(keys))}
+    parents = list(_near_parents(tuple(texts)) if is_near else range(len(texts)))
+    firsts: dict[str, int] = {}
+    for example, words in zip(examples, keys, strict=True):
+        if (value := given.get(example.id)) is not None:
+            first = firsts.setdefault(str(value), texts[words])
+            parents[_root(parents, texts[words])] = _root(parents, first)
+    pairs = zip(examples, keys, strict=True)
+    return {example.id: str(_root(parents, texts[words])) for example, words in pairs}
 
 
 @lru_cache(maxsize=1)
-def _groups(keys: tuple[Words, ...]) -> dict[Words, int]:
-    """The group of each text; kept, because train and dev are read one after the other."""
-    texts = list(dict.fromkeys(keys))
+def _near_parents(texts: tuple[Words, ...]) -> list[int]:
+    """A forest of texts that are nearly the same; kept, because dev is read right after train."""
     place = {words: number for number, words in enumerate(texts)}
     parents = list(range(len(texts)))
-
-    def root(number: int) -> int:
-        while parents[number] != number:
-            parents[number] = parents[parents[number]]
-            number = parents[number]
-        return number
-
     for words, text in _near(texts, texts, ()):
-        parents[root(place[words])] = root(place[text])
-    return {words: root(number) for words, number in place.items()}
+        parents[_root(parents, place[words])] = _root(parents, place[text])
+    return parents
+
+
+def _root(parents: list[int], number: int) -> int:
+    """The number that stands for a group."""
+    while parents[number] != number:
+        parents[number] = parents[parents[number]]
+        number = parents[number]
+    return number
 
 
 def _near(

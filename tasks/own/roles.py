@@ -1,12 +1,12 @@
-"""What a table's columns are: the readings that fit it, of which there must be one.
+"""What a table's columns are: the mappings that fit it, of which there must be one.
 
-A reading gives columns roles, and the roles make the kind of task:
+A mapping gives columns roles, and the roles make the kind of task:
 
     text [text2] label          one class                (label=a+b: the one column that holds 1)
     text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
     text [text2] number         a number
     words tags [sentence]       a tag for every word     (with `sentence` a row is a word)
-    context question answer [start]   a stretch of the context
+    context question answer [start]   a span of the context
     question options answer [context] one of the options (options=a+b: a column an option)
     question option label [context]   the same, a row an option
 
@@ -24,26 +24,15 @@ from typing import Any, Literal
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.columns import (
-    ANSWER,
-    CLASS,
-    CONTEXT,
+    CLASSES,
     FEW,
-    GROUP,
     LONG_NAME,
     MOST_CLASSES,
     MOST_SHOWN,
     NAMED,
-    NUMBER,
-    OPTIONS,
     PAIRS,
-    QUESTION,
-    RIGHT,
     SEPARATORS,
     SHORT_WORDS,
-    SPLITTING,
-    START,
-    TAGS,
-    TOKENS,
     Column,
     key_of,
 )
@@ -74,7 +63,7 @@ SPLIT = "split"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ColumnMapping:
     """One way to read a table."""
 
     kind: Kind
@@ -91,8 +80,8 @@ class Reading:
         return "option" in self.columns
 
 
-def parse_columns(words: str) -> Reading:
-    """The reading that `--columns` gives; BenchError where roles or their sum make no task."""
+def parse_columns(words: str) -> ColumnMapping:
+    """The mapping that `--columns` gives; BenchError where roles or their sum make no task."""
     columns: dict[str, tuple[str, ...]] = {}
     for part in words.split(","):
         role, equals, names = (each.strip() for each in part.partition("="))
@@ -102,26 +91,26 @@ def parse_columns(words: str) -> Reading:
                 "--columns text=review,label=stars."
             )
         columns[role] = tuple(name.strip() for name in names.split("+"))
-    return reading_of(columns, words)
+    return mapping_of(columns, words)
 
 
-def reading_of(columns: Columns, words: str) -> Reading:
-    """The reading of columns with roles; `words` is how an error names them."""
+def mapping_of(columns: Columns, words: str) -> ColumnMapping:
+    """The mapping of columns with roles; `words` is how an error names them."""
     given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", "group"}:
-        return Reading(kind="choice", columns=columns)
+        return ColumnMapping(kind="choice", columns=columns)
     for kind, needed in NEEDED.items():
         if set(needed) <= given <= {*needed, *ALLOWED[kind]}:
-            return Reading(kind=kind, columns=columns)
+            return ColumnMapping(kind=kind, columns=columns)
     known = "; ".join(" ".join(needed) for needed in (*NEEDED.values(), LONG_CHOICE))
     raise BenchError(f"the roles of --columns {words!r} make no task: expected one of {known}.")
 
 
-# The readings that fit.
+# The mappings that fit.
 
 
-def find_reading(table: Table) -> Reading:
-    """The one reading that fits a table; DataError with all of them where several do, or none."""
+def find_mapping(table: Table) -> ColumnMapping:
+    """The one mapping that fits a table; DataError with all of them where several do, or none."""
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
@@ -152,7 +141,7 @@ SAID: Mapping[Kind, str] = {
     "labels": "several labels",
     "number": "a number",
     "tags": "tags",
-    "spans": "a stretch of the context",
+    "spans": "a span of the context",
     "choice": "one of several options",
 }
 
@@ -176,7 +165,7 @@ def split_column(table: Table) -> str:
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
-        if key_of(name) not in SPLITTING or len(found) < 2:
+        if key_of(name) not in NAMED["split"] or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
@@ -192,55 +181,59 @@ def split_column(table: Table) -> str:
     return ""
 
 
-def _only(columns: Sequence[Column], keys: Collection[str]) -> Column | None:
-    """The first column of one of these names."""
+def _called(columns: Sequence[Column], role: str) -> Column | None:
+    """The first column that is called as those of a role are."""
+    return _first(columns, NAMED[role])
+
+
+def _first(columns: Sequence[Column], keys: Collection[str]) -> Column | None:
     return next((column for column in columns if column.key in keys), None)
 
 
-def _spans(columns: Sequence[Column]) -> Iterator[Reading]:
+def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = [column for column in columns if all(isinstance(v, str) for v in column.known)]
-    context, question = _only(texts, CONTEXT), _only(texts, QUESTION)
-    answer = _only(columns, ANSWER)
-    if not (context and question and answer) or _only(columns, OPTIONS - ANSWER):
+    context, question = _called(texts, "context"), _called(texts, "question")
+    answer = _called(columns, "answer")
+    if not (context and question and answer) or _first(columns, NAMED["options"] - NAMED["answer"]):
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
     inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
-    start = _only(columns, START)
+    start = _called(columns, "start")
     roles = {"context": context, "question": question, "answer": answer, "start": start}
     found = {role: (column.name,) for role, column in roles.items() if column}
-    yield Reading(kind="spans", columns=found)
+    yield ColumnMapping(kind="spans", columns=found)
 
 
-def _tag_lists(columns: Sequence[Column]) -> Iterator[Reading]:
+def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     lists = [column for column in columns if column.is_list]
     if all(re.fullmatch(r"\d+", column.name) for column in lists) and len(lists) == len(columns):
         if len(lists) > 1:  # CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth
             is_u = len(lists) == CONLLU and {value[0] for value in lists[0].known} == {"1"}
             word, tag = (lists[1], lists[3]) if is_u else (lists[0], lists[-1])
             found = {"words": (word.name,), "tags": (tag.name,)}
-            yield Reading(kind="tags", columns=found)
+            yield ColumnMapping(kind="tags", columns=found)
         return
-    words = _only(lists, TOKENS)
+    words = _called(lists, "words")
     if words is None:
         return
     lengths = [len(value or ()) for value in words.values]
     beside = (column for column in lists if column is not words)
     fitting = [c for c in beside if [len(value or ()) for value in c.values] == lengths]
-    named = [c for c in fitting if c.key in TAGS] or fitting
+    named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
     for tags in named:
-        yield Reading(kind="tags", columns={"words": (words.name,), "tags": (tags.name,)})
+        yield ColumnMapping(kind="tags", columns={"words": (words.name,), "tags": (tags.name,)})
 
 
-def _tag_rows(columns: Sequence[Column]) -> Iterator[Reading]:
+def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     """A row a word, with what tells sentences apart beside it."""
-    word = _only(columns, TOKENS)
+    word = _called(columns, "words")
     if word is None or word.is_list or any(" " in str(value) for value in word.known):
         return
     rest = [column for column in columns if column is not word]
-    tags = [c for c in rest if c.key in TAGS and len(c.distinct) <= MOST_CLASSES]
+    tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if all(re.fullmatch(r"O|[BIESLU]-.+", v) for v in c.distinct)]
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
@@ -253,7 +246,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[Reading]:
     for tag in entities or tags:
         for number in sentence[:1]:
             found = {"sentence": (number.name,), "words": (word.name,), "tags": (tag.name,)}
-            yield Reading(kind="tags", columns=found)
+            yield ColumnMapping(kind="tags", columns=found)
 
 
 def _tells_apart(column: Column) -> bool:
@@ -264,16 +257,16 @@ def _tells_apart(column: Column) -> bool:
     return not column.is_text and len(column.distinct) <= len(column.values) / 2
 
 
-def _option_lists(columns: Sequence[Column]) -> Iterator[Reading]:
+def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     lists = [column for column in columns if column.is_list]
     inner = (column for column in lists if column.name.endswith(".choices.text"))
-    options = _only(lists, OPTIONS) or next(inner, None)
-    answer = _only([column for column in columns if column is not options], RIGHT)
+    options = _called(lists, "options") or next(inner, None)
+    answer = _called([column for column in columns if column is not options], "right")
     if options is None or answer is None or answer.is_list:
         return
     pairs = zip(options.values, answer.values, strict=True)
     both = [(right, given) for given, right in pairs if given and right not in (None, "")]
-    keys = _only(columns, {key_of(f"{options.name.removesuffix('.text')}.label")})
+    keys = _first(columns, {key_of(f"{options.name.removesuffix('.text')}.label")})
     if keys is not None and keys.is_list:
         named = zip(options.values, keys.values, answer.values, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
@@ -288,7 +281,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[Reading]:
 WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
 
 
-def _option_columns(columns: Sequence[Column]) -> Iterator[Reading]:
+def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
     ):  # without names: the answer's letter last
@@ -306,7 +299,7 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[Reading]:
             named[found[1] or ""].append(column)
     for options in named.values():
         rest = [column for column in columns if column not in options]
-        answer = _only(rest, RIGHT)
+        answer = _called(rest, "right")
         if len(options) < 2 or answer is None or answer.is_list or answer.is_text:
             continue
         _check_counting(answer, len(options))
@@ -331,21 +324,21 @@ def _choice(
     options: Sequence[Column],
     answer: Column,
     keys: Column | None = None,
-) -> Iterator[Reading]:
+) -> Iterator[ColumnMapping]:
     rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
     texts = [column for column in rest if column.is_text]
-    question = _only(rest, QUESTION) or (texts[0] if len(texts) == 1 else None)
+    question = _called(rest, "question") or (texts[0] if len(texts) == 1 else None)
     if question is None:
         return
     asked = [str(value) for value in question.values]
     others = [  # HellaSwag's ctx_a is the beginning of its ctx
         c for c in texts if c is not question and not all(map(contains, asked, map(str, c.values)))
     ]
-    context = _only(others, CONTEXT) or (others[0] if len(others) == 1 else None)
+    context = _called(others, "context") or (others[0] if len(others) == 1 else None)
     found: dict[str, tuple[str, ...]] = {"context": (context.name,)} if context else {}
     found |= {"question": (question.name,), "options": tuple(c.name for c in options)}
     found |= {"keys": (keys.name,)} if keys else {}
-    yield Reading(kind="choice", columns=found | {"answer": (answer.name,)})
+    yield ColumnMapping(kind="choice", columns=found | {"answer": (answer.name,)})
 
 
 def place_of(
@@ -364,9 +357,9 @@ def place_of(
     return None
 
 
-def _options_in_rows(columns: Sequence[Column]) -> Iterator[Reading]:
+def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     """Rows of which exactly one for each question is right: options, or pairs to be judged."""
-    question = _only(columns, QUESTION)
+    question = _called(columns, "question")
     flags = [column for column in columns if column.is_flag and not column.is_id]
     texts = [c for c in columns if c.is_text and c is not question]
     if question is None or len(flags) != 1 or len(texts) != 1:
@@ -375,17 +368,15 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[Reading]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
-        names = question.name, texts[0].name, flags[0].name
-        yield Reading(
-            kind="choice", columns=dict(zip(LONG_CHOICE, ((n,) for n in names), strict=True))
-        )
-        roles = ("text", "text2", "label")
-        yield Reading(kind="class", columns=dict(zip(roles, ((n,) for n in names), strict=True)))
+        names = [(column.name,) for column in (question, texts[0], flags[0])]
+        yield ColumnMapping(kind="choice", columns=dict(zip(LONG_CHOICE, names, strict=True)))
+        pair = ("text", "text2", "label")
+        yield ColumnMapping(kind="class", columns=dict(zip(pair, names, strict=True)))
 
 
-def _labels(columns: Sequence[Column]) -> Iterator[Reading]:
+def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     """Texts with a class, labels or a number."""
-    group = _only(columns, GROUP)
+    group = _called(columns, "group")
     beside = {"group": (group.name,)} if group and _repeats(group) else {}
     rest = [column for column in columns if column is not group]
     texts = list(_text_roles([column for column in rest if not column.is_id]))
@@ -400,7 +391,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[Reading]:
     for target in targets:
         for roles in texts:
             (role,) = target
-            yield reading_of({**roles, **target, **beside}, role)
+            yield mapping_of({**roles, **target, **beside}, role)
 
 
 def _repeats(column: Column) -> bool:
@@ -408,7 +399,7 @@ def _repeats(column: Column) -> bool:
 
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
-    texts = [column for column in columns if column.is_text and column.key not in CLASS]
+    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
     if not texts:
         # Texts of a word or two, where a column is called so.
         named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
@@ -427,8 +418,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    best = [pair for pair in fitting if pair[0].key in CLASS]
-    named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED | NUMBER)]
+    best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
+    named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
     flags = [column for column, _ in fitting if column.is_flag]
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
@@ -447,18 +438,13 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     """The roles that a column can have as what is predicted: none, one or two of them."""
     if column.is_list:
         words = all(isinstance(each, str) for value in column.known for each in value)
-        if not words or column.key in TOKENS or not any(column.known):
+        if not words or column.key in NAMED["words"] or not any(column.known):
             return ()
-        counts = set(map(len, column.known))
-        return (
-            ("label",)
-            if counts == {1}
-            else ("label", "labels")
-            if counts == {0, 1}
-            else ("labels",)
-        )
+        counts = frozenset(map(len, column.known))
+        fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
+        return fitting.get(counts, ("labels",))
     if len(column.distinct) < 2:
-        return ("label",) if column.key in CLASS | NAMED and column.known else ()
+        return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
@@ -474,7 +460,7 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     if not column.is_whole:
         return ("number",)
     found = {float(value) for value in column.distinct}
-    is_counted = column.key in CLASS | NAMED and found == set(range(len(found)))
+    is_counted = column.key in CLASSES and found == set(range(len(found)))
     if len(found) == 2 or is_counted:
         return ("label",)
     if len(found) > FEW:
@@ -505,7 +491,7 @@ def separator_of(values: Sequence[Any]) -> str:
     return ""
 
 
-Finder = Callable[[Sequence[Column]], Iterator[Reading]]
+Finder = Callable[[Sequence[Column]], Iterator[ColumnMapping]]
 
 FINDERS: tuple[Finder, ...] = (
     _spans,
@@ -516,4 +502,4 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""The first that finds any reading is followed: what only one kind of task has goes before."""
+"""The first that finds any mapping is followed: what only one kind of task has goes before."""

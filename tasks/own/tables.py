@@ -52,7 +52,7 @@ class Table:
         return f"{self.name} {self.unit} {self.ids[row]}"
 
 
-# Reading a file.
+# ColumnMapping a file.
 
 
 def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
@@ -353,7 +353,7 @@ def _parsed(path: Place, text: str, line: int = 1) -> Any:
 def _objects(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
     """Objects as rows; a column inside another one has a dotted name, and None is missing.
 
-    Marked stretches of a text are words and tags.
+    Marked spans of a text are words and tags.
     """
     flat = []
     for number, found in label_studio_rows(path.name, objects):
@@ -382,7 +382,7 @@ def _even(name: str, values: list[Any]) -> dict[str, list[Any]]:
     inner = [each for value in known if isinstance(value, list) for each in value]
     if not (inner and all(isinstance(each, dict) and "text" in each for each in inner)):
         return {name: values}
-    if any("start" in each for each in inner):  # marked stretches
+    if any("start" in each for each in inner):  # marked spans
         return {name: values}
     return {
         f"{name}.{key}": [None if v is None else [each.get(key) for each in v] for v in values]

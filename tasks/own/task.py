@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -24,10 +24,10 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.metrics import to_iob2
 from benchharness.tasks.own.columns import to_number
-from benchharness.tasks.own.leaks import near_groups
+from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
-from benchharness.tasks.own.roles import SPLIT, Kind, Reading, place_of, reading_of
+from benchharness.tasks.own.roles import SPLIT, ColumnMapping, Kind, mapping_of, place_of
 from benchharness.tasks.own.tables import Table, hub_table, read_table
 from benchharness.tasks.read import sample
 from benchharness.tasks.sources.hub import hub_dataset
@@ -78,9 +78,9 @@ class OwnData:
         return f"{self.title}-{hashlib.sha256(text.encode()).hexdigest()[:6]}/{self.title}"
 
     @property
-    def reading(self) -> Reading:
+    def mapping(self) -> ColumnMapping:
         """Its columns."""
-        return reading_of(self.columns, self.title)
+        return mapping_of(self.columns, self.title)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without what is as it is by default."""
@@ -101,7 +101,7 @@ class OwnData:
             scripts = data.get("scripts", {}).items()
             found["scripts"] = {word: Script(*script) for word, script in scripts}
             own = cls(**found)
-            reading_of(own.columns, own.title)
+            mapping_of(own.columns, own.title)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"the stored definition of a task is damaged: {error!r}.") from error
         return own
@@ -228,8 +228,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
     for is_near in (True, False):  # where most texts are nearly one, those that are equal
-        ties = _ties(own, table, examples, is_near=is_near)
-        dev_ids = _dev_of(own, whole, ties)
+        groups = duplicate_groups(examples, _group_values(own, table), is_near=is_near)
+        dev_ids = _dev_of(own, whole, groups)
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -237,41 +237,19 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     if not dev or not train:
         raise DataError(
             f"{table.name} cannot be split into train and dev ({len(whole)} rows of "
-            f"{len(set(ties.values()))} different texts or groups): give more of them, or a folder "
-            "with train and dev."
+            f"{len(set(groups.values()))} different texts or groups): give more of them, or a "
+            "folder with train and dev."
         )
     return train, dev
 
 
-def _dev_of(own: OwnData, whole: Sequence[Example], ties: Mapping[str, str]) -> set[str]:
+def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
     """The rows that dev has, by id."""
-    held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: ties[e.id]))
+    held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
-    # What is tied to a row that goes back goes with it.
-    back = {ties[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
-    return {whole[n].id for n in held if ties[whole[n].id] not in back}
-
-
-def _ties(
-    own: OwnData, table: Table, examples: Sequence[Example], *, is_near: bool
-) -> dict[str, str]:
-    """What each row has in common with others, by id: their group, or the same text."""
-    parents: dict[str, str] = {}
-
-    def root(key: str) -> str:
-        while parents.setdefault(key, key) != key:
-            parents[key] = parents[parents[key]]
-            key = parents[key]
-        return key
-
-    groups = _group_values(own, table)
-    keys = {}
-    for example, tie in zip(examples, near_groups(examples, is_near=is_near), strict=True):
-        key = f"text {tie}"
-        if (group := groups.get(example.id)) is not None:
-            parents[root(key)] = root(f"group {group}")
-        keys[example.id] = key
-    return {name: root(key) for name, key in keys.items()}
+    # The rest of its group goes back with a row.
+    back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
+    return {whole[n].id for n in held if groups[whole[n].id] not in back}
 
 
 def _group_values(own: OwnData, table: Table) -> dict[str, Any]:
@@ -286,28 +264,25 @@ def _group_values(own: OwnData, table: Table) -> dict[str, Any]:
 
 def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
     """The examples of a table; `may_hide` where it need not have labels."""
-    reading = own.reading
-    table = _folded(reading, table)
-    rows = _role_values(reading, table, may_hide=may_hide)
+    mapping = own.mapping
+    table = _folded(mapping, table)
+    rows = _role_values(mapping, table, may_hide=may_hide)
     for number, row in enumerate(rows):
         place = table.place(number)
         yield _CONVERTERS[own.kind](own, table.ids[number], row, place)
 
 
-def _folded(reading: Reading, table: Table) -> Table:
+def _folded(mapping: ColumnMapping, table: Table) -> Table:
     """A table with a row for each sentence, or each question, where it has one for each part."""
-    if "sentence" in reading.columns:
-        return _by_key(table, reading.columns["sentence"], lists=("words", "tags"), reading=reading)
-    if reading.is_long_choice:
-        keys = [*reading.columns["question"], *reading.columns.get("context", ())]
-        return _by_key(table, keys, lists=("option", "label"), reading=reading)
-    return table
-
-
-def _by_key(table: Table, keys: Sequence[str], lists: Sequence[str], reading: Reading) -> Table:
-    named = [name for role in lists for name in reading.columns[role]]
-    missing = [name for name in (*keys, *named) if name not in table.columns]
-    if missing:
+    if "sentence" in mapping.columns:
+        keys, parts = mapping.columns["sentence"], ("words", "tags")
+    elif mapping.is_long_choice:
+        keys = (*mapping.columns["question"], *mapping.columns.get("context", ()))
+        parts = ("option", "label")
+    else:
+        return table
+    lists = [name for role in parts for name in mapping.columns[role]]
+    if missing := [name for name in (*keys, *lists) if name not in table.columns]:
         raise no_column(table, missing[0])
     rows: dict[tuple[Any, ...], list[int]] = {}
     key: tuple[Any, ...] = ()
@@ -315,15 +290,9 @@ def _by_key(table: Table, keys: Sequence[str], lists: Sequence[str], reading: Re
         if any(value not in (None, "") for value in found):
             key = tuple(map(str, found))  # an empty cell goes on with what was above it
         rows.setdefault(key, []).append(number)
-    firsts = [numbers[0] for numbers in rows.values()]
-    columns: dict[str, list[Any]] = {}
-    for name, values in table.columns.items():
-        if name in named:
-            columns[name] = [[values[number] for number in ns] for ns in rows.values()]
-        else:
-            columns[name] = [values[number] for number in firsts]
-    ids = [table.ids[number] for number in firsts]
-    return Table(name=table.name, columns=columns, ids=ids, unit=table.unit)
+    folded = table.take([numbers[0] for numbers in rows.values()])
+    whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
+    return replace(folded, columns={**folded.columns, **whole})
 
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
@@ -331,10 +300,10 @@ HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 
 
 def _role_values(
-    reading: Reading, table: Table, *, may_hide: bool
+    mapping: ColumnMapping, table: Table, *, may_hide: bool
 ) -> Iterator[dict[str, list[Any]]]:
     columns: dict[str, list[Sequence[Any]]] = {}
-    for role, names in reading.columns.items():
+    for role, names in mapping.columns.items():
         there = [name for name in names if name in table.columns]
         if len(there) < len(names) and not (may_hide and role in HIDDEN) and role != "group":
             raise no_column(table, next(name for name in names if name not in table.columns))

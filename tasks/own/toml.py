@@ -21,7 +21,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import HELD_OUT, HUB
 from benchharness.tasks.own.metrics import EVALUATE, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files
-from benchharness.tasks.own.roles import reading_of
+from benchharness.tasks.own.roles import mapping_of
 from benchharness.tasks.own.task import OwnData, examples_of, own_task
 from benchharness.tasks.task import Task
 
@@ -86,7 +86,7 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
     if any(str(word).startswith(EVALUATE) for word in said.get("metrics", ())):
         yield "metrics name a script, which only a plugin in Python can (bench task init)"
     try:
-        kind = reading_of(_columns(said), said["name"]).kind
+        kind = mapping_of(_columns(said), said["name"]).kind
     except BenchError as error:
         yield str(error).removesuffix(".")
         return
@@ -112,7 +112,7 @@ def _definition(said: Mapping[str, Any], place: Path | None) -> OwnData:
     hub = HUB.fullmatch(said.get("hub", ""))
     own = OwnData(
         title=said["name"].partition("/")[2],
-        kind=reading_of(_columns(said), said["name"]).kind,
+        kind=mapping_of(_columns(said), said["name"]).kind,
         columns=_columns(said),
         metrics=tuple(map(str, said.get("metrics", ()))),
         labels=tuple(map(str, said.get("labels", ()))),

@@ -382,7 +382,7 @@ def test_a_layout_is_read_asked_or_refused(name, tmp_path):
             assert word in str(caught.value)
         return
     found = find_own(path, **options)
-    assert f"{found.own.kind} {found.own.reading.words}" == wanted.expected
+    assert f"{found.own.kind} {found.own.mapping.words}" == wanted.expected
     assert found.own.labels == tuple(wanted.labels)
     assert wanted.rows in " ".join(found.sentences)
     assert wanted.said in " ".join(found.sentences)
