@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from benchharness.heads.answer import answer_head
-from benchharness.heads.beside import with_beside
+from benchharness.heads.auxiliary import with_auxiliary
 from benchharness.heads.choice import CHOICE
 from benchharness.heads.coref import coref_head
 from benchharness.heads.head import Head, Limits, with_language_model
@@ -52,5 +52,5 @@ def head_for(task: Task, options: HeadOptions | None = None) -> Head:
         case _:
             head = HEADS[task.head]
     if isinstance(task, SpanTask) and (task.classes or task.facts):
-        return with_beside(head, task)
+        return with_auxiliary(head, task)
     return head

@@ -1,4 +1,4 @@
-"""The span head as ELECTRA's authors run it: an answer's end is read beside its beginning.
+"""The span head as ELECTRA's authors run it: an answer's end is read given its beginning.
 
 google-research/electra, finetune/qa/qa_tasks.py and qa_metrics.py: the last token is predicted for
 each of the `beam_size` most probable first ones, and a classifier of its own says whether the
@@ -91,8 +91,8 @@ class AnswerNetwork(SpanNetwork):
         super().__init__(encoder)
         self.beam_size, self.most = beam_size, most
         size = encoder.config.hidden_size
-        self.last = _Beside(size) if beam_size else None
-        self.no_answer = _Beside(size) if has_classifier else None
+        self.last = _Joined(size) if beam_size else None
+        self.no_answer = _Joined(size) if has_classifier else None
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, 2 + ends): of no answer, of a first token, and of last ones.
@@ -122,7 +122,7 @@ class AnswerNetwork(SpanNetwork):
             expected = firsts.softmax(-1).to(states.dtype)[:, None] @ states
             no_answer = self.no_answer(states[rows, null], expected[:, 0])
         first = torch.stack([no_answer[:, None].expand_as(firsts), firsts], -1)
-        return self.with_beside(torch.cat([first, lasts], -1), states)
+        return self.with_auxiliary(torch.cat([first, lasts], -1), states)
 
     def _ends(self, firsts: Tensor, states: Tensor, is_open: Tensor) -> Tensor:
         """Log probabilities (rows, tokens, most) of an answer's end, that many tokens further on.
@@ -143,8 +143,8 @@ class AnswerNetwork(SpanNetwork):
         return table.scatter(1, best.expand_as(ends), ends)
 
 
-class _Beside(nn.Module):
-    """States (..., size) and others beside them, (..., size), which broadcast, to logits (...)."""
+class _Joined(nn.Module):
+    """States and others that broadcast with them, (..., size), side by side to logits (...)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -182,10 +182,10 @@ class _Values:
         losses = span.loss(logits[..., 1:], targets[:, :2])  # (windows,)
         if not self.answerable_weight:
             return losses
-        beside = functional.binary_cross_entropy_with_logits(
+        auxiliary = functional.binary_cross_entropy_with_logits(
             logits[:, 0, 0], targets[:, 2].float(), reduction="none"
         )
-        return losses + self.answerable_weight * beside
+        return losses + self.answerable_weight * auxiliary
 
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
@@ -194,8 +194,8 @@ class _Values:
         losses = span.soft_loss(logits[..., 1:], teacher[..., 1:], targets, temperature)
         if not self.answerable_weight:
             return losses
-        beside = binary_divergence(logits[:, 0, 0], teacher[:, 0, 0], temperature)
-        return losses + self.answerable_weight * beside
+        auxiliary = binary_divergence(logits[:, 0, 0], teacher[:, 0, 0], temperature)
+        return losses + self.answerable_weight * auxiliary
 
     def decode(
         self,

@@ -119,7 +119,7 @@ def _most_of_question(frame: Frame, limits: Limits) -> int:
     room = limits.max_tokens - frame.size
     if room < 2:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a question and a context beside "
+            f"{limits.max_tokens} tokens have no room for a question and a context besides "
             f"{frame.size} special ones: give a larger max_tokens."
         )
     return min(limits.max_question_tokens, room // 2)
@@ -134,7 +134,7 @@ def _windows(
     left = room - len(question) - ahead
     if left < 1:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a context beside the question and "
+            f"{limits.max_tokens} tokens have no room for a context besides the question and "
             f"{ahead} tokens of fixed answers: give a larger max_tokens."
         )
     parts = cut_windows(len(context) - ahead, left, limits.stride)
@@ -285,8 +285,8 @@ class SpanNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         self.classifier = TokenClassifier.for_spans(encoder.network, encoder.config)
-        # What a task asks beside the answer: states (..., size) to logits (..., outputs).
-        self.beside: nn.Linear | None = None
+        # What a task asks in addition to the answer: states (..., size) to logits (..., outputs).
+        self.auxiliary: nn.Linear | None = None
         attend_globally(self.encoder, encoder.config, "span")
 
     def forward(self, **inputs: Tensor) -> Tensor:
@@ -294,13 +294,13 @@ class SpanNetwork(nn.Module):
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
         logits = logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
-        return self.with_beside(logits, states)
+        return self.with_auxiliary(logits, states)
 
-    def with_beside(self, logits: Tensor, states: Tensor) -> Tensor:
-        """The logits (rows, tokens, outputs), and after them those of what is asked beside."""
-        if self.beside is None:
+    def with_auxiliary(self, logits: Tensor, states: Tensor) -> Tensor:
+        """The logits (rows, tokens, outputs), and after them those that are auxiliary."""
+        if self.auxiliary is None:
             return logits
-        return torch.cat([logits, in_fp32(self.beside, states)], -1)
+        return torch.cat([logits, in_fp32(self.auxiliary, states)], -1)
 
 
 def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:  # noqa: ARG001  (as every head)

@@ -50,7 +50,7 @@ STEPS_BETWEEN_TRIMS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
+class TaskBatches:
     """What is learned of one task: by which network, from what, and towards which goals.
 
     `targets` are one for each item of the features, and `loss(logits, targets)` one for each item.
@@ -85,8 +85,8 @@ class Training:
     trained, now or in a later epoch. `kept` are, by name and on the CPU, those of the best
     evaluation so far, or the sum of those at the last ones, where the recipe ends with them.
 
-    `network` is what is trained, with the networks of all `lessons` in it: mostly that of the only
-    one. Each step is of one lesson (`mixed_batches`), and leaves weights that others alone use as
+    `network` is what is trained, with the networks of all `tasks` in it: mostly that of the only
+    one. Each step is of one task (`mixed_batches`), and leaves weights that others alone use as
     they are. The loss of a step is the mean over the items of its batch (over their terms, where
     they have several), however the batch is cut into micro-batches. On a CPU the same seed and
     number of threads give the same bits, also where the training was stopped and restored from its
@@ -94,7 +94,7 @@ class Training:
     """
 
     network: nn.Module
-    lessons: tuple[Lesson, ...]
+    tasks: tuple[TaskBatches, ...]
     recipe: Recipe
     seed: int
     compute: Compute
@@ -108,7 +108,7 @@ class Training:
     def begin(  # noqa: PLR0913  (what is trained, on what, how and where)
         cls,
         network: nn.Module,
-        lessons: Sequence[Lesson],
+        tasks: Sequence[TaskBatches],
         recipe: Recipe,
         *,
         seed: int,
@@ -120,18 +120,16 @@ class Training:
         # depend on how many numbers a family's layers took.
         _seed_everything(seed)
         network.to(compute.device).train()
-        items = [lesson.items for lesson in lessons]
+        items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
             from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
 
-            for each in {lesson.network for lesson in lessons}:  # of several tasks their own
+            for each in {task.network for task in tasks}:  # of several tasks their own
                 cast_together(each)
         return cls(
             network=network,
-            lessons=tuple(
-                replace(lesson, targets=lesson.targets.to(compute.device)) for lesson in lessons
-            ),
+            tasks=tuple(replace(task, targets=task.targets.to(compute.device)) for task in tasks),
             recipe=recipe,
             seed=seed,
             compute=compute,
@@ -174,24 +172,24 @@ class Training:
         return self.meter.step in self.plan.points and not self.meter.is_marked
 
     @cached_property
-    def batches(self) -> Iterator[tuple[Lesson, Indices, list[Part]]]:
-        """The lesson and items of every step that is left, and the parts of our share of them."""
+    def batches(self) -> Iterator[tuple[TaskBatches, Indices, list[Part]]]:
+        """The task and items of every step that is left, and the parts of our share of them."""
         recipe = self.recipe
         drawn = mixed_batches(
-            [lesson.items for lesson in self.lessons],
+            [task.items for task in self.tasks],
             recipe.optim.batch_size,
             self.plan.steps,
             self.seed,
             self.meter.step,
             recipe.rows.sampling_power,
         )
-        chosen = ((self.lessons[number], batch) for number, batch in drawn)
-        made = ((lesson, batch, self.parts_of(lesson, batch)) for lesson, batch in chosen)
+        chosen = ((self.tasks[number], batch) for number, batch in drawn)
+        made = ((task, batch, self.parts_of(task, batch)) for task, batch in chosen)
         return a_step_ahead(made) if self.compute.on_gpu else made
 
-    def parts_of(self, lesson: Lesson, batch: Indices) -> list[Part]:
+    def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """This process's share of a batch in micro-batches, on their way to the device."""
-        features = lesson.features
+        features = task.features
         share = self.compute.ranks.share(batch, features.item_lengths)
         return [
             Part.of(
@@ -215,7 +213,7 @@ class Training:
         can_be = self._packs and getattr(self.network, "is_recordable", True)
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
-        if len(self.lessons) > 1:  # a layout does not say which network it is of
+        if len(self.tasks) > 1:  # a layout does not say which network it is of
             return None
         from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
 
@@ -230,19 +228,19 @@ class Training:
             self._step()
 
     def _step(self) -> None:
-        (lesson, batch, parts), done = next(self.batches), self.meter.step
-        sizes = [each.items for each in self.lessons]
+        (task, batch, parts), done = next(self.batches), self.meter.step
+        sizes = [each.items for each in self.tasks]
         per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
             self.optimizer.state.clear()  # moments of another loss
-        lesson.on_layers(done < self.plan.layer_steps)
-        mean = self._gradients(lesson, parts)
+        task.on_layers(done < self.plan.layer_steps)
+        mean = self._gradients(task, parts)
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
-        tokens = lesson.features.lengths[lesson.features.rows_of(batch)].sum()
+        tokens = task.features.lengths[task.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
             trim_memory()
@@ -255,7 +253,7 @@ class Training:
             return student.layer_learning_rate or recipe.optim.learning_rate
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
-    def _gradients(self, lesson: Lesson, parts: Sequence[Part]) -> Tensor:
+    def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
         ranks, lost = self.compute.ranks, 0
         if ranks.count > 1:
@@ -264,9 +262,9 @@ class Training:
         try:
             with self.compute.autocast():
                 mean = _backward(
-                    lesson.network,
-                    lesson.targets,
-                    lesson.loss,
+                    task.network,
+                    task.targets,
+                    task.loss,
                     parts,
                     self._graphs or _backward_part,
                 )

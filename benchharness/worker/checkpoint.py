@@ -15,7 +15,7 @@ from benchharness.encoder import Encoder
 from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
-from benchharness.worker.course import SharedEncoder
+from benchharness.worker.task_setup import SharedEncoder
 
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""

@@ -17,8 +17,9 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
 from benchharness.tasks.errors import BenchError
 from benchharness.training.predict import predict
-from benchharness.worker.course import Course, limits_of, load_pretrained, network_of
 from benchharness.worker.job import find_compute, peak_memory
+from benchharness.worker.task_setup import TaskSetup, limits_of, load_pretrained, network_of
+from benchharness.worker.technique import techniques_of
 
 FEW_ROWS = 16
 """Rows that are predicted first, so that nothing is measured that happens once."""
@@ -34,13 +35,14 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     compute = find_compute(job.precision, deterministic=False)
     recipe = Recipe.from_settings(job.settings)
     encoder = load_pretrained(job, recipe)
-    course = Course.of(job.task, job.fingerprints, recipe, encoder)
-    network = network_of([course], encoder, recipe, compute.device)
-    examples = read_split(job, course.judged).examples
+    techniques = techniques_of(recipe, compute, lambda _: None)
+    setup = TaskSetup.of(job.task, job.fingerprints, recipe, encoder, techniques)
+    network = network_of([setup], encoder, compute.device, techniques)
+    examples = read_split(job, setup.judged).examples
     limits = limits_of(recipe, encoder)
 
     def timed(count: int) -> tuple[float, int]:
-        features = course.head.encode(examples[:count], encoder.tokenizer, limits)
+        features = setup.head.encode(examples[:count], encoder.tokenizer, limits)
         start = time.monotonic()
         predict(network, features, compute, lambda _: None)
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)

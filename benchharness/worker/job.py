@@ -15,7 +15,6 @@ from statistics import fmean
 from typing import Any, Self
 
 import torch
-from torch import nn
 
 from benchharness.encoder.layers import FAMILIES
 from benchharness.encoder.load import set_dropout
@@ -45,16 +44,16 @@ from benchharness.training.predict import (
 )
 from benchharness.training.snapshots import Snapshots, State
 from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
-from benchharness.transfer.frozen import add_adapters, freeze, merge_adapters
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
-from benchharness.worker.course import (
-    Course,
+from benchharness.worker.task_setup import (
+    TaskSetup,
     hold_rows_out,
     limits_of,
     load_pretrained,
     network_of,
     read_rows,
 )
+from benchharness.worker.technique import Prepared, Technique, techniques_of
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
@@ -87,15 +86,14 @@ def run_job(  # noqa: PLR0913  (the worker's options)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     ranks = compute.ranks
     keep = keep if ranks.is_first else None
+    kept = _Kept(start_from=start_from, teacher=teacher, keep=keep)
 
     def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
         began = time.monotonic()
 
         # ---- Make the network, and the features of the rows.
-        prepared = _prepare(
-            job, recipe, compute, report, start_from=start_from, teacher=teacher, keep=keep
-        )
-        courses, rows, features = prepared.courses, prepared.rows, prepared.features
+        prepared = _prepare(job, recipe, compute, report, kept)
+        setups, rows, features = prepared.setups, prepared.rows, prepared.features
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
@@ -110,7 +108,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         newest = states.newest()  # may raise the accumulation: memory has run out there already
         training = Training.begin(
             prepared.network,
-            [course.lesson(features, rows) for course in courses],
+            [setup.batches(features, rows) for setup in setups],
             replace(recipe, optim=replace(recipe.optim, accumulation=states.accumulation)),
             seed=job.seed,
             compute=compute,
@@ -118,10 +116,10 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         )
         done = JobState.begin(training, began, newest)
 
-        def evaluate(course: Course, name: str) -> Evaluation:
-            logits = predict(course.network, features[name], compute, report)
+        def evaluate(setup: TaskSetup, name: str) -> Evaluation:
+            logits = predict(setup.network, features[name], compute, report)
             examples = rows[name].examples
-            predictions = course.head.decode(logits, features[name], examples, course.task)
+            predictions = setup.head.decode(logits, features[name], examples, setup.task)
             return evaluate_split(name, rows[name], predictions)
 
         # ---- Train, and evaluate now and then; a signal that ends the job leaves a snapshot.
@@ -129,12 +127,12 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             for step in training:
                 if step in training.plan.evaluations:
                     with training.meter.paused():
-                        evaluations = [evaluate(course, course.judged) for course in courses]
+                        evaluations = [evaluate(setup, setup.judged) for setup in setups]
                     done.judge(evaluations)
                 states.save_when_due(done.state)
 
             # ---- Predict the other splits, by the weights that the training ended with.
-            by_split = {name: course for course in courses for name in course.predicted}
+            by_split = {name: setup for setup in setups for name in setup.predicted}
             for name in done.missing([*by_split]):
                 with training.meter.paused():
                     done.evaluations[name] = evaluate(by_split[name], name)
@@ -148,43 +146,41 @@ def run_job(  # noqa: PLR0913  (the worker's options)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Prepared:
-    """What a job trains: a network, and the features of every split by "task:split".
+class _Kept:
+    """Where the encoder, the teacher and what the job leaves are, as `run_job` takes them."""
+
+    start_from: Path | None
+    teacher: Path | None
+    keep: Path | None
+
+
+@dataclass(kw_only=True)
+class _Job(Prepared):
+    """What a job trains, and what is said of it.
 
     `parameters` counts all weights of the network, `writer` keeps its encoder where other jobs
     start from it, and `vocabulary` is the way back to a whole one there.
     """
 
-    courses: Sequence[Course]
-    rows: Mapping[str, SplitRows]
-    features: Mapping[str, Features]
-    network: nn.Module
-    parameters: int
-    provenance: Mapping[str, Any]
+    techniques: Sequence[Technique]
+    provenance: dict[str, Any]
     writer: CheckpointWriter | None
-    vocabulary: UsedVocabulary | None
+    parameters: int = 0
+    vocabulary: UsedVocabulary | None = None
 
     def write(self) -> None:
         """Writes the whole encoder, with what adapters have learned and all of its vocabulary."""
         if self.writer is None:
             return
-        merge_adapters(self.network)
+        for technique in self.techniques:
+            technique.before_writing(self.network)
         if self.vocabulary is not None:
             self.vocabulary.restore()
         self.writer.write(self.network)
 
 
-def _prepare(  # noqa: PLR0913  (what a job is made of)
-    job: Job,
-    recipe: Recipe,
-    compute: Compute,
-    report: Reporter,
-    *,
-    start_from: Path | None,
-    teacher: Path | None,
-    keep: Path | None,
-) -> _Prepared:
-    """Makes what a job trains; the folders are as `run_job` takes them."""
+def _prepare(job: Job, recipe: Recipe, compute: Compute, report: Reporter, kept: _Kept) -> _Job:
+    """Makes what a job trains."""
     started = now()
 
     # ---- Read the rows, by "task:split".
@@ -192,68 +188,66 @@ def _prepare(  # noqa: PLR0913  (what a job is made of)
     rows = read_rows(job, recipe)
 
     # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-    taught = None
+    techniques = techniques_of(recipe, compute, report)
     if job.teacher is not None:  # before what the seed draws
-        from benchharness.worker.teacher import LoadedTeacher  # noqa: PLC0415  (few jobs have one)
+        from benchharness.worker.distillation import Distillation  # noqa: PLC0415  (few jobs do)
 
-        taught = LoadedTeacher.of(job, teacher, recipe, compute.device)
+        techniques.insert(0, Distillation.of(job, kept.teacher, recipe, compute.device))
     encoder = load_pretrained(job, recipe)
-    writer = CheckpointWriter.of(encoder, keep, job) if keep is not None else None
+    writer = CheckpointWriter.of(encoder, kept.keep, job) if kept.keep is not None else None
     set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
-        **load_start(encoder, start_from, job),
+        **load_start(encoder, kept.start_from, job),
     }
-    courses = [Course.of(name, rows, recipe, encoder) for name in job.trained_tasks]
-    hold_rows_out(courses, rows, recipe)
-    if taught is not None:
-        provenance["teacher"] = taught.record
-        taught.teach(courses[0], recipe)
+
+    # ---- Choose the heads, and the rows that each learns.
+    setups = [TaskSetup.of(name, rows, recipe, encoder, techniques) for name in job.trained_tasks]
+    hold_rows_out(setups, rows, recipe, techniques)
+    for technique in techniques:
+        technique.on_setups(setups)
 
     # ---- Put the head on it, or those of several tasks, and encode the rows.
     report(Progress(phase="encoding"))
-    network = network_of(courses, encoder, recipe, compute.device)
-    provenance |= _left_out_savings(network.encoder, recipe)
+    network: Any = network_of(setups, encoder, compute.device, techniques)
+    whole = any(technique.whole_vocabulary for technique in techniques)
+    provenance |= _left_out_savings(network.encoder, whole_vocabulary=whole)
     limits = limits_of(recipe, encoder)
     features = {
-        name: encode_once(course.head.encode, rows[name], encoder.tokenizer, read_by, limits)
-        for course in courses
-        for read_by in [_read_by(provenance, course.task, recipe, job)]
-        for name in course.splits
+        name: encode_once(setup.head.encode, rows[name], encoder.tokenizer, read_by, limits)
+        for setup in setups
+        for read_by in [_read_by(provenance, setup.task, techniques, job)]
+        for name in setup.splits
     }
-    provenance["data"] = _with_truncated(provenance["data"], courses, rows, features)
-    if taught is not None:
-        taught.begin(network, recipe)
-        taught.add_types(courses[0], rows, features, limits)
-
-    # ---- Freeze the encoder, add adapters, or cut its vocabulary down to what is used.
-    if recipe.encoder.is_frozen:
-        (task,) = (course.task for course in courses)
-        features = freeze(network, features, task.head, recipe, compute=compute, report=report)
-    elif recipe.encoder.lora_rank:
-        provenance["adapters"] = add_adapters(network.encoder, recipe.encoder.lora_rank)
-    parameters = sum(weight.numel() for weight in network.parameters())
-    vocabulary = None
-    if not (_needs_vocabulary(recipe) or why_whole(network.encoder)):
-        features, vocabulary = cut_vocabulary(network.encoder, features)
-        if taught is not None:
-            taught.follow(vocabulary)
-    return _Prepared(
-        courses=courses,
+    provenance["data"] = _with_truncated(provenance["data"], setups, rows, features)
+    prepared = _Job(
+        setups=setups,
+        network=network,
         rows=rows,
         features=features,
-        network=network,
-        parameters=parameters,
+        limits=limits,
+        techniques=techniques,
         provenance=provenance,
         writer=writer,
-        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
-        vocabulary=None if writer is None else vocabulary,
     )
+    for technique in techniques:
+        technique.on_network(prepared)
+        provenance |= technique.provenance
+
+    # ---- Cut the vocabulary down to what is used.
+    prepared.parameters = sum(weight.numel() for weight in network.parameters())
+    if not (whole or why_whole(network.encoder)):
+        prepared.features, vocabulary = cut_vocabulary(network.encoder, prepared.features)
+        for technique in techniques:
+            technique.on_vocabulary(vocabulary)
+        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+        prepared.vocabulary = None if writer is None else vocabulary
+    return prepared
 
 
 def _with_truncated(
     splits: Mapping[str, Mapping[str, Any]],
-    courses: Iterable[Course],
+    setups: Iterable[TaskSetup],
     rows: Mapping[str, SplitRows],
     features: Mapping[str, Features],
 ) -> dict[str, Mapping[str, Any]]:
@@ -262,12 +256,12 @@ def _with_truncated(
     By their ids: a row may be trained on in both orders, or with each of its answers.
     """
     found: dict[str, int] = {}
-    for course in courses:
-        for name in course.splits:
+    for setup in setups:
+        for name in setup.splits:
             examples, truncated = rows[name].examples, features[name].truncated
             flags = [False] * len(examples) if truncated is None else truncated
             ids = {e.id for e, is_cut in zip(examples, flags, strict=True) if is_cut}
-            split = name if name in (course.trained, *course.predicted) else course.trained
+            split = name if name in (setup.trained, *setup.predicted) else setup.trained
             found[split] = found.get(split, 0) + len(ids)
     return {name: {**facts, "truncated": found[name]} for name, facts in splits.items()}
 
@@ -386,31 +380,26 @@ def _describe(tokenizer: Any) -> str:
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
 
 
-def _read_by(provenance: Mapping[str, Any], task: Task, recipe: Recipe, job: Job) -> str:
+def _read_by(
+    provenance: Mapping[str, Any], task: Task, techniques: Iterable[Technique], job: Job
+) -> str:
     """What makes features of rows, besides their head: a tokenizer, and the words around a row."""
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
-    return f"{tokenizer} {task.name} {recipe.text.max_target_tokens}" if recipe.text else tokenizer
+    return "".join((tokenizer, *(technique.feature_key(task) for technique in techniques)))
 
 
-def _left_out_savings(encoder: Any, recipe: Recipe) -> dict[str, dict[str, str]]:
+def _left_out_savings(encoder: Any, *, whole_vocabulary: bool) -> dict[str, dict[str, str]]:
     """What saves time elsewhere and cannot be done with code of a checkpoint's own, and why not."""
     if not is_foreign(encoder):
         return {}
     found: dict[str, str] = {}
     if encoder.config.model_type in PACKABLE | FAMILIES:
         found["packed rows"] = f"{type(encoder).__name__} is the checkpoint's own code"
-    if not _needs_vocabulary(recipe) and (reason := why_whole(encoder)):
+    if not whole_vocabulary and (reason := why_whole(encoder)):
         found["vocabulary"] = reason
     return {"savings_left_out": found} if found else {}
-
-
-def _needs_vocabulary(recipe: Recipe) -> bool:
-    """Whether the whole of it stays: it is not trained, or words are predicted out of all."""
-    is_trained = not (recipe.encoder.is_frozen or recipe.encoder.lora_rank)
-    predicts_words = recipe.text is not None or (recipe.pair and recipe.pair.lm_weight)
-    return bool(predicts_words or not is_trained)
 
 
 @dataclass(kw_only=True)
@@ -515,7 +504,7 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
     return shown, fmean(known.values()) if len(known) == len(values) else None
 
 
-def _result(job: Job, prepared: _Prepared, done: JobState) -> Result:
+def _result(job: Job, prepared: _Job, done: JobState) -> Result:
     """What a job that is over gives; its cost counts all processes that it took."""
     training, fitted = done.training, done.training.meter.result()
     provenance = prepared.provenance

@@ -21,7 +21,7 @@ from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import having, make_lesson
+from tests.helpers.training import having, make_batches
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
@@ -155,7 +155,7 @@ def test_it_learns_to_choose_among_any_number_of_options():
     body = network(encoder, TASK)
     training = Training.begin(
         body,
-        [make_lesson(body, features, targets(features, examples, TASK), loss)],
+        [make_batches(body, features, targets(features, examples, TASK), loss)],
         RECIPE,
         seed=1,
         compute=CPU,

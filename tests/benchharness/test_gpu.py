@@ -20,8 +20,8 @@ from tests.helpers.training import (
     CPU,
     RECIPE,
     having,
+    make_batches,
     make_data,
-    make_lesson,
     make_network,
     weights_of,
 )
@@ -107,8 +107,8 @@ def begin(
     features, targets = make_data()
     decay = 0.0 if optimizer == ADAFACTOR else RECIPE.optim.weight_decay
     recipe = having(RECIPE, batch_size=8, epochs=3, optimizer=optimizer, weight_decay=decay)
-    lesson = make_lesson(network, features, targets, loss)
-    return Training.begin(network, [lesson], recipe, seed=1, compute=compute, report=lambda _: None)
+    task = make_batches(network, features, targets, loss)
+    return Training.begin(network, [task], recipe, seed=1, compute=compute, report=lambda _: None)
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_steps_are_those_of_a_cpu() -> None:
     alone = make_network(dropout=0.0)
     features, targets = make_data()
     recipe = having(RECIPE, batch_size=8, epochs=3)
-    lesson = make_lesson(alone, features, targets, loss)
-    expected = Training.begin(alone, [lesson], recipe, seed=1, compute=CPU, report=lambda _: None)
+    task = make_batches(alone, features, targets, loss)
+    expected = Training.begin(alone, [task], recipe, seed=1, compute=CPU, report=lambda _: None)
     training = begin("fp32")
     torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
     logits = predict(training.network, features, training.compute, lambda _: None)
@@ -183,14 +183,14 @@ def test_a_step_is_recorded_behind_one_that_was_not(
 
 def test_recorded_steps_draw_their_dropout_anew() -> None:
     training = begin("fp32", graphs=True, dropout=0.5)
-    (lesson,) = training.lessons
-    (part,) = training.parts_of(lesson, np.arange(8))
-    losses = [float(training._gradients(lesson, [part])) for _ in range(4)]
+    (task,) = training.tasks
+    (part,) = training.parts_of(task, np.arange(8))
+    losses = [float(training._gradients(task, [part])) for _ in range(4)]
     assert len(set(losses)) == 4
     torch.manual_seed(1)
-    once = float(training._gradients(lesson, [part]))
+    once = float(training._gradients(task, [part]))
     torch.manual_seed(1)
-    assert float(training._gradients(lesson, [part])) == once
+    assert float(training._gradients(task, [part])) == once
 
 
 def test_fp32_is_fp32_in_convolutions_and_lstms_too() -> None:

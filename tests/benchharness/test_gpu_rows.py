@@ -28,7 +28,7 @@ from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
 from tests.helpers.families import make_config, make_network
 from tests.helpers.parity import LACKING, make_both, put_head
-from tests.helpers.training import CPU, RECIPE, having, make_data, make_lesson, weights_of
+from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
 
 KINDS = {"pair": pair, "choice": choice, "span": span, "tag": tag}
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
@@ -291,7 +291,7 @@ def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0)
         features = replace(features, terms=(targets >= 0).sum(1))
     return Training.begin(
         network,
-        [make_lesson(network, features, targets, KINDS[kind].loss)],
+        [make_batches(network, features, targets, KINDS[kind].loss)],
         having(RECIPE, batch_size=5, epochs=3),
         seed=1,
         compute=replace(CPU, graphs=graphs),
@@ -317,7 +317,7 @@ def test_a_step_and_a_prediction_wait_for_nothing(
     for tokens in (2048, 40):
         monkeypatch.setitem(PREDICTION_TOKENS, "cpu", tokens)
         with Waits() as waits:
-            predict(training.network, training.lessons[0].features, CPU, lambda _: None)
+            predict(training.network, training.tasks[0].features, CPU, lambda _: None)
         counts.append(len(waits.found))
     assert counts[0] == counts[1] > 0, "the logits are looked at once, when all are there"
 
@@ -331,12 +331,12 @@ def test_all_that_a_step_needs_is_on_its_device(
     training, device = begin(family, kind), torch.device("meta")
     training.compute = replace(CPU, device=device)
     training.network.to(device)
-    (lesson,) = training.lessons
-    parts = training.parts_of(lesson, np.arange(5))
+    (task,) = training.tasks
+    parts = training.parts_of(task, np.arange(5))
     with pytest.raises((RuntimeError, NotImplementedError)):
-        training._gradients(lesson, parts)
-    lesson = replace(lesson, targets=lesson.targets.to(device))
-    assert training._gradients(lesson, parts).device == device
+        training._gradients(task, parts)
+    task = replace(task, targets=task.targets.to(device))
+    assert training._gradients(task, parts).device == device
     gradients = [weight.grad for weight in training.network.parameters()]
     assert all(gradient is None or gradient.device == device for gradient in gradients)
     assert sum(gradient is not None for gradient in gradients) > len(gradients) / 2
@@ -382,14 +382,14 @@ def test_recorded_steps_give_the_weights_of_others(family: str, kind: str) -> No
 
 def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
     training = begin("bert", "pair", graphs=True, dropout=0.1)
-    (lesson,) = training.lessons
-    parts = training.parts_of(lesson, np.arange(5))
+    (task,) = training.tasks
+    parts = training.parts_of(task, np.arange(5))
     weights = training.weights
     weights[0].grad = torch.ones_like(weights[0])
     state = torch.get_rng_state()
     with recorded_on_a_cpu():
         graphs: Any = training._graphs
-        graphs._record(parts[0], training.network, lesson.targets, lesson.loss)
+        graphs._record(parts[0], training.network, task.targets, task.loss)
     assert torch.equal(torch.get_rng_state(), state)
     assert weights[0].grad.eq(1).all()
     unused = [w for w in weights if w.grad is None]
@@ -452,7 +452,7 @@ def test_casts_at_once_give_the_bits_of_autocast(family: str, kind: str) -> None
             each.step()
     assert torch.equal(weights_of(together.network), weights_of(single.network))
     logits = [
-        predict(each.network, each.lessons[0].features, compute, lambda _: None)
+        predict(each.network, each.tasks[0].features, compute, lambda _: None)
         for each in (together, single)
     ]
     assert np.array_equal(*logits), "predictions are made with the newest weights"

@@ -16,7 +16,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.training import loop as training
 from benchharness.training.loop import Training
-from benchharness.worker import course as courses
+from benchharness.worker import setup as setups
 from tests.helpers.families import save_family
 from tests.helpers.training import CPU, RECIPE, begin_task, having, weights_of
 
@@ -43,16 +43,16 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         task = find_task(TASKS.get(kind, kind))
         encoder = load_encoder(str(folder), None, 1)
         splits = [f"{task.name}:train", f"{task.name}:dev"]
-        course = courses.Course.of(task.name, splits, SLOWLY, encoder)
+        setup = setups.TaskSetup.of(task.name, splits, SLOWLY, encoder)
         torch.manual_seed(1)
         with monkeypatch.context() as patch:
             if plain:
                 patch.setattr(packing, "use_packed_rows", lambda network, device: None)
-                patch.setattr(courses, "use_first_token", lambda network: None)
-            network = courses.network_of([course], encoder, SLOWLY, CPU.device)
+                patch.setattr(setups, "use_first_token", lambda network: None)
+            network = setups.network_of([setup], encoder, SLOWLY, CPU.device)
         take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
-        features = course.head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
+        features = setup.head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
         return begin_task(task, network, features, examples, SLOWLY)
 
     return start
@@ -83,9 +83,9 @@ def test_losses_and_gradients_are_the_same(family: str, kind: str, begin):
     assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
     every = np.arange(packed.meter.items)
     ours, expected = (
-        one._gradients(lesson, one.parts_of(lesson, every))
+        one._gradients(task, one.parts_of(task, every))
         for one in (packed, padded)
-        for lesson in one.lessons
+        for task in one.tasks
     )
     torch.testing.assert_close(ours, expected, rtol=0.0, atol=1e-5)
     gradients = gradients_of(padded.network)
@@ -124,11 +124,11 @@ def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
     every = np.arange(whole.meter.items)
     cut.recipe = having(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", 0)
-    assert len(cut._cut(cut.lessons[0].features, every)) > 1
+    assert len(cut._cut(cut.tasks[0].features, every)) > 1
     for _ in range(STEPS):
         cut.step()
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", sys.maxsize)
-    assert len(whole._cut(whole.lessons[0].features, every)) == 1
+    assert len(whole._cut(whole.tasks[0].features, every)) == 1
     compare_after_fifty_steps(cut, whole)
 
 

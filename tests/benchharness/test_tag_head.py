@@ -31,7 +31,7 @@ from tests.helpers.device_stand_in import Waits
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import make_lesson
+from tests.helpers.training import make_batches
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]
@@ -177,7 +177,7 @@ def test_it_learns_tags():
     )
     training = Training.begin(
         body,
-        [make_lesson(body, features, targets(features, examples, TASK), loss)],
+        [make_batches(body, features, targets(features, examples, TASK), loss)],
         recipe,
         seed=1,
         compute=CPU,

@@ -29,10 +29,10 @@ from benchharness.training.batching import (
     mixed_batches,
     shuffled_batches,
 )
-from benchharness.training.loop import Lesson, Training
+from benchharness.training.loop import TaskBatches, Training
 from benchharness.training.optimizer import learning_rate
-from benchharness.worker.course import share
 from benchharness.worker.job import run_job
+from benchharness.worker.task_setup import share
 from tests.helpers.mini_jobs import make_job, make_shared_job
 from tests.helpers.results import make_cost
 from tests.helpers.stopped_jobs import deterministic, stop
@@ -151,11 +151,11 @@ def make_rows(rows: int, outputs: int) -> tuple[Features, Tensor]:
 def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
     data = [make_rows(40, 2), make_rows(100, 3)]
     network = Both()
-    lessons = [
-        Lesson(network=own, features=features, targets=targets, loss=loss)
+    tasks = [
+        TaskBatches(network=own, features=features, targets=targets, loss=loss)
         for own, (features, targets) in zip(network.networks, data, strict=True)
     ]
-    training = Training.begin(network, lessons, RECIPE, seed=5, compute=CPU, report=lambda _: None)
+    training = Training.begin(network, tasks, RECIPE, seed=5, compute=CPU, report=lambda _: None)
     steps = sum(1 for _ in training)
 
     plain = Both()

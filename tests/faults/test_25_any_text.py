@@ -18,7 +18,7 @@ from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import make_lesson
+from tests.helpers.training import make_batches
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 NASTY = {
@@ -152,7 +152,7 @@ def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits)
     goals = head.targets(features, examples, task)
     training = Training.begin(
         network,
-        [make_lesson(network, features, goals, head.loss)],
+        [make_batches(network, features, goals, head.loss)],
         recipe,
         seed=1,
         compute=CPU,

@@ -34,7 +34,7 @@ def run_out_on_rank_1(ranks):
     training = begin(make_network(), RECIPE, compute=compute)
     if ranks.rank == 1:
         loss = lambda logits, goals: (_ for _ in ()).throw(MemoryError)  # noqa: E731
-        training.lessons = (replace(training.lessons[0], loss=loss),)
+        training.tasks = (replace(training.tasks[0], loss=loss),)
     try:
         training.step()
     except OutOfMemoryError as error:

@@ -19,7 +19,7 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Part
-from benchharness.training.loop import Lesson, Loss, Training, _backward, _backward_part
+from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
 from benchharness.training.meter import Fit
 from tests.helpers.checkpoints import make_config
 from tests.helpers.fitting import fit
@@ -108,12 +108,16 @@ def begin(
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Training:
     features, targets = data or make_data()
-    lesson = make_lesson(network, features, targets, loss)
-    return Training.begin(network, [lesson], recipe, seed=seed, compute=compute, report=report)
+    task = make_batches(network, features, targets, loss)
+    return Training.begin(network, [task], recipe, seed=seed, compute=compute, report=report)
 
 
-def make_lesson(network: nn.Module, features: Features, targets: np.ndarray, loss: Loss) -> Lesson:
-    return Lesson(network=network, features=features, targets=torch.from_numpy(targets), loss=loss)
+def make_batches(
+    network: nn.Module, features: Features, targets: np.ndarray, loss: Loss
+) -> TaskBatches:
+    return TaskBatches(
+        network=network, features=features, targets=torch.from_numpy(targets), loss=loss
+    )
 
 
 def backward(
@@ -140,7 +144,7 @@ def begin_task(
     head = head_for(task)
     return Training.begin(
         network,
-        [make_lesson(network, features, head.targets(features, examples, task), head.loss)],
+        [make_batches(network, features, head.targets(features, examples, task), head.loss)],
         recipe,
         seed=1,
         compute=CPU,

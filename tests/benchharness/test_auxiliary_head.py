@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchharness.heads import Limits, head_for
-from benchharness.heads.beside import with_beside
+from benchharness.heads.auxiliary import with_auxiliary
 from benchharness.heads.span import SPAN, SpanFeatures, decode, encode, targets
 from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.examples import SpanExample
@@ -142,7 +142,7 @@ def test_every_sentence_begins_in_some_window_and_where_it_does(kind: str) -> No
 
 def test_perfect_logits_give_the_gold_back() -> None:
     both, examples = asked()
-    head = with_beside(SPAN, both)
+    head = with_auxiliary(SPAN, both)
     features = head.encode(examples, make_tokenizer("wordpiece"), SHORT)
     wanted = head.targets(features, examples, both)
     logits = np.full((len(features.token_ids), 2 + 5 + 1), -1.0, dtype=np.float32)

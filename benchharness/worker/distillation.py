@@ -1,8 +1,8 @@
-"""The teacher of a student: the network that its run has left, and what its student reads."""
+"""Distillation: the network that a teacher's run has left, and what its student does with it."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,31 +12,31 @@ import torch
 from benchharness.encoder import Encoder
 from benchharness.encoder.layers import layers_of, use_first_token
 from benchharness.encoder.packing import prepare_for
-from benchharness.heads import Limits
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import text_digest
 from benchharness.recipes.recipe import Recipe, StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
-from benchharness.tasks.read import SplitRows
-from benchharness.training.batching import Features
 from benchharness.training.vocabulary import UsedVocabulary
 from benchharness.worker.checkpoint import load_head, load_kept
-from benchharness.worker.course import Course, load_pretrained
+from benchharness.worker.task_setup import TaskSetup, load_pretrained
+from benchharness.worker.technique import Prepared, Technique
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadedTeacher:
-    """A job's teacher: its network, its encoder with the tokenizer, and what a result says of it.
+@dataclass(kw_only=True)
+class Distillation(Technique):
+    """A student learns from its teacher: a network, and its encoder with the tokenizer.
 
-    `device` is where its network is.
+    `device` is where its network is, and `name` what it is called.
     """
 
+    recipe: Recipe
     network: Teacher
     encoder: Encoder
     device: torch.device
-    record: Mapping[str, str]
+    name: str
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, job: Job, folder: Path | None, recipe: Recipe, device: torch.device) -> Self:
@@ -54,30 +54,40 @@ class LoadedTeacher:
         own, options = Recipe.from_settings(taught.settings), recipe.student or StudentOptions()
         encoder = load_pretrained(taught, own)
         load_kept(encoder, folder, name)
-        course = Course.of(taught.task, taught.fingerprints, own, encoder)
-        network = course.head.network(encoder, course.task)
+        setup = TaskSetup.of(taught.task, taught.fingerprints, own, encoder)
+        network = setup.head.network(encoder, setup.task)
         if getattr(network, "reads_first_token", False) and not options.layer_weight:
             use_first_token(encoder.network)
         prepare_for(device, network)
         load_head(network, folder, name)
         network.to(device).eval().requires_grad_(False)
         return cls(
+            recipe=recipe,
             network=Teacher(network=network, options=options),
             encoder=encoder,
             device=device,
-            record={
-                "name": name,
-                "run": job.teacher.run,
-                "sha256": text_digest(str(sorted(digests.items()))),
+            name=name,
+            provenance={
+                "teacher": {
+                    "name": name,
+                    "run": job.teacher.run,
+                    "sha256": text_digest(str(sorted(digests.items()))),
+                }
             },
         )
 
-    def teach(self, course: Course, recipe: Recipe) -> None:
-        """Adds to a course's head what its student learns from here."""
-        course.head = with_teacher(course.head, self.network, recipe, course.task.head)
-        course.teacher = self.network
+    def on_setups(self, setups: Sequence[TaskSetup]) -> None:
+        """Adds to the head what the student learns from here."""
+        (setup,) = setups
+        setup.head = with_teacher(setup.head, self.network, self.recipe, setup.task.head)
+        setup.on_layers = self.network.turn_to
 
-    def begin(self, student: Any, recipe: Recipe) -> None:
+    def on_network(self, prepared: Prepared) -> None:
+        """Gives the student's network its weights, and its rows the token types it needs."""
+        self._begin(prepared.network)
+        self._add_types(prepared)
+
+    def _begin(self, student: Any) -> None:
         """Gives a student's network its weights, where the recipe says so.
 
         Of the layers those that the student keeps of the same checkpoint, and all else.
@@ -86,7 +96,7 @@ class LoadedTeacher:
         if not self.network.options.from_teacher:
             return
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
-        kept = kept_layers(recipe.encoder.layers, len(every))
+        kept = kept_layers(self.recipe.encoder.layers, len(every))
         with torch.no_grad():
             for layer, number in zip(layers, kept, strict=True):
                 layer.load_state_dict(every[number].state_dict())
@@ -96,24 +106,20 @@ class LoadedTeacher:
                 if id(weight) not in known:
                     weight.copy_(state[name])
 
-    def add_types(
-        self,
-        course: Course,
-        rows: Mapping[str, SplitRows],
-        features: dict[str, Features],
-        limits: Limits,
-    ) -> None:
+    def _add_types(self, prepared: Prepared) -> None:
         """Gives the train split of a student the token types that its teacher alone reads, if any.
 
         Raises ModelError where they read other tokens.
         """
-        teacher, network, ours = self.encoder, self.network, features[course.trained]
+        (setup,), limits, features = prepared.setups, prepared.limits, prepared.features
+        teacher, network, ours = self.encoder, self.network, features[setup.trained]
         if limits.max_tokens > teacher.max_tokens:
             raise ModelError(
-                f"{self.record['name']} reads at most {teacher.max_tokens} tokens, and its student "
+                f"{self.name} reads at most {teacher.max_tokens} tokens, and its student "
                 f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
             )
-        theirs = course.head.encode(rows[course.trained].examples, teacher.tokenizer, limits)
+        examples = prepared.rows[setup.trained].examples
+        theirs = setup.head.encode(examples, teacher.tokenizer, limits)
         network.student_reads_types = ours.token_types is not None
         network.reads_types = theirs.token_types is not None
         same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
@@ -124,12 +130,12 @@ class LoadedTeacher:
             and (same_types or not both)
         ):
             raise ModelError(
-                f"{self.record['name']} reads other tokens than its student: a teacher needs the "
+                f"{self.name} reads other tokens than its student: a teacher needs the "
                 "vocabulary of its student, so take another of the two."
             )
         if network.reads_types and not network.student_reads_types:
-            features[course.trained] = replace(ours, token_types=theirs.token_types)
+            features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
-    def follow(self, vocabulary: UsedVocabulary) -> None:
+    def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Reads the ids that its student's tokens have in what is left of the vocabulary."""
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.device)

@@ -1,4 +1,4 @@
-"""What some tasks ask beside an answer: a class or several of a question, and supporting sentences.
+"""What some tasks ask in addition to an answer: classes of a question, and supporting sentences.
 
 QuAC's dialog acts are read at the classification token and HotpotQA's supporting facts at the first
 token of every sentence, by one linear layer on the states that the span head reads. The losses are
@@ -25,8 +25,8 @@ from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 
 
-def with_beside(head: Head, task: SpanTask) -> Head:
-    """The span head with what the task asks beside the answer."""
+def with_auxiliary(head: Head, task: SpanTask) -> Head:
+    """The span head with what the task asks in addition to the answer."""
     asked = _Asked(head=head, task=task)
     return replace(
         head,
@@ -51,24 +51,24 @@ class _Asked:
 
     @property
     def groups(self) -> tuple[tuple[int, int], ...]:
-        """Where each group's logits begin and end, counted from the first one beside."""
+        """Where each group's logits begin and end, counted from the first auxiliary one."""
         return tuple(pairwise(accumulate(map(len, self.task.classes), initial=0)))
 
     @property
     def outputs(self) -> int:
-        """How many logits there are beside the answer's."""
+        """How many logits there are after the answer's."""
         return sum(map(len, self.task.classes)) + self.task.facts
 
     def network(self, encoder: Encoder, task: SpanTask) -> SpanNetwork:
         made: Any = self.head.network(encoder, task)
         size = made.classifier.output.in_features
-        made.beside = fresh_linear(size, self.outputs, encoder.config)
+        made.auxiliary = fresh_linear(size, self.outputs, encoder.config)
         return made  # type: ignore[no-any-return]
 
     def targets(
         self, features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
     ) -> NDArray[np.int64]:
-        """The answer's targets, and after them those of what is asked beside, for each window.
+        """The answer's targets, and after them those of the auxiliary ones, for each window.
 
         They are the place of the classification token; the number of the class of each group; the
         places of the sentences' first tokens, -1 for none here; 1 for those that support it.
@@ -89,7 +89,7 @@ class _Asked:
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """One loss per window in fp32: the answer's, each group's, the mean of the sentences'."""
-        beside = logits[..., -self.outputs :].float()  # (windows, tokens, outputs)
+        auxiliary = logits[..., -self.outputs :].float()  # (windows, tokens, outputs)
         groups, size = self.groups, targets.shape[1]
         # Sentences have two columns each; whatever is left of it all are the answer's targets.
         own = self._own_targets(size)
@@ -97,11 +97,11 @@ class _Asked:
         rows = torch.arange(len(logits), device=logits.device)
         nulls, rest = targets[:, own], targets[:, own + 1 :]
         for column, (start, end) in enumerate(groups):
-            classes = beside[rows, nulls, start:end]  # (windows, classes)
+            classes = auxiliary[rows, nulls, start:end]  # (windows, classes)
             losses = losses + functional.cross_entropy(classes, rest[:, column], reduction="none")
         if self.task.facts:
             places, facts = rest[:, len(groups) :].chunk(2, dim=1)  # (windows, sentences) both
-            found = beside[..., -1].gather(1, places.clamp(min=0))
+            found = auxiliary[..., -1].gather(1, places.clamp(min=0))
             each = functional.binary_cross_entropy_with_logits(
                 found, facts.float(), reduction="none"
             )
@@ -137,11 +137,11 @@ class _Asked:
 
     def _own_targets(self, size: int) -> int:
         """How many columns the answer's targets have: ELECTRA's head has a third."""
-        beside = 1 + len(self.groups)
+        auxiliary = 1 + len(self.groups)
         if not self.task.facts:
-            return size - beside
+            return size - auxiliary
         # Two or three, and an even number of columns for the sentences.
-        return 2 + (size - beside) % 2
+        return 2 + (size - auxiliary) % 2
 
     def decode(
         self,
@@ -155,9 +155,9 @@ class _Asked:
         A sentence supports the answer where its largest logit of all windows is above 0; of a
         question's sentences one at least does.
         """
-        own, beside = logits[:, : -self.outputs], logits[:, -self.outputs :].astype(np.float64)
+        own, auxiliary = logits[:, : -self.outputs], logits[:, -self.outputs :].astype(np.float64)
         answers = self.head.decode(np.ascontiguousarray(own), features, examples, task)
-        at_nulls = beside[features.starts[:-1] + features.nulls]  # (windows, outputs)
+        at_nulls = auxiliary[features.starts[:-1] + features.nulls]  # (windows, outputs)
         counts = np.diff(features.windows)[:, None]
         means = np.add.reduceat(at_nulls, features.windows[:-1]) / counts  # (examples, outputs)
         classes = [
@@ -167,7 +167,9 @@ class _Asked:
             )
             for row in means
         ]
-        facts = self._facts(beside[:, -1], features, examples) if task.facts else [()] * len(means)
+        facts = (
+            self._facts(auxiliary[:, -1], features, examples) if task.facts else [()] * len(means)
+        )
         return tuple(
             replace(answer, classes=said, facts=found)
             for answer, said, found in zip(answers, classes, facts, strict=True)

@@ -1,8 +1,8 @@
 """A task of a job: its rows, its head on the job's encoder, and what is learned of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -19,28 +19,25 @@ from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.recipes.recipe import GIVEN_ORDER, Recipe, SpanOptions
 from benchharness.splits import check_documents, read_split
-from benchharness.tasks.cast import rows_to_learn
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows, draw_shots, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.loop import Lesson
-
-if TYPE_CHECKING:
-    from benchharness.heads.teacher import Teacher
+from benchharness.training.loop import TaskBatches
+from benchharness.worker.technique import Technique
 
 HELD_OUT = "held-out"
 """What the rows of train that are not trained on are called, beside the splits of the job."""
 
 
 @dataclass(kw_only=True)
-class Course:
+class TaskSetup:
     """What a job does of one of the tasks that it is trained on: mostly the only one.
 
     Its `splits` are by "task:split": `trained` on, `predicted` in the end (also those of tasks that
     follow this one), and `judged` in training, which may be a part of train. `network` has the
-    head's output layers on the encoder, which tasks may share; `teacher` is whom it learns from.
+    head's output layers on the encoder, which tasks may share; `on_layers` is as in TaskBatches.
     """
 
     task: Task
@@ -49,17 +46,25 @@ class Course:
     predicted: tuple[str, ...]
     judged: str
     network: nn.Module = field(default_factory=nn.Identity)
-    teacher: "Teacher | None" = None
+    on_layers: Callable[[bool], None] = lambda _: None
 
     @classmethod
-    def of(cls, name: str, splits: Iterable[str], recipe: Recipe, encoder: Encoder) -> Self:
-        """The course of a task's splits among those of its job."""
+    def of(
+        cls,
+        name: str,
+        splits: Iterable[str],
+        recipe: Recipe,
+        encoder: Encoder,
+        techniques: Sequence[Technique] = (),
+    ) -> Self:
+        """The setup of a task's splits among those of its job."""
         task = find_task(name)
         predicted = [split for split in splits if _leader(split) == name]
         predicted.remove(f"{name}:train")
+        heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
-            head=_head(task, recipe, encoder),
+            head=next(filter(None, heads), None) or head_for(task, recipe.of_head(task.head)),
             trained=f"{name}:train",
             predicted=tuple(predicted),
             judged=predicted[0],
@@ -70,17 +75,19 @@ class Course:
         """Every split of it once, that which is trained on first."""
         return tuple(dict.fromkeys((self.trained, *self.predicted, self.judged)))
 
-    def lesson(self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]) -> Lesson:
+    def batches(
+        self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]
+    ) -> TaskBatches:
         """What is learned."""
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
-        lesson = Lesson(
+        return TaskBatches(
             network=self.network,
             features=encoded,
             targets=torch.from_numpy(targets),
             loss=self.head.loss,
+            on_layers=self.on_layers,
         )
-        return lesson if self.teacher is None else replace(lesson, on_layers=self.teacher.turn_to)
 
 
 def _leader(split: str) -> str:
@@ -89,18 +96,7 @@ def _leader(split: str) -> str:
     return find_task(name).trained_on or name
 
 
-def _head(task: Task, recipe: Recipe, encoder: Encoder) -> Head:
-    if recipe.text is not None:
-        # What decodes takes a moment to import.
-        from benchharness.heads.text import text_head  # noqa: PLC0415
-
-        return text_head(
-            task, encoder.tokenizer, recipe.text.max_target_tokens or encoder.max_tokens
-        )
-    return head_for(task, recipe.of_head(task.head))
-
-
-# What courses are made of, and what becomes of them.
+# What setups are made of, and what becomes of them.
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -128,35 +124,39 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     return encoder
 
 
-def hold_rows_out(courses: Iterable[Course], rows: dict[str, SplitRows], recipe: Recipe) -> None:
+def hold_rows_out(
+    setups: Iterable[TaskSetup],
+    rows: dict[str, SplitRows],
+    recipe: Recipe,
+    techniques: Sequence[Technique],
+) -> None:
     """Makes the rows that are trained on, and takes out those that are judged instead of dev."""
-    for course in courses:
-        trained = course.trained
+    orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
+    for setup in setups:
+        trained = setup.trained
         if recipe.selection.held_out:
-            course.judged = f"{course.task.name}:{HELD_OUT}"
-            rows[trained], rows[course.judged] = hold_out(rows[trained], recipe.selection.held_out)
-        rows[trained] = _to_learn(rows[trained], course.task, recipe)
-
-
-def _to_learn(rows: SplitRows, task: Task, recipe: Recipe) -> SplitRows:
-    """The rows of a train split as they are trained on."""
-    if recipe.text is not None:
-        return rows_to_learn(rows, task)
-    return in_orders(rows, recipe.pair.orders if recipe.pair else GIVEN_ORDER)
+            setup.judged = f"{setup.task.name}:{HELD_OUT}"
+            rows[trained], rows[setup.judged] = hold_out(rows[trained], recipe.selection.held_out)
+        for technique in techniques:
+            rows[trained] = technique.learned_rows(rows[trained], setup.task)
+        rows[trained] = in_orders(rows[trained], orders)
 
 
 def network_of(
-    courses: Sequence[Course], encoder: Encoder, recipe: Recipe, device: torch.device
+    setups: Sequence[TaskSetup],
+    encoder: Encoder,
+    device: torch.device,
+    techniques: Sequence[Technique] = (),
 ) -> nn.Module:
-    """The network of a task, or of several, made fast for the device; gives each course its own."""
-    if len(courses) == 1:
-        network = courses[0].network = courses[0].head.network(encoder, courses[0].task)
+    """The network of a task, or of several, made fast for the device; gives each setup its own."""
+    if len(setups) == 1:
+        network = setups[0].network = setups[0].head.network(encoder, setups[0].task)
     else:
-        network = share(encoder, [(course.head, course.task) for course in courses])
-        for course, own in zip(courses, network.networks, strict=True):
-            course.network = own
-    # Frozen states are computed once for every layer and kept: there the last one is whole.
-    if getattr(network, "reads_first_token", False) and not recipe.encoder.is_frozen:
+        network = share(encoder, [(setup.head, setup.task) for setup in setups])
+        for setup, own in zip(setups, network.networks, strict=True):
+            setup.network = own
+    every_state = any(technique.every_state for technique in techniques)
+    if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
     prepare_for(device, network)
     return network
