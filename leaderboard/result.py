@@ -353,7 +353,7 @@ class RunRow:
         """The tasks that it was trained on, by name; where it was trained on none, its own."""
         return trained_tasks(self.fingerprints) or (self.task,)
 
-    @property
+    @cached_property
     def suites(self) -> tuple[str, ...]:
         """The suites of the tasks that it was trained on: mostly one."""
         return tuple(dict.fromkeys(task.partition("/")[0] for task in self.trained_tasks))
@@ -466,20 +466,8 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
     `losses` are the means of a learning curve's stretches, in their order; its first quarter is
     compared with the last, and too few points say nothing.
     """
-    return flags_of_ends(curve_ends(losses))
-
-
-def curve_ends(losses: Sequence[float]) -> tuple[float, float] | None:
-    """The mean loss of a curve's first quarter and of its last; None for too few points."""
     if len(losses) < _FEWEST_POINTS:
-        return None
-    quarter = len(losses) // 4
-    return fmean(losses[:quarter]), fmean(losses[-quarter:])
-
-
-def flags_of_ends(ends: Sequence[float] | None) -> tuple[str, ...]:
-    """What `curve_flags` says, by what `curve_ends` gave."""
-    if ends is None:
         return ()
-    first, last = ends
+    quarter = len(losses) // 4
+    first, last = fmean(losses[:quarter]), fmean(losses[-quarter:])
     return (NEVER_FELL,) if last >= first * (1 - _LEAST_FALL) else ()

@@ -7,7 +7,7 @@ CoNLL-2003, so it is shown as the boards of its members.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from statistics import fmean
+from math import fsum
 from types import MappingProxyType
 from typing import Any
 
@@ -38,7 +38,8 @@ Scores = Mapping[str, Mapping[str, float]]
 def complete_mean(values: Sequence[float | None]) -> float | None:
     """The mean of the values; None where one of them is missing."""
     known = [value for value in values if value is not None]
-    return fmean(known) if len(known) == len(values) else None
+    # As fmean, which takes several times as long for the few values of a cell.
+    return fsum(known) / len(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from benchharness.leaderboard.job import FEATURES_SETTING
 from benchharness.leaderboard.result import RunRow
@@ -104,34 +105,35 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     encoder, each has entries of its own. A recipe may have other values for other tasks, so tasks
     are joined by equal values first, and otherwise in the order they were run in.
     """
-    entries: list[_Entry] = []
-    named: dict[_Names, list[_Entry]] = {}
     # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
-    probed = _probed(runs)
+    probed: dict[tuple[_Names, str], set[object]] = {}
     for run in runs:
         names = _names(run)
-        if names in probed:
-            names = (*names, _value(run, FEATURES_SETTING))
         groups.setdefault((names, run.task, _training(run)), []).append(run)
-    for (names, *_), runs_alike in groups.items():
-        rivals = named.setdefault(names, [])
-        home = _home(rivals, runs_alike[0])
-        if home is None:
-            home = _Entry()
-            rivals.append(home)
-            entries.append(home)
-        home.add(runs_alike)
+        probed.setdefault((names, run.task), set()).add(_value(run, FEATURES_SETTING))
+    several = {names for (names, _), features in probed.items() if len(features) > 1}
+    entries: list[_Entry] = []
+    named: dict[_Names, list[_Entry]] = {}
+    for (names, *_), alike in groups.items():
+        parts = _by_features(alike) if names in several else {None: alike}
+        for features, runs_alike in parts.items():
+            rivals = named.setdefault((*names, features), [])
+            home = _home(rivals, runs_alike[0])
+            if home is None:
+                home = _Entry()
+                rivals.append(home)
+                entries.append(home)
+            home.add(runs_alike)
     return [entry.runs for entry in entries]
 
 
-def _probed(runs: Iterable[RunRow]) -> set[_Names]:
-    """What runs go by of which a task has several choices of features."""
-    read: dict[_Names, dict[str, set[object]]] = {}
+def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
+    """The runs by the layers of a frozen encoder that they read."""
+    found: dict[object, list[RunRow]] = {}
     for run in runs:
-        features = _value(run, FEATURES_SETTING)
-        read.setdefault(_names(run), {}).setdefault(run.task, set()).add(features)
-    return {names for names, tasks in read.items() if any(len(f) > 1 for f in tasks.values())}
+        found.setdefault(_value(run, FEATURES_SETTING), []).append(run)
+    return found
 
 
 def _value(run: RunRow, name: str) -> object:
@@ -166,18 +168,19 @@ def variant_of(run: RunRow) -> str:
 
 def _training(run: RunRow) -> tuple[str, ...]:
     values = _SWEPT if run.is_sweep else run.recipe_digest
-    start = " ".join(name for name in (run.start_task, run.start_variant) if name)
+    start = f"{run.start_task} {run.start_variant}".strip()
     teacher = () if run.teacher is None else (run.teacher.variant,)
-    return (values, *_trained_on(run), start, *teacher)
-
-
-def _trained_on(run: RunRow) -> list[str]:
-    return sorted(f for name, f in run.fingerprints.items() if name.endswith(":train"))
+    return (values, *_trained_on(tuple(run.fingerprints.items())), start, *teacher)
 
 
 def training_rows(run: RunRow) -> str:
     """The digests of the rows that a run was trained on."""
-    return " ".join(_trained_on(run))
+    return " ".join(_trained_on(tuple(run.fingerprints.items())))
+
+
+@lru_cache(maxsize=4096)
+def _trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 
 def _names(run: RunRow) -> _Names:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from benchharness.leaderboard.store.database import reading
 from benchharness.leaderboard.store.merging import portions, run_ids, whole_runs
-from benchharness.leaderboard.store.record import headline_data, run_to_stored
+from benchharness.leaderboard.store.record import headline_columns, run_to_stored
 from benchharness.leaderboard.store.schema import (
     FINISHED,
     Base,
@@ -113,9 +113,10 @@ def _fault_of(run: Run | StoreError) -> str:
 
 def _headlines(runs: Sequence[Run], session: Session) -> Iterator[str]:
     """Where lists do not show what the runs say."""
-    columns = (Headline.run_id, Headline.content)
+    columns = (Headline.run_id, Headline.shared, Headline.content)
     query = select(*columns).where(Headline.run_id.in_([run.id for run in runs]))
-    shown = {row.run_id: row.content for row in session.execute(query)}
+    shown = {row.run_id: [row.shared, row.content] for row in session.execute(query)}
     for run in runs:
-        if run.id in shown and plain(shown[run.id]) != plain(headline_data(run)):
+        now = headline_columns(run)
+        if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
             yield f"what lists show of run {run.job_key[:12]} is not what the run says"

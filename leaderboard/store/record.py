@@ -1,7 +1,9 @@
 """A Result or a Failure as rows of the schema, and back, with the digest checked on the way."""
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from sys import intern
@@ -17,8 +19,7 @@ from benchharness.leaderboard.result import (
     Result,
     RunRow,
     Selection,
-    curve_ends,
-    flags_of_ends,
+    curve_flags,
     measures_of,
     truncated_rows,
 )
@@ -32,33 +33,22 @@ from benchharness.leaderboard.store.schema import (
     digest,
     plain,
     recipe_digest,
+    to_text,
 )
 from benchharness.leaderboard.text import storable
-from benchharness.tasks.errors import StoreError
+from benchharness.tasks.errors import DataError, StoreError
 
 # Headlines: of each job's listed run, what lists and boards need, in one short row.
 #
 # A run lies in the store with all its bulk, and of most jobs there is one run; a headline is a
 # small part of it, so that a list of ten thousand reads a few megabytes. It is written with its
-# run, in one transaction, and says nothing that the run does not say.
+# run, in one transaction, and says nothing that the run does not say. What seeds have in common is
+# a text of its own, which is parsed once for all of them.
 
-_HEADLINE_COPIES = (
-    "model",
-    "weights",
-    "recipe",
-    "recipe_digest",
-    "task",
-    "data",
-    "limit",
-    "seed",
-    "precision",
-    "status",
-    "fingerprints",
-    "finished",
-    "error",
-    "start_from",
-)
-"""What a RunRow has under the same name as the run."""
+_COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit", "precision")
+_OWN_COPIES = ("seed", "finished", "error", "start_from")
+_OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
+"""What the content of every headline has; `more` is what few runs have."""
 
 
 def replace_headline(session: Session, run: Run) -> None:
@@ -72,46 +62,60 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
     Of tasks that were trained together it has every name, and the suites of all.
     """
-    together = trained_tasks(run.fingerprints)
-    tasks = together if len(together) > 1 else (run.task,)
-    suites = dict.fromkeys(name.partition("/")[0] for name in together)
+    tasks = trained_tasks(run.fingerprints) or (run.task,)
+    suites = dict.fromkeys(name.partition("/")[0] for name in tasks)
     return {
         "run_id": run.id,
         "job_key": run.job_key,
-        "suite": BETWEEN_NAMES.join(suites) if len(together) > 1 else run.suite,
-        "task": BETWEEN_NAMES.join(tasks),
+        "suite": BETWEEN_NAMES.join(suites) if len(tasks) > 1 else run.suite,
+        "task": BETWEEN_NAMES.join(tasks) if len(tasks) > 1 else run.task,
         "model": run.model,
         "status": run.status,
-        "content": headline_data(run),
+        "shared": to_text(_shared(run)),
+        "content": _content(run),
     }
 
 
-def headline_data(run: Run) -> dict[str, Any]:
-    """What `row_of` makes a RunRow of; a failure has taken no seconds that count."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for predicted in run.predictions:
-        if predicted.flags:
-            found[predicted.task] += predicted.flags
-    # The rows of the largest split that a run used; 0 where it does not say.
+def _shared(run: Run) -> dict[str, Any]:
+    """What runs that differ in nothing but the seed have in common, as RunRow has it."""
     said = run.provenance if isinstance(run.provenance, dict) else {}
-    splits, selection = said.get("data"), Selection.from_json(said.get("selection"))
+    splits = said.get("data")
     counts = splits.values() if isinstance(splits, dict) else ()
     rows = (split.get("rows") for split in counts if isinstance(split, dict))
     return {
-        **{name: getattr(run, name) for name in _HEADLINE_COPIES},
+        **{name: getattr(run, name) for name in (*_COPIES, "status", "fingerprints")},
+        **{name: run.job[name] for name in ("kind", "overridden", "is_sweep", "definition")},
+        "source": storable(run.job["source"]),
+        "stage": run.job["stage"] and _words(run.job["stage"]),
+        # The rows of the largest split that a run used; 0 where it does not say.
+        "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
+        "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
+    }
+
+
+def _content(run: Run) -> dict[str, Any]:
+    """The rest of a RunRow; a failure has taken no seconds that count."""
+    scores = defaultdict[str, dict[str, float]](dict)
+    for score in run.scores:
+        scores[score.task][score.name] = score.value
+    flags = {task: dict[str, None]() for task in scores}
+    for predicted in run.predictions:
+        flags.setdefault(predicted.task, {}).update(dict.fromkeys(predicted.flags))
+    ours = curve_flags([point["loss"] for point in run.curve or ()])
+    said = run.provenance if isinstance(run.provenance, dict) else {}
+    selection, truncated = Selection.from_json(said.get("selection")), truncated_rows(said)
+    more = {
+        "selection": selection and asdict(selection),
+        "truncated": truncated,
+        "teacher": run.job["teacher"] and _words(run.job["teacher"]),
+    }
+    return {
+        **{name: getattr(run, name) for name in _OWN_COPIES},
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
-        "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
-        "scores": [[s.task, s.split, s.metric, s.name, s.value] for s in run.scores],
-        "flags": {task: list(dict.fromkeys(flags)) for task, flags in found.items()},
-        "losses": curve_ends([point["loss"] for point in run.curve or ()]),
-        **{name: run.job[name] for name in ("kind", "overridden", "is_sweep")},
-        "source": storable(run.job["source"]),
-        # What few runs have.
-        **({"selection": asdict(selection)} if selection else {}),
-        **({"truncated": truncated} if (truncated := truncated_rows(run.provenance)) else {}),
-        **{name: _words(run.job[name]) for name in ("stage", "teacher") if run.job[name]},
-        **({"definition": run.job["definition"]} if run.job["definition"] else {}),
+        "scores": scores,
+        "flags": {task: [*found, *ours] for task, found in flags.items() if found or ours},
+        **({"more": more} if any(more.values()) else {}),
     }
 
 
@@ -119,62 +123,58 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {n: storable(value) if isinstance(value, str) else value for n, value in fields.items()}
 
 
-def row_of(key: str, data: Mapping[str, Any]) -> RunRow:
-    """The row of a list that a headline's content describes.
+def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
+    """The row of a list that a headline describes.
 
     Raises StoreError where it is not what a headline has.
     """
     try:
-        content = dict(data)
-        found = flags_of_ends(content.pop("losses"))
-        flags = content.pop("flags")
-        selection = Selection.from_json(content.pop("selection", None))
-        truncated = {name: tuple(of) for name, of in content.pop("truncated", {}).items()}
-        scores: defaultdict[str, dict[str, float]] = defaultdict(dict)
-        stored = content.pop("scores")
-        for task, _, _, name, value in stored:
-            scores[task][name] = value
-        content["fingerprints"] = _shared_prints(tuple(content["fingerprints"].items()))
-        for copied in _SHARED:
-            content[copied] = intern(content[copied])
-        named = dict.fromkeys([*flags, *scores]) if found else flags
-        define_task(content.pop("definition", None))
-        if "stage" in content:
-            content["stage"] = Stage(**content["stage"])
-        if "teacher" in content:
-            content["teacher"] = Teacher(**content["teacher"])
-        return RunRow(
-            key=key,
-            flags={task: (*flags.get(task, ()), *found) for task in named},
-            scores=dict(scores),
-            measures=_shared_measures(tuple(tuple(line[:4]) for line in stored)),
-            selection=selection,
-            truncated=truncated,
-            **content,
-        )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        known, definition = _in_common(shared)
+        define_task(definition)
+        own = {**content, "key": key}
+        scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
+        if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
+            raise TypeError(f"it has {', '.join(own)}")
+        own["flags"] = {task: tuple(said) for task, said in flags.items()}
+        if more is not None:
+            own["selection"] = Selection.from_json(more["selection"])
+            own["truncated"] = {name: tuple(of) for name, of in more["truncated"].items()}
+            own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
             "says what else is, and docs/store.md how to save the rest."
         ) from error
-
-
-# What many rows have in common is one object in all of them: of 100,000 it is most of the memory.
-
-_SHARED = ("model", "weights", "recipe", "recipe_digest", "task", "data", "precision", "status")
-
-
-@lru_cache(maxsize=4096)
-def _shared_prints(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    return dict(items)
+    # Past __init__, which sets the fields one by one: most of what a board of thousands would cost.
+    row = object.__new__(RunRow)
+    vars(row).update(known)
+    vars(row).update(own)
+    return row
 
 
 @lru_cache(maxsize=4096)
-def _shared_measures(lines: tuple[tuple[str, ...], ...]) -> Mapping[str, Mapping[str, Measure]]:
-    found: defaultdict[str, dict[str, Measure]] = defaultdict(dict)
-    for task, split, metric, name in lines:
-        found[task][name] = Measure(split, metric)
-    return dict(found)
+def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The fields of a row that its seeds share, as objects that they share; a task's definition."""
+    found = json.loads(shared)
+    definition, stage = found.pop("definition"), found.pop("stage")
+    measures = defaultdict[str, dict[str, Measure]](dict)
+    for task, split, metric, name in found.pop("measures"):
+        measures[task][name] = Measure(split, metric)
+    for name, value in found.items():
+        found[name] = intern(value) if isinstance(value, str) else value
+    prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
+    own = dict.fromkeys(_OWN, None) | {"key": "", "scores": {}, "flags": {}}
+    row = RunRow(
+        **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
+    )
+    _ = row.suites  # and what it is made of: they are kept with the fields
+    return vars(row), definition
+
+
+def define_task_of(shared: str) -> None:
+    """Lets the task of a headline be known, where it is one of somebody's own data."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError, DataError):
+        define_task(_in_common(shared)[1])
 
 
 COPIES = (
@@ -322,7 +322,7 @@ def stored_to_run(stored: StoredRun) -> Run:
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
-        headline_data(run)
+        headline_columns(run)
     except (
         KeyError,
         TypeError,

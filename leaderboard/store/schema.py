@@ -277,7 +277,8 @@ class Headline(Base):
     task: Mapped[str] = mapped_column(_Words)
     model: Mapped[str] = mapped_column(_Words)
     status: Mapped[str] = mapped_column(Text)
-    content: Mapped[dict[str, Any]] = mapped_column(_Json)  # record.headline_data
+    shared: Mapped[str] = mapped_column(Text)  # JSON; see record.headline_columns
+    content: Mapped[dict[str, Any]] = mapped_column(_Json)
 
 
 class MarkRow(Base):

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
-from benchharness.leaderboard.job import PAPER, Setting, define_task
+from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.archive import (
     Taken,
@@ -67,7 +67,8 @@ from benchharness.leaderboard.store.merging import (
 )
 from benchharness.leaderboard.store.record import (
     StoredRun,
-    headline_data,
+    define_task_of,
+    headline_columns,
     outcome_to_run,
     row_of,
     run_to_outcome,
@@ -82,9 +83,10 @@ from benchharness.leaderboard.store.schema import (
     Predictions,
     Run,
     digest,
+    plain,
 )
 from benchharness.leaderboard.text import storable
-from benchharness.tasks.errors import BenchError, DataError, StoreError
+from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import SUITES
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
@@ -97,10 +99,15 @@ def _listed_rows(
     session: Session, marks: Sequence[Mark], *conditions: ColumnElement[bool]
 ) -> list[RunRow]:
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
+    return marked(_with_settings(session, _stored_rows(session, *conditions)), marks)
+
+
+def _stored_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
+    """The rows of these headlines as they were stored."""
     table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
-    query = select(table.c.job_key, table.c.content).where(*conditions).order_by(table.c.run_id)
-    rows = [row_of(key, content) for key, content in session.connection().execute(query)]
-    return marked(_with_settings(session, rows), marks)
+    columns = (table.c.job_key, table.c.shared, table.c.content)
+    query = select(*columns).where(*conditions).order_by(table.c.run_id)
+    return [row_of(*headline) for headline in session.connection().execute(query)]
 
 
 def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
@@ -153,7 +160,12 @@ def _attempts_at(session: Session, key: str) -> list[RunRow]:
     """Every attempt at a job, oldest first."""
     scored = selectinload(Run.predictions).defer(Predictions.rows)
     query = select(Run).where(Run.job_key == key).order_by(Run.attempt).options(scored)
-    return [row_of(run.job_key, headline_data(run)) for run in session.scalars(query)]
+    return [_row_of_run(run) for run in session.scalars(query)]
+
+
+def _row_of_run(run: Run) -> RunRow:
+    columns = headline_columns(run)
+    return row_of(run.job_key, columns["shared"], plain(columns["content"]))
 
 
 def _finished_among(session: Session, keys: Iterable[str]) -> set[str]:
@@ -218,7 +230,7 @@ def past_runs(
     scored = selectinload(Run.predictions).defer(Predictions.rows)
     query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
     runs = session.scalars(query).all()
-    rows = [row_of(run.job_key, headline_data(run)) for run in runs]
+    rows = [_row_of_run(run) for run in runs]
     named = marked(_with_settings(session, rows), marks)
     codes = (_code(run.provenance or {}) for run in runs)
     return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
@@ -441,9 +453,8 @@ class Store:
         unknown = [name for name in self.suites() if name not in SUITES]
         with reading(self._engine) as session:
             for suite in unknown:
-                query = select(Headline.content).where(Headline.suite == suite).limit(1)
-                with suppress(DataError):  # its runs can be read, and `bench db check` tells more
-                    define_task(session.scalars(query).one().get("definition"))
+                query = select(Headline.shared).where(Headline.suite == suite).limit(1)
+                define_task_of(session.scalars(query).one())
 
     def suites(self) -> list[str]:
         """The suites that have runs, that of the newest run first."""
@@ -612,12 +623,10 @@ def _fields_of_rows(
     session: Session, keys: Collection[str], *, whole_model: bool
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
     """What marks look for, as these jobs were stored, whatever they are called by now."""
-    table = Headline.__table__
     found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
-        query = select(table.c.job_key, table.c.content).where(table.c.job_key.in_(some))
-        for key, content in session.connection().execute(query):
-            found[fields_of(row_of(key, content), whole_model=whole_model)] = None
+        for row in _stored_rows(session, Headline.job_key.in_(some)):
+            found[fields_of(row, whole_model=whole_model)] = None
     yield from found
 
 

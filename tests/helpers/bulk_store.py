@@ -35,6 +35,7 @@ class Template:
     result: Result
     run: dict[str, Any]
     canonical: str
+    shared: str
     headline: str
     scores: tuple[tuple[str, str, str, str], ...]
     predictions: tuple[tuple[Any, ...], ...]
@@ -56,6 +57,7 @@ def template(result: Result) -> Template:
         result=result,
         run={name: to_text(v) if name in texts else v for name, v in columns.items()},
         canonical=canonical,
+        shared=headline_columns(run)["shared"],
         headline=to_text(headline_columns(run)["content"]),
         scores=tuple((s.task, s.split, s.name, s.metric) for s in run.scores),
         predictions=tuple(_predicted(each) for each in result.evaluations),
@@ -111,7 +113,8 @@ def _rows(template: Template, models: Sequence[str], seeds: int, number: int) ->
             ]
             found["predictions"] += [(number, *each) for each in template.predictions]
             content = _filled(template.headline, marks)
-            names = (run["suite"], run["task"], model, "finished", content)
+            shared = _filled(template.shared, marks)
+            names = (run["suite"], run["task"], model, "finished", shared, content)
             found["headlines"].append((number, key, *names))
     return found
 
@@ -129,7 +132,7 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any
         "runs": [column.name for column in Run.__table__.columns],
         "scores": [c.name for c in Score.__table__.columns if c.name != "id"],
         "predictions": [c.name for c in Predictions.__table__.columns if c.name != "id"],
-        "headlines": ["run_id", "job_key", "suite", "task", "model", "status", "content"],
+        "headlines": ["run_id", "job_key", "suite", "task", "model", "status", "shared", "content"],
     }[table]
     columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
     connection.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)

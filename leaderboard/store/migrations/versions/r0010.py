@@ -73,6 +73,7 @@ def upgrade() -> None:
         sa.Column("task", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("shared", sa.Text(), nullable=False),
         sa.Column("content", sa.Text(), nullable=False),
         sa.UniqueConstraint("job_key", name="headlines_job"),
     )
