@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, partial
@@ -56,19 +57,22 @@ def _hints(kind: Hashable) -> dict[str, Any]:
 
 
 def _fits(value: object, declared: Any) -> bool:
-    kind, parts = get_origin(declared), get_args(declared)
+    kind, parts = _of_type(declared)
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
-    if declared == tuple[str, ...] and isinstance(value, list):
+    if kind is tuple and isinstance(value, list) and declared == tuple[str, ...]:
         return _fits(tuple(value), declared)
     if kind is tuple and isinstance(value, tuple):
         each = parts[:1] * len(value) if parts[-1] is ... else parts
         return len(value) == len(each) and all(map(_fits, value, each))
     if kind is Callable:
         return callable(value)
-    if kind in (tuple, Metric):
-        return isinstance(value, kind)
-    return isinstance(value, PLAIN.get(declared, object))
+    return isinstance(value, kind if kind in (tuple, Metric) else PLAIN.get(declared, object))
+
+
+@cache
+def _of_type(declared: Hashable) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(declared), get_args(declared)
 
 
 def _in_words(declared: Any) -> str:
@@ -117,29 +121,31 @@ def add_tables(tables: Tables) -> frozenset[str]:
 
     Raises BenchError where a name is taken.
     """
-    for suite in (*tables.suites, *_missing_suites(tables)):
-        add_suite(suite, [task for task in tables.tasks if task.suite == suite.name])
-    for task, metrics in tables.metrics.items():
-        add_details(task, metrics)
+    by_suite = defaultdict[str, list[Task]](list)
+    for task in tables.tasks:
+        by_suite[task.suite].append(task)
+    declared = {suite.name for suite in tables.suites}
+    missing = [_mean_of(name, by_suite[name]) for name in by_suite if name not in declared]
+    for suite in (*tables.suites, *missing):
+        add_suite(suite, by_suite.get(suite.name, ()))
+    for name, metrics in tables.metrics.items():
+        add_details(name, metrics)
     for model in tables.models:
         add_model(model)
     changed = (find_task(task).name for task in tables.metrics)
     return frozenset((*(task.name for task in tables.tasks), *changed))
 
 
-def _missing_suites(tables: Tables) -> Iterator[Suite]:
-    """A suite of each name that tasks have and that is not declared: the mean over its tasks."""
-    declared = {suite.name for suite in tables.suites}
-    for name in dict.fromkeys(task.suite for task in tables.tasks if task.suite not in declared):
-        tasks = [task for task in tables.tasks if task.suite == name]
-        cells = {t.name: tuple(m.name for m in t.metrics) for t in tasks if not t.trained_on}
-        yield Suite(
-            name=name,
-            title=name,
-            tasks=tuple(task.name for task in tasks),
-            rule=ScoreRule(name=f"mean of {name}", cells=cells, cite="the mean over its tasks"),
-            cite="",
-        )
+def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
+    """A suite that nobody has declared: the mean over its tasks."""
+    cells = {t.name: tuple(m.name for m in t.metrics) for t in tasks if not t.trained_on}
+    return Suite(
+        name=name,
+        title=name,
+        tasks=tuple(task.name for task in tasks),
+        rule=ScoreRule(name=f"mean of {name}", cells=cells, cite="the mean over its tasks"),
+        cite="",
+    )
 
 
 GROUP = "benchharness.plugins"

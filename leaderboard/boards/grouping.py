@@ -107,11 +107,11 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
-    probed: dict[tuple[_Names, str], set[object]] = {}
     for run in runs:
-        names = _names(run)
-        groups.setdefault((names, run.task, _training(run)), []).append(run)
-        probed.setdefault((names, run.task), set()).add(_value(run, FEATURES_SETTING))
+        groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
+    probed: dict[tuple[_Names, str], set[object]] = {}
+    for (names, task, _), alike in groups.items():
+        probed.setdefault((names, task), set()).update(_by_features(alike))
     several = {names for (names, _), features in probed.items() if len(features) > 1}
     entries: list[_Entry] = []
     named: dict[_Names, list[_Entry]] = {}

@@ -534,8 +534,7 @@ def _revision(session: Session, name: str) -> str | None:
     if found[0] not in revisions():
         raise StoreError(
             f"the leaderboard {name} has schema {found[0]}, and this benchharness knows "
-            f"{revisions()[0]} to {revisions()[-1]}: a newer one has written it. Upgrade "
-            "benchharness to use it."
+            f"{revisions()[-1]}: a newer one has written it. Upgrade benchharness to use it."
         )
     return str(found[0])
 

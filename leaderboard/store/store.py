@@ -71,6 +71,7 @@ from benchharness.leaderboard.store.record import (
     headline_columns,
     outcome_to_run,
     row_of,
+    rows_of,
     run_to_outcome,
     run_to_stored,
     stored_to_run,
@@ -105,9 +106,9 @@ def _listed_rows(
 def _stored_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
     """The rows of these headlines as they were stored."""
     table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
-    columns = (table.c.job_key, table.c.shared, table.c.content)
+    columns = (table.c.job_key, table.c.shared, type_coerce(table.c.content, Text))
     query = select(*columns).where(*conditions).order_by(table.c.run_id)
-    return [row_of(*headline) for headline in session.connection().execute(query)]
+    return rows_of([tuple(found) for found in session.connection().execute(query)])
 
 
 def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
-from benchharness.leaderboard.store import store as store_module
+from benchharness.leaderboard.store import record as record_module
 from benchharness.leaderboard.store.record import row_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.stored.report import Wanted, make_report
@@ -163,7 +163,7 @@ def test_a_report_reads_and_writes_only_what_it_does_not_show_yet(
 def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch: Any) -> None:
     read = list[str]()
     monkeypatch.setattr(
-        store_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
+        record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
     )
     listed = bench("list", "runs", "--db", str(many)).out
     assert len(read) == 100
@@ -196,7 +196,7 @@ def test_a_run_beside_many_reads_and_shows_its_own_models(
     ]
     read = list[str]()
     monkeypatch.setattr(
-        store_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
+        record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
     )
     ended = bench(*words, "--db", str(many))
     assert ended.code == 0
