@@ -10,7 +10,7 @@ import json
 import os
 import random
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,16 +87,37 @@ class OwnFile(NamedTuple):
     write: Callable[[Path], Path]
     kind: str
     columns: Mapping[str, Sequence[str]]
-    labels: Sequence[str] = ()
+    labels: Sequence[str]
 
 
-def text_file(name: str, content: str, encoding: str = "utf-8") -> Callable[[Path], Path]:
+def own_file(write: Callable[[Path], Path], kind: str, columns: str, labels: str = "") -> OwnFile:
+    """As `--columns` says them: "text=plot,labels=action+drama"."""
+    roles = (each.split("=") for each in columns.split(","))
+    return OwnFile(write, kind, {role: names.split("+") for role, names in roles}, labels.split())
+
+
+def text_file(name: str, content: str | bytes, encoding: str = "utf-8") -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         path = folder / name
-        path.write_bytes(content.encode(encoding))
+        path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
         return path
 
     return write
+
+
+def table(
+    name: str, columns: str, rows: Iterable[Iterable[object]], encoding: str = "utf-8"
+) -> Callable[[Path], Path]:
+    """A file of rows with these names above them, in the form that its name's ending says."""
+    names, lines = columns.split(), [list(row) for row in rows]
+    if name.endswith(".jsonl"):
+        return text_file(name, as_jsonl([dict(zip(names, row, strict=True)) for row in lines]))
+    if name.endswith(".parquet"):
+        file = io.BytesIO()
+        pd.DataFrame(lines, columns=names).to_parquet(file)
+        return text_file(name, file.getvalue())
+    separator = "\t" if name.endswith(".tsv") else ";" if encoding == "cp1252" else ","
+    return text_file(name, as_csv([names, *lines], separator), encoding)
 
 
 def folder_of(name: str, files: Mapping[str, str]) -> Callable[[Path], Path]:
@@ -110,25 +131,20 @@ def folder_of(name: str, files: Mapping[str, str]) -> Callable[[Path], Path]:
     return write
 
 
-def parquet(folder: Path) -> Path:
-    path = folder / "intents.parquet"
-    rows = labelled(["book", "cancel", "ask"])
-    pd.DataFrame({"utterance": [t for t, _ in rows], "intent": [x for _, x in rows]}).to_parquet(
-        path
-    )
-    return path
-
-
-def grouped(folder: Path) -> Path:
-    rows = [[text, label, f"user{place // 3}"] for place, (text, label) in enumerate(TWO)]
-    path = folder / "grouped.csv"
-    path.write_text(as_csv([["text", "label", "user_id"], *rows]))
-    return path
+def counted(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
+    """The rows with their number first."""
+    return ((number, *row) for number, row in enumerate(rows))
 
 
 TWO = labelled(["neg", "pos"])
 THREE = labelled(["entailment", "neutral", "contradiction"])
 GENRES = ["drama", "comedy", "crime"]
+EXAMS = [exam(number) for number in range(ROWS)]
+TAGGED = [tagged(number) for number in range(ROWS)]
+WORD_ROWS = [
+    (n, w, t) for n, (words, tags) in enumerate(TAGGED) for w, t in zip(words, tags, strict=True)
+]
+TABLE = as_csv([["text", "label"], *TWO])
 
 
 def genres(number: int) -> list[str]:
@@ -140,79 +156,64 @@ def second(number: int) -> str:
     return sentence(500 + number)
 
 
+def rated(numbers: range) -> str:
+    """Two texts and how alike they are."""
+    rows = ([sentence(n), second(n), n % 50 / 10] for n in numbers)
+    return as_csv([["sentence1", "sentence2", "similarity"], *rows], "\t")
+
+
+TAGS = "O B-LOC B-PER I-PER"
+
 GOOD: Mapping[str, OwnFile] = {
     # Single texts.
-    "comma": OwnFile(
-        text_file("reviews.csv", as_csv([["text", "label"], *TWO])),
-        "class",
-        {"text": ["text"], "label": ["label"]},
-        ("neg", "pos"),
+    "comma": own_file(
+        table("reviews.csv", "text label", TWO), "class", "text=text,label=label", "neg pos"
     ),
-    "semicolons and cp1252": OwnFile(
-        text_file(
+    "semicolons and cp1252": own_file(
+        table(
             "urteile.csv",
-            as_csv(
-                [
-                    ["Kommentar", "Urteil"],
-                    *((f"{t} größer", x) for t, x in labelled(["gut", "schlecht", "mäßig"])),
-                ],
-                ";",
-            ),
+            "Kommentar Urteil",
+            ((f"{t} größer", x) for t, x in labelled(["gut", "schlecht", "mäßig"])),
             "cp1252",
         ),
         "class",
-        {"text": ["Kommentar"], "label": ["Urteil"]},
-        ("gut", "mäßig", "schlecht"),
+        "text=Kommentar,label=Urteil",
+        "gut mäßig schlecht",
     ),
-    "utf-16 and tabs": OwnFile(
-        text_file(
-            "topics.tsv",
-            as_csv(
-                [
-                    ["id", "sentence", "label"],
-                    *((n, t, x) for n, (t, x) in enumerate(labelled([0, 1, 2, 3]))),
-                ],
-                "\t",
-            ),
-            "utf-16",
-        ),
+    "utf-16 and tabs": own_file(
+        table("topics.tsv", "id sentence label", counted(labelled([0, 1, 2, 3])), "utf-16"),
         "class",
-        {"text": ["sentence"], "label": ["label"]},
-        ("0", "1", "2", "3"),
+        "text=sentence,label=label",
+        "0 1 2 3",
     ),
-    "quoted newlines": OwnFile(
-        text_file(
+    "quoted newlines": own_file(
+        table(
             "long.csv",
-            "\ufeff"
-            + as_csv(
-                [
-                    ["id", "review", "sentiment"],
-                    *((n, f'{t}\nhe said "so", twice\n', x) for n, (t, x) in enumerate(TWO)),
-                ]
-            ),
+            "id review sentiment",
+            counted((f'{t}\nhe said "so", twice\n', x) for t, x in TWO),
+            "utf-8-sig",
         ),
         "class",
-        {"text": ["review"], "label": ["sentiment"]},
-        ("neg", "pos"),
+        "text=review,label=sentiment",
+        "neg pos",
     ),
-    "missing values": OwnFile(
-        text_file(
+    "missing values": own_file(
+        table(
             "gaps.jsonl",
-            as_jsonl(
-                [
-                    {"text": t, "label": None if n in (3, 9) else x}
-                    for n, (t, x) in enumerate(labelled([0, 1]))
-                ]
-            ),
+            "text label",
+            ((t, None if n in (3, 9) else x) for n, (t, x) in enumerate(labelled([0, 1]))),
         ),
         "class",
-        {"text": ["text"], "label": ["label"]},
-        ("0", "1"),
+        "text=text,label=label",
+        "0 1",
     ),
-    "parquet": OwnFile(
-        parquet, "class", {"text": ["utterance"], "label": ["intent"]}, ("ask", "book", "cancel")
+    "parquet": own_file(
+        table("intents.parquet", "utterance intent", labelled(["book", "cancel", "ask"])),
+        "class",
+        "text=utterance,label=intent",
+        "ask book cancel",
     ),
-    "a folder": OwnFile(
+    "a folder": own_file(
         folder_of(
             "folder",
             {
@@ -223,204 +224,125 @@ GOOD: Mapping[str, OwnFile] = {
             },
         ),
         "class",
-        {"text": ["text"], "label": ["label"]},
-        ("neg", "pos"),
+        "text=text,label=label",
+        "neg pos",
     ),
-    "groups": OwnFile(
-        grouped,
+    "groups": own_file(
+        table(
+            "grouped.csv",
+            "text label user_id",
+            ((t, x, f"user{n // 3}") for n, (t, x) in enumerate(TWO)),
+        ),
         "class",
-        {"text": ["text"], "label": ["label"], "group": ["user_id"]},
-        ("neg", "pos"),
+        "text=text,label=label,group=user_id",
+        "neg pos",
     ),
     # Two texts.
-    "premise and hypothesis": OwnFile(
-        text_file(
+    "premise and hypothesis": own_file(
+        table(
             "nli.csv",
-            as_csv(
-                [
-                    ["premise", "hypothesis", "label"],
-                    *((t, second(n), x) for n, (t, x) in enumerate(THREE)),
-                ]
-            ),
+            "premise hypothesis label",
+            ((t, second(n), x) for n, (t, x) in enumerate(THREE)),
         ),
         "class",
-        {"text": ["premise"], "text2": ["hypothesis"], "label": ["label"]},
-        ("contradiction", "entailment", "neutral"),
+        "text=premise,text2=hypothesis,label=label",
+        "contradiction entailment neutral",
     ),
-    "questions": OwnFile(
-        text_file(
+    "questions": own_file(
+        table(
             "same.jsonl",
-            as_jsonl(
-                [
-                    {"qid": n, "question1": t, "question2": second(n), "is_duplicate": x}
-                    for n, (t, x) in enumerate(labelled([0, 1]))
-                ]
-            ),
+            "qid question1 question2 is_duplicate",
+            ((n, t, second(n), x) for n, (t, x) in enumerate(labelled([0, 1]))),
         ),
         "class",
-        {"text": ["question1"], "text2": ["question2"], "label": ["is_duplicate"]},
-        ("0", "1"),
+        "text=question1,text2=question2,label=is_duplicate",
+        "0 1",
     ),
     # Several labels.
-    "lists of labels": OwnFile(
-        text_file(
+    "lists of labels": own_file(
+        table(
             "films.jsonl",
-            as_jsonl(
-                [
-                    {"plot": sentence(n, "-".join(genres(n))), "genres": genres(n)}
-                    for n in range(ROWS)
-                ]
-            ),
+            "plot genres",
+            ((sentence(n, "-".join(genres(n))), genres(n)) for n in range(ROWS)),
         ),
         "labels",
-        {"text": ["plot"], "labels": ["genres"]},
-        ("comedy", "crime", "drama"),
+        "text=plot,labels=genres",
+        "comedy crime drama",
     ),
-    "a column a label": OwnFile(
-        text_file(
+    "a column a label": own_file(
+        table(
             "toxic.csv",
-            as_csv(
-                [
-                    ["id", "comment_text", "toxic", "insult", "threat"],
-                    *(
-                        [n, sentence(n), n % 2, int(n % 3 == 0), int(n % 5 == 0)]
-                        for n in range(ROWS)
-                    ),
-                ]
-            ),
+            "id comment_text toxic insult threat",
+            ((n, sentence(n), n % 2, int(n % 3 == 0), int(n % 5 == 0)) for n in range(ROWS)),
         ),
         "labels",
-        {"text": ["comment_text"], "labels": ["toxic", "insult", "threat"]},
-        ("toxic", "insult", "threat"),
+        "text=comment_text,labels=toxic+insult+threat",
+        "toxic insult threat",
     ),
-    "labels with bars": OwnFile(
-        text_file(
-            "bars.tsv",
-            as_csv(
-                [["text", "genres"], *([sentence(n), "|".join(genres(n))] for n in range(ROWS))],
-                "\t",
-            ),
-        ),
+    "labels with bars": own_file(
+        table("bars.tsv", "text genres", ((sentence(n), "|".join(genres(n))) for n in range(ROWS))),
         "labels",
-        {"text": ["text"], "labels": ["genres"]},
-        ("comedy", "crime", "drama"),
+        "text=text,labels=genres",
+        "comedy crime drama",
     ),
     # Numbers.
-    "a number": OwnFile(
-        text_file(
-            "essays.csv",
-            as_csv([["essay", "score"], *([sentence(n), n % 40 / 8 + 0.1] for n in range(ROWS))]),
-        ),
+    "a number": own_file(
+        table("essays.csv", "essay score", ((sentence(n), n % 40 / 8 + 0.1) for n in range(ROWS))),
         "number",
-        {"text": ["essay"], "number": ["score"]},
+        "text=essay,number=score",
     ),
-    "a number for two": OwnFile(
-        folder_of(
-            "sts",
-            {
-                name: as_csv(
-                    [
-                        ["sentence1", "sentence2", "similarity"],
-                        *([sentence(n), second(n), n % 50 / 10] for n in span),
-                    ],
-                    "\t",
-                )
-                for name, span in {"sts-train.tsv": range(40), "sts-dev.tsv": range(40, 60)}.items()
-            },
-        ),
+    "a number for two": own_file(
+        folder_of("sts", {"sts-train.tsv": rated(range(40)), "sts-dev.tsv": rated(range(40, 60))}),
         "number",
-        {"text": ["sentence1"], "text2": ["sentence2"], "number": ["similarity"]},
+        "text=sentence1,text2=sentence2,number=similarity",
     ),
     # Tags.
-    "conll": OwnFile(
+    "conll": own_file(
         text_file(
             "people.conll",
             "\ufeff-DOCSTART- O\n\n"
             + "\n".join(
-                "".join(f"{w} {t}\n" for w, t in zip(*tagged(n), strict=True)) for n in range(ROWS)
+                "".join(f"{w} {t}\n" for w, t in zip(*each, strict=True)) for each in TAGGED
             ),
         ),
         "tags",
-        {"words": ["1"], "tags": ["2"]},
-        ("O", "B-LOC", "B-PER", "I-PER"),
+        "words=1,tags=2",
+        TAGS,
     ),
-    "lists of tags": OwnFile(
-        text_file(
-            "tags.jsonl",
-            as_jsonl(
-                [dict(zip(("tokens", "ner_tags"), tagged(n), strict=True)) for n in range(ROWS)]
-            ),
-        ),
-        "tags",
-        {"words": ["tokens"], "tags": ["ner_tags"]},
-        ("O", "B-LOC", "B-PER", "I-PER"),
+    "lists of tags": own_file(
+        table("tags.jsonl", "tokens ner_tags", TAGGED), "tags", "words=tokens,tags=ner_tags", TAGS
     ),
-    "a row a word": OwnFile(
-        text_file(
-            "words.csv",
-            as_csv(
-                [
-                    ["sentence_id", "word", "tag"],
-                    *([n, w, t] for n in range(ROWS) for w, t in zip(*tagged(n), strict=True)),
-                ]
-            ),
-        ),
+    "a row a word": own_file(
+        table("words.csv", "sentence_id word tag", WORD_ROWS),
         "tags",
-        {"sentence": ["sentence_id"], "words": ["word"], "tags": ["tag"]},
-        ("O", "B-LOC", "B-PER", "I-PER"),
+        "sentence=sentence_id,words=word,tags=tag",
+        TAGS,
     ),
     # Stretches of a text.
-    "squad": OwnFile(
+    "squad": own_file(
         text_file(
             "manual.json", json.dumps({"version": "1", "data": [squad(n) for n in range(ROWS)]})
         ),
         "spans",
-        {
-            "context": ["context"],
-            "question": ["question"],
-            "answer": ["answers.text"],
-            "start": ["answers.answer_start"],
-        },
+        "context=context,question=question,answer=answers.text,start=answers.answer_start",
     ),
-    "answers without places": OwnFile(
-        text_file(
-            "answers.jsonl",
-            as_jsonl(
-                [
-                    dict(zip(("context", "question", "answer"), passage(n), strict=True))
-                    for n in range(ROWS)
-                ]
-            ),
-        ),
+    "answers without places": own_file(
+        table("answers.jsonl", "context question answer", map(passage, range(ROWS))),
         "spans",
-        {"context": ["context"], "question": ["question"], "answer": ["answer"]},
+        "context=context,question=question,answer=answer",
     ),
     # Options.
-    "a list of options": OwnFile(
-        text_file(
-            "exam.jsonl",
-            as_jsonl(
-                [
-                    dict(zip(("question", "options", "answer"), exam(n), strict=True))
-                    for n in range(ROWS)
-                ]
-            ),
-        ),
+    "a list of options": own_file(
+        table("exam.jsonl", "question options answer", EXAMS),
         "choice",
-        {"question": ["question"], "options": ["options"], "answer": ["answer"]},
+        "question=question,options=options,answer=answer",
     ),
-    "a column an option": OwnFile(
-        text_file(
-            "wide.csv",
-            as_csv(
-                [
-                    ["question", "A", "B", "C", "D", "answer"],
-                    *([q, *options, "ABCD"[gold]] for q, options, gold in map(exam, range(ROWS))),
-                ]
-            ),
+    "a column an option": own_file(
+        table(
+            "wide.csv", "question A B C D answer", ((q, *o, "ABCD"[gold]) for q, o, gold in EXAMS)
         ),
         "choice",
-        {"question": ["question"], "options": ["A", "B", "C", "D"], "answer": ["answer"]},
+        "question=question,options=A+B+C+D,answer=answer",
     ),
 }
 
@@ -428,21 +350,14 @@ GOOD: Mapping[str, OwnFile] = {
 def sparse(folder: Path) -> Path:
     """Ten gigabytes of nothing, which take no room."""
     path = folder / "huge.csv"
-    path.write_text(as_csv([["text", "label"], *TWO]))
+    path.write_text(TABLE)
     os.truncate(path, 10_000_000_000)
     return path
 
 
 def binary(name: str, begin: bytes) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
-        path = folder / name
-        path.write_bytes(begin + bytes(range(256)) * 8)
-        return path
+    return text_file(name, begin + bytes(range(256)) * 8)
 
-    return write
-
-
-TABLE = as_csv([["text", "label"], *TWO])
 
 HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "empty": (text_file("empty.csv", ""), "empty.csv is empty"),
@@ -469,21 +384,16 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "a label that only dev has": (
         folder_of(
             "alone",
-            {
-                "train.csv": TABLE,
-                "dev.csv": as_csv(
-                    [["text", "label"], ["some text here", "pos"], [sentence(3), "odd"]]
-                ),
-            },
+            {"train.csv": TABLE, "dev.csv": f"text,label\nsome text here,pos\n{sentence(3)},odd\n"},
         ),
         "dev.csv line 3 has the label 'odd', which no row of train has",
     ),
     "one class": (
-        text_file("one.csv", as_csv([["text", "label"], *((t, "same") for t, _ in TWO)])),
+        table("one.csv", "text label", ((t, "same") for t, _ in TWO)),
         "one label, 'same'",
     ),
     "a name twice": (
-        text_file("twice.csv", as_csv([["text", "label", "text"], *((t, x, t) for t, x in TWO)])),
+        table("twice.csv", "text label text", ((t, x, t) for t, x in TWO)),
         "line 1 names the column 'text' twice",
     ),
     "a word without a tag": (
@@ -492,47 +402,31 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "ten gigabytes": (sparse, "huge.csv has 10.0 GB"),
     "no question": (
-        text_file(
-            "hole.json", json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]})
-        ),
+        text_file("hole.json", '{"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]}'),
         "paragraph 0 has no 'qas'",
     ),
     "damaged parquet": (binary("rows.parquet", b"PAR1"), "rows.parquet is not whole Parquet"),
     "no label": (
-        text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])),
+        table("texts.csv", "text", ([t] for t, _ in TWO)),
         "no column of texts.csv can be a label",
     ),
     "an infinite number": (
-        text_file(
-            "prices.csv",
-            as_csv([["text", "price"], *([sentence(n), n / 4 or "inf"] for n in range(ROWS))]),
-        ),
+        table("prices.csv", "text price", ((sentence(n), n / 4 or "inf") for n in range(ROWS))),
         "prices.csv line 2 has 'inf' in the column 'price': expected a number",
     ),
     "a row without its tag": (
-        text_file(
+        table(
             "words.csv",
-            as_csv(
-                [
-                    ["sentence", "word", "tag"],
-                    *([n, w, t] for n in range(30) for w, t in zip(*tagged(n), strict=True)),
-                    [30, "Anna", "B-PER"],
-                    [30, "sleeps", ""],
-                ]
-            ),
+            "sentence word tag",
+            [*(row for row in WORD_ROWS if row[0] < 30), (30, "Anna", "B-PER"), (30, "sleeps", "")],
         ),
         "words.csv line 182 has no tag for the word 'sleeps'",
     ),
     "a row without its options": (
-        text_file(
+        table(
             "exam.jsonl",
-            as_jsonl(
-                [
-                    {"question": q, "options": o if n else None, "answer": g}
-                    for n in range(ROWS)
-                    for q, o, g in [exam(n)]
-                ]
-            ),
+            "question options answer",
+            ((q, o if n else None, gold) for n, (q, o, gold) in enumerate(EXAMS)),
         ),
         "exam.jsonl line 1 has the answer 0, which is none of its 0 options",
     ),
@@ -541,33 +435,25 @@ HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
 
 ASKED: Mapping[str, tuple[Callable[[Path], Path], Sequence[str]]] = {
     "stars": (
-        text_file("stars.csv", as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])])),
+        table("stars.csv", "review stars", labelled([1, 2, 3, 4, 5])),
         ("text=review,label=stars", "text=review,number=stars"),
     ),
     "two labels": (
-        text_file(
+        table(
             "both.csv",
-            as_csv(
-                [
-                    ["text", "sentiment", "topic"],
-                    *((t, x, "ab"[n % 3 == 0]) for n, (t, x) in enumerate(TWO)),
-                ]
-            ),
+            "text sentiment topic",
+            ((t, x, "ab"[n % 3 == 0]) for n, (t, x) in enumerate(TWO)),
         ),
         ("text=text,label=sentiment", "text=text,label=topic"),
     ),
     "a row an option": (
-        text_file(
+        table(
             "rows.csv",
-            as_csv(
-                [
-                    ["question", "candidate", "label"],
-                    *(
-                        [q, option, int(place == gold)]
-                        for q, options, gold in map(exam, range(ROWS))
-                        for place, option in enumerate(options)
-                    ),
-                ]
+            "question candidate label",
+            (
+                (q, o, int(place == gold))
+                for q, options, gold in EXAMS
+                for place, o in enumerate(options)
             ),
         ),
         (
@@ -576,26 +462,18 @@ ASKED: Mapping[str, tuple[Callable[[Path], Path], Sequence[str]]] = {
         ),
     ),
     "two texts": (
-        text_file(
+        table(
             "posts.csv",
-            as_csv(
-                [
-                    ["title", "body", "label"],
-                    *((sentence(n, length=5), t, x) for n, (t, x) in enumerate(TWO)),
-                ]
-            ),
+            "title body label",
+            ((sentence(n, length=5), t, x) for n, (t, x) in enumerate(TWO)),
         ),
         ("text=title,label=label", "text=title,text2=body,label=label"),
     ),
     "one of three columns": (
-        text_file(
+        table(
             "hot.csv",
-            as_csv(
-                [
-                    ["text", "red", "green", "blue"],
-                    *([sentence(n), *(int(n % 3 == k) for k in range(3))] for n in range(ROWS)),
-                ]
-            ),
+            "text red green blue",
+            ((sentence(n), *(int(n % 3 == k) for k in range(3))) for n in range(ROWS)),
         ),
         ("text=text,label=red+green+blue", "text=text,labels=red+green+blue"),
     ),
