@@ -1,7 +1,8 @@
 """What is said of the luck of the best of several, against simulations in which it is known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +40,14 @@ def said_and_true(true: Sequence[float], *, collapsing: float) -> tuple[float, f
     return fmean(said), fmean(known)
 
 
+def soak_but(kept: Sequence[str], shapes: Iterable[str]) -> list[Any]:
+    """All shapes; without `make soak` only those that are kept: simulations take seconds."""
+    soak = pytest.mark.soak
+    return [pytest.param(name, marks=() if name in kept else soak) for name in shapes]
+
+
 @pytest.mark.parametrize("collapsing", [0.0, 0.05])
-@pytest.mark.parametrize("shape", TRUE)
+@pytest.mark.parametrize("shape", soak_but(("alike", "a steep peak", "rates that collapse"), TRUE))
 def test_it_is_within_three_tenths_of_the_true_one(shape: str, collapsing: float) -> None:
     said, true = said_and_true(TRUE[shape], collapsing=collapsing)
     assert abs(said - true) < 0.3
@@ -56,8 +63,8 @@ ROOTS = {
 """How far each point's answers are right with endless seeds and examples, as a probit."""
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.9])
-@pytest.mark.parametrize("shape", ROOTS)
+@pytest.mark.parametrize("shared", [pytest.param(0.0, marks=pytest.mark.soak), 0.9])
+@pytest.mark.parametrize("shape", soak_but(("alike", "a peak"), ROOTS))
 def test_with_redrawn_examples_it_is_that_over_other_examples_too(
     shape: str, shared: float
 ) -> None:
