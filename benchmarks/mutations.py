@@ -24,18 +24,28 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+
+def _tests(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names)
+
+
 TARGETS: Mapping[str, tuple[str, ...]] = {
-    "tasks/metrics/choices.py": ("tests/tasks/metrics",),
-    "tasks/metrics/classification.py": ("tests/tasks/metrics",),
-    "tasks/metrics/entities.py": ("tests/tasks/metrics", "tests/tasks/test_conll2003.py"),
-    "tasks/metrics/reading.py": ("tests/tasks/metrics",),
-    "tasks/metrics/squad.py": ("tests/tasks/metrics",),
+    "tasks/metrics/choices.py": _tests("tasks/metrics", "choices"),
+    "tasks/metrics/classification.py": _tests(
+        "tasks/metrics",
+        *("classification", "correlation", "groups", "label_f1", "flags", "no_label"),
+    ),
+    "tasks/metrics/entities.py": _tests(
+        "tasks/metrics", "entities", "entities_seqeval", "roles", "coreference"
+    ),
+    "tasks/metrics/reading.py": _tests("tasks/metrics", "quac", "coqa", "hotpotqa"),
+    "tasks/metrics/squad.py": _tests("tasks/metrics", "squad_scores"),
     "leaderboard/statistics.py": ("tests/leaderboard/statistics",),
-    "leaderboard/job.py": ("tests/leaderboard/test_job.py", "tests/leaderboard/test_canonical.py"),
-    "benchharness/training/batching.py": ("tests/benchharness/test_batching.py",),
-    "benchharness/recipes/resolve.py": tuple(
-        f"tests/benchharness/test_recipes{part}.py"
-        for part in ("", "_choice", "_sweep", "_transfer", "_upstream")
+    "leaderboard/job.py": _tests("leaderboard", "job", "canonical"),
+    "benchharness/training/batching.py": _tests("benchharness", "batching"),
+    "benchharness/recipes/resolve.py": _tests(
+        "benchharness",
+        *(f"recipes{part}" for part in ("", "_choice", "_sweep", "_transfer", "_upstream")),
     ),
 }
 """Each source and the tests nearest to it."""
