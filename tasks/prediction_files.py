@@ -509,11 +509,11 @@ def _option(options: Sequence[str], text: str) -> int:
     return alike.index(normalise(text)) if normalise(text) in alike else -1
 
 
-def read_sets(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raises DataError: there is no common file for sets of labels."""
+def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
+    """Raises DataError, for answers such as sets of labels, which nobody writes in one way."""
     raise DataError(
-        f"{path} cannot be scored: an example of {task.name} has several labels, for which "
-        "there is no common file; bh.score takes a list of labels for each."
+        f"{path} cannot be scored: there is no common file for answers to {task.name}; bh.score "
+        "takes them in Python."
     )
 
 
@@ -571,7 +571,6 @@ LAYOUTS: Mapping[str, Layout] = {
     "class": LABELS,
     "number": LABELS,
     "choice": LABELS,
-    "labels": Layout(read=read_sets),
     "tag": Layout(read=read_columns, official=_conlleval),
     "role": Layout(read=read_roles),
     "coref": Layout(read=read_clusters),
@@ -587,7 +586,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 def layout_of(task: Task) -> Layout:
     """How prediction files of a task look."""
-    return LAYOUTS[getattr(task, "files", task.kind)]
+    return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
 
 
 def read_predictions(

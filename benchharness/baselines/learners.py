@@ -164,15 +164,15 @@ def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Logistic regression; a label that no training example has gets the probability 0."""
-    vectors = fit_vectors(_texts(examples), values)
     # 1,000 steps are more than it ever took; scikit-learn's 100 are too few for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
-    model.fit(_text_rows(vectors, examples), [example.label for example in examples])
+    rows_of = _learned_rows(examples, values)
+    model.fit(rows_of(examples), [example.label for example in examples])
     places = [task.labels.index(label) for label in model.classes_]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
         scores = np.zeros((len(asked), len(task.labels)))
-        scores[:, places] = model.predict_proba(_text_rows(vectors, asked))
+        scores[:, places] = model.predict_proba(rows_of(asked))
         winners = scores.argmax(axis=1)
         return tuple(
             PairPrediction(id=example.id, label=task.labels[winner], scores=tuple(row))
@@ -186,8 +186,8 @@ def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Logistic regression for each label; one that all examples have, or none, is always so."""
-    vectors = fit_vectors(_texts(examples), values)
-    rows, gold = _text_rows(vectors, examples), _has_labels(task, examples)
+    rows_of = _learned_rows(examples, values)
+    rows, gold = rows_of(examples), _has_labels(task, examples)
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -196,7 +196,7 @@ def learn_label_sets(
     ]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
-        given = _text_rows(vectors, asked)
+        given = rows_of(asked)
         columns = [
             np.full(len(asked), model)
             if isinstance(model, float)
@@ -219,34 +219,33 @@ def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
     """Ridge regression."""
-    vectors = fit_vectors(_texts(examples), values)
+    rows_of = _learned_rows(examples, values)
     model = Ridge(alpha=values["regularization"])
-    model.fit(_text_rows(vectors, examples), [example.label for example in examples])
-
-    def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
-        found = model.predict(_text_rows(vectors, asked)).tolist()
-        return tuple(
-            PairPrediction(id=example.id, label=number)
-            for example, number in zip(asked, found, strict=True)
-        )
-
-    return predict
+    model.fit(rows_of(examples), [example.label for example in examples])
+    return lambda asked: tuple(
+        PairPrediction(id=example.id, label=number)
+        for example, number in zip(asked, model.predict(rows_of(asked)).tolist(), strict=True)
+    )
 
 
-def _texts(examples: Sequence[PairExample]) -> list[str]:
-    return [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
-
-
-def _text_rows(vectors: Any, examples: Sequence[PairExample]) -> Any:
-    """One text's vector; of two texts both, how they differ and what they share.
+def _learned_rows(
+    examples: Sequence[PairExample], values: Mapping[str, Any]
+) -> Callable[[Sequence[PairExample]], Any]:
+    """Makes a row of one text's vector; of two both, how they differ and what they share.
 
     These four are what the CBoW baseline of GLUE's paper gives its classifier.
     """
-    one = vectors.transform([example.text_a for example in examples])
-    if examples[0].text_b is None:
-        return one
-    other = vectors.transform([example.text_b or "" for example in examples])
-    return hstack([one, other, abs(one - other), one.multiply(other)], format="csr")
+    texts = [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
+    vectors = fit_vectors(texts, values)
+
+    def rows_of(asked: Sequence[PairExample]) -> Any:
+        one = vectors.transform([example.text_a for example in asked])
+        if asked[0].text_b is None:
+            return one
+        other = vectors.transform([example.text_b or "" for example in asked])
+        return hstack([one, other, abs(one - other), one.multiply(other)], format="csr")
+
+    return rows_of
 
 
 # The most frequent tag of each word.
@@ -329,7 +328,7 @@ def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str,
 
     A train split with a single label has nothing to tell apart: it gets the majority's answers.
     """
-    learn = LEARNERS[task.kind]
+    learn = LEARNERS.get(task.kind, learn_majority)
     if task.kind in ("tag", "role", "coref"):
         return learn(task, examples, values)
     kept: Sequence[Any] = subset(examples, values["max_examples"])

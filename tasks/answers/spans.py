@@ -82,7 +82,13 @@ class Spans(AnswerType):
             return ()
         texts = example.answer_texts or ("",)
         return tuple(
-            SpanPrediction(id=example.id, text=text, no_answer_score=float(not example.answers))
+            SpanPrediction(
+                id=example.id,
+                text=text,
+                no_answer_score=float(not example.answers),
+                classes=example.classes,
+                facts=example.facts,
+            )
             for text in texts
         )
 

@@ -243,14 +243,6 @@ def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
     return total(a.decided for a in answers) / len(answers) if answers else None
 
 
-def _has_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
-    return _decided([a for a in answers if a.has_answer])
-
-
-def _no_answer(answers: Sequence[_ScoredAnswer]) -> float | None:
-    return _decided([a for a in answers if not a.has_answer])
-
-
 def _best(answers: Sequence[_ScoredAnswer]) -> float:
     return _best_threshold(answers)[0] / len(answers)
 
@@ -282,7 +274,8 @@ SWEPT = _details({"best": _best, "best_threshold": _threshold})
 threshold, in the unit of the no-answer scores: a logit difference, or what a file has."""
 
 SQUAD_V2_DETAILS = (
-    *_details({"hasans": _has_answer, "noans": _no_answer}),
+    *(metric.of("hasans", lambda example: bool(example.answers)) for metric in SQUAD_V2),
+    *(metric.of("noans", lambda example: not example.answers) for metric in SQUAD_V2),
     *SWEPT,
     *_details({"cross": _cross}),
 )

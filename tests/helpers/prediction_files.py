@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from benchharness.tasks.examples import (
     ChoiceExample,
@@ -29,7 +30,7 @@ from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.task import PairTask, SpanTask, Task
 
-Pair = tuple[Prediction, Example]
+Pair = tuple[Any, Any]
 
 
 def guess(  # noqa: PLR0911  (one for each kind of example)
@@ -64,29 +65,6 @@ def guess(  # noqa: PLR0911  (one for each kind of example)
     raise TypeError(example)
 
 
-def gold(example: Example) -> Prediction:
-    """What is right."""
-    match example:
-        case PairExample(label=label) if label is not None:
-            return PairPrediction(id=example.id, label=label)
-        case SpanExample(answers=found):
-            text = found[0][0] if found else ""
-            return SpanPrediction(
-                id=example.id,
-                text=text,
-                no_answer_score=float(not text),
-                classes=example.classes,
-                facts=example.facts,
-            )
-        case ChoiceExample(gold=(first, *_)):
-            return ChoicePrediction(id=example.id, option=first)
-        case DocumentExample(clusters=clusters):
-            return ClusterPrediction(id=example.id, clusters=clusters or ())
-        case TagExample(tags=tags):
-            return TagPrediction(id=example.id, tags=tags or ())
-    raise TypeError(example)
-
-
 def _some_arguments(example: RoleExample, draw: random.Random) -> tuple[str, ...]:
     """The gold tags without some of the arguments; a predicate is always said."""
     kept, gone = [], False
@@ -97,9 +75,7 @@ def _some_arguments(example: RoleExample, draw: random.Random) -> tuple[str, ...
     return tuple(kept)
 
 
-def write(
-    task: Task, guesses: Sequence[Prediction], examples: Sequence[Example], folder: Path
-) -> Path:
+def write(task: Task, guesses: Sequence[Any], examples: Sequence[Any], folder: Path) -> Path:
     """A file of the guesses as the task's benchmark has it."""
     pairs = list(zip(guesses, examples, strict=True))
     official = OFFICIAL.get(task.name)
@@ -108,20 +84,13 @@ def write(
         path.write_bytes(write_answers(official, [_official(official, *pair) for pair in pairs]))
         return path
     if isinstance(task, SpanTask) and task.files != "squad":
-        spans = [p for p in guesses if isinstance(p, SpanPrediction)]
-        asked = [e for e in examples if isinstance(e, SpanExample)]
         path = folder / "predictions.json"
-        path.write_bytes(write_conversations(task.files, spans, asked))
+        path.write_bytes(write_conversations(task.files, guesses, examples))
         return path
     if task.suite == "conll2012":
         path = folder / "predictions.txt"
-        tags = [p for p in guesses if isinstance(p, TagPrediction)]
-        clusters = [p for p in guesses if isinstance(p, ClusterPrediction)]
-        roles = [e for e in examples if isinstance(e, RoleExample)]
-        documents = [e for e in examples if isinstance(e, DocumentExample)]
-        is_roles = task.head == "tag"
         path.write_bytes(
-            write_roles(tags, roles) if is_roles else write_clusters(clusters, documents)
+            (write_roles if task.kind == "role" else write_clusters)(guesses, examples)
         )
         return path
     path = folder / ("predictions.json" if task.head == "span" else "predictions.tsv")
@@ -129,12 +98,11 @@ def write(
     return path
 
 
-def _official(file: AnswerFile, prediction: Prediction, example: Example) -> object:
+def _official(file: AnswerFile, prediction: Any, example: Any) -> object:
     """What is written for a prediction."""
-    if isinstance(prediction, ChoicePrediction) and isinstance(example, ChoiceExample):
+    if isinstance(prediction, ChoicePrediction):
         is_text = isinstance(file.answers, Text)
         return example.options[prediction.option] if is_text else prediction.option
-    assert isinstance(prediction, PairPrediction)
     if file.format == "multirc":
         paragraph, question, _ = map(int, prediction.id.split("-"))
         return Option(paragraph, question, int(prediction.label == "True"))
@@ -144,18 +112,18 @@ def _official(file: AnswerFile, prediction: Prediction, example: Example) -> obj
 
 
 def _texts(task: Task, pairs: Sequence[Pair]) -> str:
-    return json.dumps({p.id: p.text for p, _ in pairs if isinstance(p, SpanPrediction)})
+    return json.dumps({p.id: p.text for p, _ in pairs})
 
 
 def _labels(task: Task, pairs: Sequence[Pair]) -> str:
-    rows = [(p.id, str(p.label)) for p, _ in pairs if isinstance(p, PairPrediction)]
+    rows = [(p.id, str(p.label)) for p, _ in pairs]
     return _table(("index", "prediction"), rows)
 
 
 def _options(task: Task, pairs: Sequence[Pair]) -> str:
     is_race = task.suite == "race"
     names = "ABCD" if is_race else "0123"
-    rows = [(p.id, names[p.option]) for p, _ in pairs if isinstance(p, ChoicePrediction)]
+    rows = [(p.id, names[p.option]) for p, _ in pairs]
     return _table(("id", "answer") if is_race else ("index", "prediction"), rows)
 
 
@@ -163,8 +131,6 @@ def _columns(task: Task, pairs: Sequence[Pair]) -> str:
     """Word, part of speech, tag in IOB1; a document begins before the first sentence."""
     lines = ["-DOCSTART- -X- O", ""]
     for prediction, example in pairs:
-        assert isinstance(prediction, TagPrediction)
-        assert isinstance(example, TagExample)
         tags = to_iob1(prediction.tags)
         lines += [f"{word} NN {tag}" for word, tag in zip(example.words, tags, strict=True)]
         lines.append("")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -12,16 +12,22 @@ import pytest
 from benchharness.plugins import load_plugins
 from benchharness.stored.scoring import score_files
 from benchharness.tasks import parse_data
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.examples import ChoicePrediction, Prediction
+from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import Task
 from tests.helpers.doc_blocks import block
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.plugin_rows import exam, genes, manual
-from tests.helpers.prediction_files import gold, write
+from tests.helpers.prediction_files import write
+
+
+def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
+    return [answer_type(task).golds(example)[0] for example in examples]
 
 
 def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
@@ -29,7 +35,7 @@ def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
     task = TASKS[name]
     split = (task.dev_splits or task.test_splits)[0]
     rows = read(task, split, parse_data(data))
-    path = write(task, list(map(gold, rows.examples)), rows.examples, folder)
+    path = write(task, right(task, rows.examples), rows.examples, folder)
     (scored,) = score_files([path], name, data, [split]).splits
     assert (scored.notes, scored.missing) == ((), 0)
     return dict(scored.evaluation.scores)
@@ -79,7 +85,7 @@ def test_so_are_those_of_the_documentations_plugins(
 def test_what_is_no_number_is_one_sentence(name: str, odd: str, tmp_path: Path) -> None:
     task = TASKS[name]
     rows = read(task, (task.dev_splits or task.test_splits)[0], parse_data("mini"), limit=6)
-    path = write(task, list(map(gold, rows.examples)), rows.examples, tmp_path)
+    path = write(task, right(task, rows.examples), rows.examples, tmp_path)
     text, refusals = path.read_text(), list[str]()
     for value in re.finditer(r'(?<=: )[-\w."]+(?=[,}])|(?<=, )[-\w."]+(?=\])', text):
         path.write_text(text[: value.start()] + odd + text[value.end() :])
