@@ -13,7 +13,6 @@ from benchharness.leaderboard.boards.sharing import path_label, shared_board, wi
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
-from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.report.predictions import write_predictions
@@ -30,9 +29,7 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task, split_title, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
-"""Stands in the head of every page, so that those of an earlier report can be told."""
-
-_HEAD_BYTES = 4096
+"""Stands in the first 4,096 bytes of every page, to tell those of an earlier report."""
 
 
 class Written(NamedTuple):
@@ -86,6 +83,14 @@ def write_pages(  # noqa: PLR0913  (what is written, and how it is shown)
     return Written(pages, tuple(notes))
 
 
+def _delete_others(folder: Path, kept: set[str]) -> None:
+    for path in folder.glob("*.html"):
+        with path.open("rb") as file:
+            is_ours = PAGE_MARK.encode() in file.read(4096)
+        if is_ours and path.name not in kept:
+            path.unlink()
+
+
 def check_folder(folder: Path) -> None:
     """Raises BenchError where pages cannot be written into the folder; changes nothing."""
     try:
@@ -122,15 +127,6 @@ def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
     return f"{words}-{anchor}.html"
 
 
-def _delete_others(folder: Path, kept: set[str]) -> None:
-    for path in folder.glob("*.html"):
-        if path.name not in kept:
-            with path.open("rb") as file:
-                ours = PAGE_MARK.encode() in file.read(_HEAD_BYTES)
-            if ours:
-                path.unlink()
-
-
 # The predictions of one task, with the examples where they can be read.
 
 
@@ -151,44 +147,40 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
     """
     task = find_task(name)
     sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
-    splits, reason = [], ""
-    for split in splits_of(task, kind):
-        whole = f"{name}:{split}"
-        runs = [[predictions_of(r.evaluation(whole)) for r in side] for side in sides]
-        found: tuple[Example, ...] = ()
-        if not reason:
-            found, reason = _examples(stored, whole, [r for side in sides for r in side])
-        splits.append(
-            PredictedSplit(
-                task=task,
-                split=split,
-                examples=found,
-                one=tuple(runs[0]),
-                other=tuple(runs[1]) if len(runs) > 1 else (),
-            )
-        )
-    if reason:  # of one split: a page has the gold answers of all or of none
-        splits = [
-            PredictedSplit(task=task, split=s.split, examples=(), one=s.one, other=s.other)
-            for s in splits
-        ]
-    systems = [
-        _system(label, entry, side, [f"{name}:{split.split}" for split in splits])
-        for label, entry, side in zip(_names(entries), entries, sides, strict=True)
+    wholes = [f"{name}:{split}" for split in splits_of(task, kind)]
+    runs = [
+        [tuple(predictions_of(run.evaluation(whole)) for run in side) for side in sides]
+        for whole in wholes
     ]
+    read, reason = [], ""
+    for whole in wholes:
+        examples, reason = _examples(stored, whole, [run for side in sides for run in side])
+        read.append(examples)
+        if reason:  # of one split: a page has the gold answers of all or of none
+            read = [()] * len(wholes)
+            break
+    names = [entry.name for entry in entries]
+    labels = names if len(set(names)) == len(names) else heads(entries)
     return PredictedTask(
         task=task,
         data=(board if show_paths else shared_board(board)).data_label,
-        systems=tuple(systems),
-        splits=tuple(splits),
+        systems=tuple(
+            _system(label, entry, side, wholes)
+            for label, entry, side in zip(labels, entries, sides, strict=True)
+        ),
+        splits=tuple(
+            PredictedSplit(
+                task=task,
+                split=whole.rpartition(":")[2],
+                examples=examples,
+                one=found[0],
+                other=found[1] if len(found) > 1 else (),
+            )
+            for whole, examples, found in zip(wholes, read, runs, strict=True)
+        ),
         texts=texts,
         reason=reason,
     )
-
-
-def _names(entries: Sequence[Entry]) -> Sequence[str]:
-    names = [entry.name for entry in entries]
-    return names if len(set(names)) == len(names) else heads(entries)
 
 
 def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence[str]) -> System:
@@ -219,19 +211,16 @@ def _examples(
         try:
             return stored.rows(job, name).examples, ""
         except ChangedRowsError:
+            # Of a folder its name, which gives nobody's home away.
+            place = path_label(job.data) if PurePath(job.data).is_absolute() else job.data
             reason = (
-                f"{split_title(task, split)} in {_place(job)} has changed since these runs read it "
-                "(its fingerprint differs)."
+                f"{split_title(task, split)} in {place} has changed since these runs read it (its "
+                "fingerprint differs)."
             )
         except BenchError as error:
             said = without_paths(str(error), [job.data])
             reason = f"{split_title(task, split)} could not be read: {said}"
     return (), reason
-
-
-def _place(job: Job) -> str:
-    """Where the rows came from; of a folder its name, which gives nobody's home away."""
-    return path_label(job.data) if PurePath(job.data).is_absolute() else job.data
 
 
 # The same as rows for other tools.

@@ -152,15 +152,12 @@ def _runs(
     runs = store.runs(suite=suite, model=models)
     if with_hidden:
         runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
-    return [*runs, *_ancestors(store, runs)]
-
-
-def _ancestors(store: Store, runs: Sequence[RunRow]) -> Iterator[RunRow]:
-    known = {run.key for run in runs}
+    known, found = {run.key for run in runs}, list(runs)
     while wanted := {run.start_from for run in runs if run.start_from} - known:
         known |= wanted
         runs = store.runs_with(wanted)
-        yield from runs
+        found += runs
+    return found
 
 
 def gained(boards: Sequence[Board], store: Store) -> list[Board]:
@@ -214,7 +211,15 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     boards = _gathered(store, tuple(names), data, _models(store, systems))
     found = [
-        Rows(board, tuple(entries), _shared(board, entries, wanted))
+        Rows(
+            board,
+            tuple(entries),
+            tuple(
+                task
+                for task in board.tasks
+                if (task in wanted or not wanted) and all(task in entry.cells for entry in entries)
+            ),
+        )
         for board, entries in boards_with(boards, systems, select, known=store.models)
     ]
     if not any(rows.tasks for rows in found):
@@ -224,14 +229,11 @@ def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is r
 
 def _models(store: Store, systems: Sequence[str]) -> set[str]:
     """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
-    names = {":".join(parts[:n]) for parts in _parted(systems) for n in range(1, len(parts) + 1)}
+    parted = [name.split(":") for name in systems]
+    names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]
     return names | {run.model for key in keys for run in store.runs(key=key)}
-
-
-def _parted(systems: Sequence[str]) -> list[list[str]]:
-    return [name.split(":") for name in systems]
 
 
 def stored_name(store: Store, name: str) -> str:
@@ -269,24 +271,12 @@ def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> t
     return tuple(task.name for task in chosen)
 
 
-def _shared(board: Board, entries: Sequence[Entry], wanted: Sequence[str]) -> tuple[str, ...]:
-    return tuple(
-        task
-        for task in board.tasks
-        if (task in wanted or not wanted) and all(task in entry.cells for entry in entries)
-    )
-
-
-_HEAD_BYTES = 4096
-"""In which a report's mark stands; the policy before it takes a few hundred."""
-
-
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
     """Whether the report of these boards stands in the file already, word for word."""
     mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
-            return mark.encode() in file.read(_HEAD_BYTES)
+            return mark.encode() in file.read(4096)  # the policy before it takes a few hundred
     except OSError:
         return False
 

@@ -1,16 +1,14 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
-from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
-from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.report.page import Places
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.figure import Figure
@@ -89,8 +87,12 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         # ---- What plots and comparisons know besides.
-        stages, faults = _stages(store, boards, examples=bool(sure))
-        notes += faults
+        stages: Mapping[BoardKey, tuple[Figure, ...]] = {}
+        if any(entry.stage for board in boards for entry in board.entries):
+            from benchharness.stored.curves import curve_figures  # noqa: PLC0415  (few stores)
+
+            stages, faults = curve_figures(store, boards, examples=bool(sure))
+            notes += faults
         tests = {board_key(board): _neighbours(store, board) for board in boards if sure}
         past = store.past_runs(_runs(boards))
         links = {} if pages is None else pages(boards)
@@ -100,13 +102,22 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
 
         # ---- The details of runs: on the page, or of very many in files beside it.
         about = About(title=wanted.title, description=wanted.description, version=__version__)
-        read = store.results if wanted.show_paths else partial(_shared_results, store)
+
+        def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
+            found = store.results(keys)
+            return found if wanted.show_paths else map(shared_outcome, found)
+
         places: Places = {}
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
             places = write_runs(out, boards, read, about, links, show_paths=wanted.show_paths)
             detailed = best_of(boards, MOST_RUNS)
-            notes += _not_plotted(boards, detailed)
+            notes += [
+                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
+                f"{len(board.entries):,} rows; the table has all."
+                for board, shown in zip(boards, detailed, strict=True)
+                if len(shown.entries) < len(board.entries)
+            ]
 
         # ---- The page.
         if not wanted.show_paths:
@@ -123,44 +134,21 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
         ) from error
 
 
-def _not_plotted(boards: Sequence[Board], detailed: Sequence[Board]) -> Iterator[str]:
-    for board, shown in zip(boards, detailed, strict=True):
-        if len(shown.entries) < len(board.entries):
-            yield (
-                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
-                f"{len(board.entries):,} rows; the table has all."
-            )
-
-
-def _stages(
-    store: Store, whole: Sequence[Board], *, examples: bool
-) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
-    """The plots of pretraining runs; few stores have any."""
-    if not any(entry.stage for board in whole for entry in board.entries):
-        return {}, []
-    from benchharness.stored.curves import curve_figures  # noqa: PLC0415  (few stores)
-
-    return curve_figures(store, whole, examples=examples)
-
-
 def _neighbours(store: Store, board: Board) -> Contrasts:
-    """The paired tests of rows next to each other, then of those with one row between them."""
+    """The paired tests of rows next to each other, then of those with one row between them.
+
+    None where two rows share no seed, or were scored on other examples.
+    """
     places = [place for place, entry in enumerate(board.entries) if entry.competes]
     pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
-    return {
-        pair: found
-        for pair in pairs[:MOST_PAIRS]
-        if (found := _contrasts(store, board, [board.entries[place] for place in pair]))
-    }
-
-
-def _contrasts(store: Store, board: Board, entries: Sequence[Entry]) -> Sequence[Contrast]:
-    """The tests of two entries; none where they share no seed, or were scored on other rows."""
-    tasks = tuple(task for task in board.tasks if all(task in e.cells for e in entries))
-    try:
-        return contrasts_of(store, Rows(board, tuple(entries), tasks), "dev", with_slices=False)
-    except BenchError:
-        return ()
+    found = {}
+    for pair in pairs[:MOST_PAIRS]:
+        one, other = (board.entries[place] for place in pair)
+        tasks = tuple(t for t in board.tasks if t in one.cells and t in other.cells)
+        with suppress(BenchError):
+            rows = Rows(board, (one, other), tasks)
+            found[pair] = contrasts_of(store, rows, "dev", with_slices=False)
+    return {pair: contrasts for pair, contrasts in found.items() if contrasts}
 
 
 def _chosen(
@@ -176,10 +164,6 @@ def _chosen(
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
     return (run for board in boards for entry in board.entries for run in entry.runs)
-
-
-def _shared_results(store: Store, keys: Iterable[str]) -> Iterator[Result | Failure]:
-    return map(shared_outcome, store.results(keys))
 
 
 def known_sizes() -> Sizes:
