@@ -54,7 +54,11 @@ def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = Fals
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:
-        _show_once(runs, shown)
+        for run in runs:
+            shown.now(run)
+            if run.is_over:
+                shown.over(run)
+            run.close()
     else:
         _follow(folder, runs, known, shown)
     if any(run.is_over and (run.state.failed or run.is_lost) for run in runs):
@@ -73,14 +77,6 @@ def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
             for _ in run.news():
                 pass
             yield run
-
-
-def _show_once(runs: list[Followed], shown: "_Screen | _JsonLines") -> None:
-    for run in runs:
-        shown.now(run)
-        if run.is_over:
-            shown.over(run)
-        run.close()
 
 
 class _Screen:
@@ -124,9 +120,8 @@ class _Screen:
             self.say(f"{run.state.jobs[said['key']].name} {note}.")
 
     def _end(self, run: Followed, key: str) -> None:
-        curve = sparkline(run.state.ended[key].losses)
-        shown = f"  {curve}" if curve and not self._console.options.ascii_only else ""
-        self.say(ending_line(run.state, key) + shown)
+        curve = "" if self._console.options.ascii_only else sparkline(run.state.ended[key].losses)
+        self.say(f"{ending_line(run.state, key)}  {curve}".rstrip())
 
     def going_on(self, runs: list[Followed]) -> None:
         """Shows how far all are now."""
@@ -161,8 +156,38 @@ class _JsonLines:
         pass
 
     def begin(self, run: Followed) -> None:
-        """Writes how far the run is."""
-        _put(_snapshot(run))
+        """Writes what has ended and what runs, with their curves."""
+        remaining = run.state.remaining(run.now)
+        self._put(
+            run,
+            event="run",
+            process=run.process,
+            stored_before=run.stored,
+            ended=[
+                {
+                    "key": each.job.key,
+                    "name": each.job.name,
+                    "text": each.text,
+                    "is_failed": each.is_failed,
+                    "is_left_out": each.is_left_out,
+                    "losses": list(each.losses),
+                }
+                for each in run.state.ended.values()
+            ],
+            running=[
+                {
+                    "key": each.job.key,
+                    "name": each.job.name,
+                    "phase": each.progress.phase,
+                    "step": each.progress.step,
+                    "steps": each.progress.steps,
+                    "share": round(each.share, 4),
+                    "losses": each.losses,
+                    "seconds_left": round(remaining(each.job), 1),
+                }
+                for each in run.state.running.values()
+            ],
+        )
 
     now = begin
 
@@ -170,14 +195,23 @@ class _JsonLines:
         """Writes a change, and how far the run is with it."""
         if said["event"] in ("progress", "end"):
             job = run.state.jobs.get(said["key"])
-            _put({**said, "name": job.name if job else "", **_counts(run)})
+            self._put(run, **said, name=job.name if job else "")
 
     def going_on(self, runs: list[Followed]) -> None:
         """Nothing is to write without a change."""
 
     def over(self, run: Followed) -> None:
         """Writes how a run has ended."""
-        _put({"event": "over", "process": run.process, "how": _how(run), **_counts(run)})
+        self._put(run, event="over", process=run.process, how=_how(run))
+
+    def _put(self, run: Followed, **facts: Any) -> None:
+        counts = {
+            "done": len(run.state.ended),
+            "failed": run.state.failed,
+            "jobs": len(run.state.jobs),
+            "seconds_left": round(run.state.seconds_left(run.now), 1),
+        }
+        typer.echo(json.dumps({**facts, **counts}))
 
 
 def _how(run: Followed) -> str:
@@ -197,7 +231,13 @@ def _follow(
             for run in new:
                 stack.enter_context(closing(run))
                 shown.begin(run)
-            going = [run for run in (*going, *new) if not _is_over(run, shown)]
+            going += new
+            for run in going:
+                for said in run.news():
+                    shown.take(run, said)
+                if run.is_over:
+                    shown.over(run)
+            going = [run for run in going if not run.is_over]
             if going:
                 shown.going_on(going)
             elif not any(map(is_alive, processes)):
@@ -206,60 +246,3 @@ def _follow(
             time.sleep(LOOK_SECONDS)
             new = [run for run in _opened(folder, known) if run.process in processes]
             runs += new
-
-
-def _is_over(run: Followed, shown: _Screen | _JsonLines) -> bool:
-    """Shows the news of a run; whether there will be no more."""
-    for said in run.news():
-        shown.take(run, said)
-    if run.is_over:
-        shown.over(run)
-    return run.is_over
-
-
-def _put(facts: Mapping[str, Any]) -> None:
-    typer.echo(json.dumps(facts))
-
-
-def _counts(run: Followed) -> dict[str, Any]:
-    return {
-        "done": len(run.state.ended),
-        "failed": run.state.failed,
-        "jobs": len(run.state.jobs),
-        "seconds_left": round(run.state.seconds_left(run.now), 1),
-    }
-
-
-def _snapshot(run: Followed) -> dict[str, Any]:
-    """How far a run is: what has ended and what runs, with their curves."""
-    remaining = run.state.remaining(run.now)
-    return {
-        "event": "run",
-        "process": run.process,
-        "stored_before": run.stored,
-        **_counts(run),
-        "ended": [
-            {
-                "key": each.job.key,
-                "name": each.job.name,
-                "text": each.text,
-                "is_failed": each.is_failed,
-                "is_left_out": each.is_left_out,
-                "losses": list(each.losses),
-            }
-            for each in run.state.ended.values()
-        ],
-        "running": [
-            {
-                "key": each.job.key,
-                "name": each.job.name,
-                "phase": each.progress.phase,
-                "step": each.progress.step,
-                "steps": each.progress.steps,
-                "share": round(each.share, 4),
-                "losses": each.losses,
-                "seconds_left": round(remaining(each.job), 1),
-            }
-            for each in run.state.running.values()
-        ],
-    }

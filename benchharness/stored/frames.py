@@ -17,7 +17,7 @@ from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow,
 from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
-from benchharness.tasks.suites import SUITES, Suite, find_task, title_of
+from benchharness.tasks.suites import SUITES, find_task, title_of
 
 RUN_TYPES = {
     "key": "str",
@@ -54,34 +54,16 @@ def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
 
 
 def _run_lines(row: RunRow) -> Iterable[dict[str, Any]]:
-    shared = {
-        "key": row.key,
-        "model": row.model,
-        "recipe": row.shown_recipe,
-        "suite": row.suite,
-        "seed": row.seed,
-        "status": row.status,
-        "kind": row.kind,
-        "data": row.data,
-        "limit": row.limit,
-        "precision": row.precision,
-        "seconds": row.seconds,
-        "parameters": row.parameters,
-        "finished": row.finished,
-        "error": row.error,
-    }
+    named = [name for name in RUN_TYPES if name not in ("recipe", "task", "score")]
+    shared = {name: getattr(row, name) for name in named} | {"recipe": row.shown_recipe}
     for task, scores in row.scores.items() or [(row.task, dict[str, float]())]:
-        name = task.partition("/")[0]
-        score = _headline(SUITES.get(name), task, scores)
+        name, score = task.partition("/")[0], None
+        if scores and (suite := SUITES.get(name)):
+            if task in suite.rule.cells:
+                score = suite.rule.task_score(task, scores)
+            else:
+                score = scores.get(*score_names(task, suite.rule))
         yield {**shared, "suite": name, "task": task, "score": score, **scores}
-
-
-def _headline(suite: Suite | None, task: str, scores: Mapping[str, float]) -> float | None:
-    if suite is None or not scores:
-        return None
-    if task in suite.rule.cells:
-        return suite.rule.task_score(task, scores)
-    return scores.get(*score_names(task, suite.rule))
 
 
 def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
