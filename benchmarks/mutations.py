@@ -41,7 +41,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "tasks/metrics/reading.py": _tests("tasks/metrics", "quac", "coqa", "hotpotqa"),
     "tasks/metrics/squad.py": _tests("tasks/metrics", "squad_scores"),
     "leaderboard/statistics.py": ("tests/leaderboard/statistics",),
-    "leaderboard/job.py": _tests("leaderboard", "job", "canonical"),
+    "leaderboard/job.py": (*_tests("leaderboard", "job"), *_tests("leaderboard/boards", "naming")),
     "benchharness/training/batching.py": _tests("benchharness", "batching"),
     "benchharness/recipes/resolve.py": _tests(
         "benchharness",

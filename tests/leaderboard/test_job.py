@@ -1,8 +1,9 @@
-from dataclasses import replace
+import re
+from dataclasses import fields, replace
 
 import pytest
 
-from benchharness.leaderboard.job import START_FROM, Job, Setting, Start
+from benchharness.leaderboard.job import START_FROM, Job, Setting, Stage, Start, Teacher, is_setting
 from benchharness.leaderboard.store.schema import recipe_digest
 from tests.helpers.results import make_job
 
@@ -16,9 +17,84 @@ def started(value: str, source: str = "a paper", start_from: str | None = KEY) -
     return replace(job, settings=settings, start=start, start_from=start_from)
 
 
-def test_the_run_that_a_job_starts_from_is_part_of_its_key() -> None:
-    keys = {replace(make_job(), start_from=start).key for start in (None, KEY, "cd" * 32)}
-    assert len(keys) == 3
+TEACHER = Teacher(run=KEY, model="bert-large", variant="v", alone="cd" * 32)
+OTHER = {
+    "weights": "other",
+    "task": "glue/cola",
+    "task_version": 7,
+    "seed": 9,
+    "precision": "bf16",
+    "fingerprints": {"glue/rte:dev": "x"},
+    "documents": {"glue/rte:dev": "x"},
+    "settings": {"epochs": Setting(value=4, source="a paper")},
+    "start_from": KEY,
+    "teacher": TEACHER,
+    "plugins": {"mine": "digest"},
+    "method": 99,
+    "trust_remote_code": True,
+    "allow_pickle": True,
+}
+"""What can change a result."""
+
+NAMES = {
+    "model": "other",
+    "checkpoint": "/other",
+    "data": "/other",
+    "recipe": "other",
+    "own_recipe": True,
+    "overridden": True,
+    "is_sweep": True,
+    "source": "them",
+    "limit": 5,
+    "start": Start(kind="pretrained"),
+    "stage": Stage(run="r", step=1),
+    "off": {"dropout": 0.1},
+}
+
+
+def test_a_key_is_of_what_changes_a_result_and_of_nothing_else() -> None:
+    job = make_job(task="glue/rte")
+    assert len({job.key, *(replace(job, **{name: OTHER[name]}).key for name in OTHER)}) == 1 + len(
+        OTHER
+    )
+    assert {replace(job, **{name: NAMES[name]}).key for name in NAMES} == {job.key}
+    assert set(OTHER) | set(NAMES) | {"kind", "definition"} == {each.name for each in fields(Job)}
+    sources = {name: replace(each, source="else") for name, each in job.settings.items()}
+    backwards = dict(reversed(sources.items()))
+    splits = dict(reversed(job.fingerprints.items()))
+    assert replace(job, settings=backwards, fingerprints=splits).key == job.key
+    assert re.fullmatch("[0-9a-f]{64}", job.key)
+
+
+def test_what_a_job_says_of_itself() -> None:
+    job = make_job(task="glue/rte")
+    assert (job.needs, job.shown_teacher, job.as_text, job.is_zero_shot) == ((), "", False, False)
+    taught = replace(job, start_from="ef" * 32, teacher=TEACHER)
+    assert taught.needs == ("ef" * 32, KEY)
+    assert taught.shown_teacher == "bert-large (run abababababab)"
+    text = replace(job, settings={"as_text": Setting(value=True, source="")})
+    assert text.as_text
+    cloze = replace(job, recipe="zero-shot")
+    assert cloze.is_zero_shot
+    assert not replace(cloze, own_recipe=True).is_zero_shot
+    assert job.curve_split == "dev"
+    held = replace(job, settings={"select_on": Setting(value="train:0.1", source="")})
+    assert held.curve_split == "held-out"
+    splits = {"glue/rte:dev": "1", "glue/rte:train": "2", "glue/cola:train": "3"}
+    shared = replace(job, fingerprints=splits)
+    assert (shared.trained_tasks, shared.title) == (("glue/cola", "glue/rte"), "2 tasks together")
+    assert shared.predicted_splits == (("glue/rte", "dev"),)
+
+
+@pytest.mark.parametrize(
+    ("word", "fits"),
+    [
+        *(("lr=3e-4", True), ("learning_rate=0.0003", True), ("lr=3e-5", False)),
+        *(("lr", False), ("batch_size=16", False), ("lr=fast", False), ("epochs=3", False)),
+    ],
+)
+def test_a_setting_has_a_short_and_a_whole_name(word: str, fits: bool) -> None:
+    assert is_setting(word, {"learning_rate": Setting(value=3e-4, source="")}) == fits
 
 
 def test_what_that_run_is_called_is_not() -> None:
