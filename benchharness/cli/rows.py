@@ -22,9 +22,9 @@ from benchharness.cli.show import Model, TaskName, find_runs
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.annotations import stored_names
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import check_new
-from benchharness.leaderboard.store.marks import stored_names
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import gather_boards, stored_name
@@ -77,11 +77,11 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
         found, is_model = _find(store, row)
         keys = {run.key for run in found}
         given = {found[0].model}
-        is_back = name in stored_names(given, store.marks()) - given
+        is_back = name in stored_names(given, store.annotations()) - given
         if not is_back and any(run.key not in keys for run in store.runs(model=name)):
             raise BenchError(f"there is a model called {name!r} already: give another name.")
         before = stored_name(store, row)
-        store.mark(keys, "name", name, whole_model=is_model)
+        store.annotate(keys, "name", name, whole_model=is_model)
         now = name if is_model or not is_back else _row_of(store, keys)
     back = shlex.join(["bench", "rename", now, found[0].model, *in_this_database(db)])
     typer.echo(visible(f"{before} is now called {name}. To undo it: {back}"))
@@ -101,10 +101,10 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
             found, is_model = _find(store, name)
             keys = {run.key for run in found}
             if undo:
-                store.unmark(keys, "hidden")
+                store.remove_annotation(keys, "hidden")
                 typer.echo(visible(f"{name} is shown again."))
                 continue
-            store.mark(keys, "hidden", whole_model=is_model)
+            store.annotate(keys, "hidden", whole_model=is_model)
             back = shlex.join(["bench", "hide", name, "--undo", *in_this_database(db)])
             typer.echo(visible(f"{name} is hidden. To show it again: {back}"))
 

@@ -4,7 +4,7 @@
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
     headlines     one row per job: of the run that lists show, what they show (see record.py)
-    marks         what the user says of rows: a name, or that no board shows them (see marks.py)
+    annotations   what the user says of rows: a name, or that boards leave them out (annotations.py)
 
 A result enters the first four in one transaction. JSON is kept as text, not in a database's own
 JSON type, so that the same characters come back on every database.
@@ -281,11 +281,11 @@ class Headline(Base):
     content: Mapped[dict[str, Any]] = mapped_column(_Json)
 
 
-class MarkRow(Base):
-    """A mark, and which runs it is for: pairs of a field and its value."""
+class AnnotationRow(Base):
+    """An annotation, and which runs it is for: pairs of a field and its value."""
 
-    __tablename__ = "marks"
-    __table_args__ = (UniqueConstraint("kind", "runs", name="marks_runs"),)
+    __tablename__ = "annotations"
+    __table_args__ = (UniqueConstraint("kind", "runs", name="annotations_runs"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     kind: Mapped[str] = mapped_column(Text)  # "name" or "hidden"

@@ -24,6 +24,17 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.annotations import (
+    Annotation,
+    AnnotationKind,
+    annotated,
+    annotations_digest,
+    fields_of,
+    put_annotation,
+    read_annotations,
+    stored_names,
+    take_annotations,
+)
 from benchharness.leaderboard.store.archive import (
     Taken,
     kept_elsewhere,
@@ -45,17 +56,6 @@ from benchharness.leaderboard.store.database import (
     writing,
 )
 from benchharness.leaderboard.store.integrity import faults_in
-from benchharness.leaderboard.store.marks import (
-    Mark,
-    MarkKind,
-    fields_of,
-    marked,
-    marks_digest,
-    put_mark,
-    read_marks,
-    stored_names,
-    take_marks,
-)
 from benchharness.leaderboard.store.merging import (
     Merged,
     append_missing,
@@ -97,10 +97,10 @@ _KEYS_AT_ONCE = 500
 
 
 def _listed_rows(
-    session: Session, marks: Sequence[Mark], *conditions: ColumnElement[bool]
+    session: Session, annotations: Sequence[Annotation], *conditions: ColumnElement[bool]
 ) -> list[RunRow]:
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
-    return marked(_with_settings(session, _stored_rows(session, *conditions)), marks)
+    return annotated(_with_settings(session, _stored_rows(session, *conditions)), annotations)
 
 
 def _stored_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
@@ -209,7 +209,7 @@ class PastRun:
 
 
 def past_runs(
-    session: Session, marks: Sequence[Mark], names: Set[tuple[str, str]] | None
+    session: Session, annotations: Sequence[Annotation], names: Set[tuple[str, str]] | None
 ) -> list[PastRun]:
     """Every result of each model, task and seed that has several, oldest first.
 
@@ -232,7 +232,7 @@ def past_runs(
     query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
     runs = session.scalars(query).all()
     rows = [_row_of_run(run) for run in runs]
-    named = marked(_with_settings(session, rows), marks)
+    named = annotated(_with_settings(session, rows), annotations)
     codes = (_code(run.provenance or {}) for run in runs)
     return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
 
@@ -416,11 +416,11 @@ class Store:
         A run of several tasks is one of each of them, and of their suites.
         """
         with reading(self._engine) as session:
-            marks = read_marks(session)
-            conditions = _conditions(session, marks, model, suite, task)
+            annotations = read_annotations(session)
+            conditions = _conditions(session, annotations, model, suite, task)
             if key is not None:
                 conditions.append(_begins_with(Headline.job_key, key))
-            return _called(_listed_rows(session, marks, *conditions), model)
+            return _called(_listed_rows(session, annotations, *conditions), model)
 
     def newest_runs(
         self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
@@ -430,23 +430,23 @@ class Store:
         Each time is a transaction of its own; of what others write meanwhile nothing comes twice.
         """
         with reading(self._engine) as session:
-            marks = read_marks(session)
-            conditions = _conditions(session, marks, model, suite, task)
+            annotations = read_annotations(session)
+            conditions = _conditions(session, annotations, model, suite, task)
             ids = select(Headline.run_id).where(*conditions).order_by(Headline.run_id.desc())
             wanted = session.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), _KEYS_AT_ONCE):
             with reading(self._engine) as session:
-                rows = _listed_rows(session, marks, Headline.run_id.in_(some))
+                rows = _listed_rows(session, annotations, Headline.run_id.in_(some))
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
         with reading(self._engine) as session:
-            marks = read_marks(session)
+            annotations = read_annotations(session)
             return [
                 row
                 for some in _portions(keys)
-                for row in _listed_rows(session, marks, Headline.job_key.in_(some))
+                for row in _listed_rows(session, annotations, Headline.job_key.in_(some))
             ]
 
     def define_tasks(self) -> None:
@@ -471,16 +471,19 @@ class Store:
         with reading(self._engine) as session:
             known = _values_of(Headline.model)
             names = list(session.scalars(select(known.c.value).order_by(known.c.value)))
-            marks = read_marks(session)
-            renamed = {str(dict(mark.fields)["model"]) for mark in marks if mark.kind == "name"}
-            rows = _listed_rows(session, marks, Headline.model.in_(renamed)) if renamed else []
+            annotations = read_annotations(session)
+            named = [each for each in annotations if each.kind == "name"]
+            renamed = {str(dict(each.fields)["model"]) for each in named}
+            rows = (
+                _listed_rows(session, annotations, Headline.model.in_(renamed)) if renamed else []
+            )
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
         """How many jobs have a run, of a model, of a suite, of a task or of all."""
         with reading(self._engine) as session:
-            marks = [] if model is None else read_marks(session)
-            return _count_rows(session, *_conditions(session, marks, model, suite, task))
+            annotations = [] if model is None else read_annotations(session)
+            return _count_rows(session, *_conditions(session, annotations, model, suite, task))
 
     def attempt_count(self) -> int:
         """How many attempts at jobs there are."""
@@ -488,11 +491,13 @@ class Store:
             return session.scalar(select(func.count(Run.id))) or 0
 
     def newest(self) -> str:
-        """A digest that changes with every run that is stored or deleted, and with every mark."""
+        """A digest that changes with every run stored or deleted, and with every annotation."""
         query = select(Run.digest).order_by(Run.id.desc()).limit(1)
         with reading(self._engine) as session:
             count = session.scalar(select(func.count(Run.id))) or 0
-            return digest([session.scalar(query), count, marks_digest(read_marks(session))])
+            return digest(
+                [session.scalar(query), count, annotations_digest(read_annotations(session))]
+            )
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
@@ -530,19 +535,24 @@ class Store:
         """
         names = None if rows is None else {(row.model, row.suite) for row in rows}
         with reading(self._engine) as session:
-            marks = read_marks(session)
+            annotations = read_annotations(session)
             if names is not None:
-                stored = {name: stored_names([name], marks) for name, _ in names}
+                stored = {name: stored_names([name], annotations) for name, _ in names}
                 names = {(each, suite) for name, suite in names for each in stored[name]}
-            return past_runs(session, marks, names)
+            return past_runs(session, annotations, names)
 
-    def marks(self) -> list[Mark]:
+    def annotations(self) -> list[Annotation]:
         """What the user has said of rows."""
         with reading(self._engine) as session:
-            return read_marks(session)
+            return read_annotations(session)
 
-    def mark(
-        self, keys: Collection[str], kind: MarkKind, value: str = "", *, whole_model: bool = False
+    def annotate(
+        self,
+        keys: Collection[str],
+        kind: AnnotationKind,
+        value: str = "",
+        *,
+        whole_model: bool = False,
     ) -> None:
         """Rename or hide the rows of these jobs, or all rows of their models.
 
@@ -550,18 +560,18 @@ class Store:
         """
         with writing(self._engine) as session:
             for fields in _fields_of_rows(session, keys, whole_model=whole_model):
-                mark = Mark(kind, fields, value)
+                annotation = Annotation(kind, fields, value)
                 if kind == "name" and ("model", value) in fields:
-                    take_marks(session, [mark])
+                    take_annotations(session, [annotation])
                 else:
-                    put_mark(session, mark)
+                    put_annotation(session, annotation)
 
-    def unmark(self, keys: Collection[str], kind: MarkKind) -> None:
+    def remove_annotation(self, keys: Collection[str], kind: AnnotationKind) -> None:
         """Take back what was said of the rows of these jobs, and of their models."""
         with writing(self._engine) as session:
             for whole in (False, True):
                 fields = _fields_of_rows(session, keys, whole_model=whole)
-                take_marks(session, [Mark(kind, each, "") for each in fields])
+                take_annotations(session, [Annotation(kind, each, "") for each in fields])
 
     def delete(self, keys: Collection[str]) -> None:
         """Delete every attempt at these jobs; what started from them stays."""
@@ -623,7 +633,7 @@ class Store:
 def _fields_of_rows(
     session: Session, keys: Collection[str], *, whole_model: bool
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
-    """What marks look for, as these jobs were stored, whatever they are called by now."""
+    """What annotations look for, as these jobs were stored, whatever they are called by now."""
     found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
         for row in _stored_rows(session, Headline.job_key.in_(some)):
@@ -632,13 +642,13 @@ def _fields_of_rows(
 
 
 def _conditions(
-    session: Session, marks: Sequence[Mark], model: Names, suite: Names, task: Names
+    session: Session, annotations: Sequence[Annotation], model: Names, suite: Names, task: Names
 ) -> list[_Condition]:
     """What headlines fit that have one of these names; `_called` leaves out what was renamed."""
     names = ((Headline.suite, suite), (Headline.task, task))
     found: list[_Condition] = [_has_one_of(session, *each) for each in names if each[1] is not None]
     if model is not None:
-        found.append(Headline.model.in_(stored_names(_wanted(model), marks)))
+        found.append(Headline.model.in_(stored_names(_wanted(model), annotations)))
     return found
 
 

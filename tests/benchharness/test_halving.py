@@ -121,7 +121,7 @@ def test_what_the_whole_grid_has_run_is_not_run_again_and_changes_no_choice(benc
 def test_another_name_of_stored_runs_is_said_once(bench):
     bench(RatedEngine())
     with open_store("results/leaderboard.sqlite", create=False) as store:
-        store.mark([row.key for row in store.runs()], "name", "mine", whole_model=True)
+        store.annotate([row.key for row in store.runs()], "name", "mine", whole_model=True)
     _, printed = bench(RatedEngine(), "--halving")
     assert printed.err.count("tiny has the weights of mine") == 1
 

@@ -161,7 +161,7 @@ def assert_nothing_is_left(folder: Path, url: str = "") -> None:
             content = path.read_bytes()
             packed = content[:2] == b"\x1f\x8b"
             assert not tells(gzip.decompress(content) if packed else content), path
-    for table in ("runs", "headlines", "marks", "scores") if url else ():
+    for table in ("runs", "headlines", "annotations", "scores") if url else ():
         with writing(open_engine(url)) as session:
             for row in session.execute(text(f"SELECT t::text FROM {table} t")):
                 assert not tells(row[0]), table

@@ -34,7 +34,7 @@ def poor(owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.setattr(f"benchharness.driver.drive.{name}_SECONDS", 0.05)
     tell(owner, "CREATE ROLE poor LOGIN", "GRANT USAGE ON SCHEMA public TO poor")
     yield owner.replace("bench@", "poor@")
-    tables = ("marks", "headlines", "predictions", "scores", "runs", "alembic_version")
+    tables = ("annotations", "headlines", "predictions", "scores", "runs", "alembic_version")
     tell(owner, *(f"DROP TABLE IF EXISTS {table} CASCADE" for table in tables))
     tell(owner, "DROP OWNED BY poor", "DROP ROLE poor")
 

@@ -78,8 +78,8 @@ def make(path: Path) -> None:
             else:
                 store.add_failure(outcome)
         (renamed,), (hidden,) = (store.runs(model=name) for name in ("theirs", "both"))
-        store.mark([renamed.key], "name", "another name")
-        store.mark([hidden.key], "hidden")
+        store.annotate([renamed.key], "name", "another name")
+        store.annotate([hidden.key], "hidden")
 
 
 def printed(path: Path) -> dict[str, Any]:

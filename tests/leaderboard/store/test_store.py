@@ -241,7 +241,7 @@ def test_hostile_names_come_back(store: Store, name: str) -> None:
     assert store.result(job.key) == result
     assert [row.key for row in store.runs(model=name)] == [job.key]
     assert len(store.runs()) == 2
-    store.mark([innocent.key], "hidden")  # what is said of others changes nothing
+    store.annotate([innocent.key], "hidden")  # what is said of others changes nothing
     assert [row.key for row in store.runs(model=name)] == [job.key]
 
 

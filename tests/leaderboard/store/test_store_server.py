@@ -42,7 +42,14 @@ def url(running: str) -> Iterator[str]:
 
 def _empty(url: str) -> None:
     with writing(open_engine(url)) as session:
-        for table in ("marks", "headlines", "predictions", "scores", "runs", "alembic_version"):
+        for table in (
+            "annotations",
+            "headlines",
+            "predictions",
+            "scores",
+            "runs",
+            "alembic_version",
+        ):
             session.execute(text(f"DROP TABLE IF EXISTS {table}"))
 
 

@@ -81,12 +81,12 @@ def upgrade() -> None:
     op.create_index("headlines_task", "headlines", ["task"])
     op.create_index("headlines_model", "headlines", ["model"])
     op.create_table(
-        "marks",
+        "annotations",
         sa.Column("id", sa.Integer(), primary_key=True),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("runs", sa.Text(), nullable=False),
         sa.Column("value", sa.Text(), nullable=False),
-        sa.UniqueConstraint("kind", "runs", name="marks_runs"),
+        sa.UniqueConstraint("kind", "runs", name="annotations_runs"),
     )
 
 
