@@ -194,16 +194,10 @@ class Facts:
 def _value(
     rule: _Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
 ) -> Any:
-    """A field of a group; without a default every job has it."""
-    stated = default is MISSING
-    known = Facts(
-        rule=rule,
-        default=default,
-        stated=facts.pop("stated", stated),
-        aliases=tuple(aliases.split()),
-        unless=tuple(unless.split()),
-        **facts,
-    )
+    """A field of a group; one without a default is always stated."""
+    facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
+    facts.setdefault("stated", default is MISSING)
+    known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})
 
 
@@ -239,16 +233,21 @@ class Optim:
     batch_size: int = _value(_COUNT, aliases="bs per_device_train_batch_size train_batch_size")
     accumulation: int = _value(_COUNT, aliases="gradient_accumulation_steps")
     weight_decay: float = _value(_NOT_NEGATIVE, aliases="wd")
-    adam_beta1: float = _value(_BELOW_ONE, 0.0, stated=True, unless="optimizer")
-    adam_beta2: float = _value(_BELOW_ONE, 0.0, stated=True, unless="optimizer")
-    adam_epsilon: float = _value(
-        _POSITIVE, 0.0, stated=True, unless="optimizer", aliases="adam_eps eps"
-    )
     max_grad_norm: float = _value(_NOT_NEGATIVE, aliases="clip grad_clip")
     decoupled_weight_decay: float = _value(_BELOW_ONE, 0.0, instead_of="weight_decay")
     head_learning_rate: float | None = _value(_POSITIVE, None, unless="features")
     optimizer: str = _value(_one_of(ADAMW, ADAFACTOR), ADAMW, aliases="optim")
     deterministic: bool = _value(_FLAG, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam:
+    """The moments of AdamW."""
+
+    unless: ClassVar = ("optimizer",)
+    adam_beta1: float = _value(_BELOW_ONE)
+    adam_beta2: float = _value(_BELOW_ONE)
+    adam_epsilon: float = _value(_POSITIVE, aliases="adam_eps eps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,13 +385,13 @@ class PairOptions:
     """
 
     heads: ClassVar = ("pair", "choice")
+    unless: ClassVar = ("as_text",)
     orders: str = _value(
         _one_of(GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
         GIVEN_ORDER,
         heads=("pair",),
-        unless="as_text",
     )
-    lm_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="features as_text")
+    lm_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="features")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -406,15 +405,12 @@ class SpanOptions:
     """
 
     heads: ClassVar = ("span",)
-    stride: int = _value(_COUNT, 128, stated=True, unless="as_text", aliases="doc_stride")
-    max_question_tokens: int = _value(
-        _COUNT, 64, stated=True, unless="as_text", aliases="max_query_length"
-    )
-    answerable_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="as_text")
-    beam_size: int = _value(_COUNT_OR_NONE, 0, unless="as_text")
-    max_answer_tokens: int = _value(
-        _COUNT, MAX_ANSWER_TOKENS, unless="as_text", aliases="max_answer_length"
-    )
+    unless: ClassVar = ("as_text",)
+    stride: int = _value(_COUNT, 128, stated=True, aliases="doc_stride")
+    max_question_tokens: int = _value(_COUNT, 64, stated=True, aliases="max_query_length")
+    answerable_weight: float = _value(_NOT_NEGATIVE, 0.0)
+    beam_size: int = _value(_COUNT_OR_NONE, 0)
+    max_answer_tokens: int = _value(_COUNT, MAX_ANSWER_TOKENS, aliases="max_answer_length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,12 +464,13 @@ class StudentOptions:
     its teacher's weights.
     """
 
-    teacher_weight: float | None = _value(_SHARE, None, needs="teacher", aliases="alpha_ce")
-    temperature: float | None = _value(_POSITIVE, None, needs="teacher")
-    layer_weight: float = _value(_NOT_NEGATIVE, 0.0, needs="teacher")
-    layer_epochs: float = _value(_NOT_NEGATIVE, 0.0, needs="teacher")
-    layer_learning_rate: float | None = _value(_POSITIVE, None, needs="teacher")
-    from_teacher: bool = _value(_FLAG, False, needs="teacher")
+    needs: ClassVar = "teacher"
+    teacher_weight: float | None = _value(_SHARE, None, aliases="alpha_ce")
+    temperature: float | None = _value(_POSITIVE, None)
+    layer_weight: float = _value(_NOT_NEGATIVE, 0.0)
+    layer_epochs: float = _value(_NOT_NEGATIVE, 0.0)
+    layer_learning_rate: float | None = _value(_POSITIVE, None)
+    from_teacher: bool = _value(_FLAG, False)
 
 
 HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions
@@ -486,6 +483,7 @@ _ALWAYS: Mapping[str, type] = {
     "encoder": EncoderOptions,
 }
 _SOMETIMES: Mapping[str, type] = {
+    "adam": Adam,
     "pair": PairOptions,
     "span": SpanOptions,
     "tag": TagOptions,
@@ -499,7 +497,7 @@ _SOMETIMES: Mapping[str, type] = {
 class Recipe:
     """Every value that training depends on, besides model, data and seed.
 
-    The groups of heads and techniques are None where a job has no value of theirs.
+    Adam's group, and those of heads and techniques, are None where a job has no value of theirs.
     """
 
     optim: Optim
@@ -507,6 +505,7 @@ class Recipe:
     rows: Rows
     selection: Selection
     encoder: EncoderOptions
+    adam: Adam | None = None
     pair: PairOptions | None = None
     span: SpanOptions | None = None
     tag: TagOptions | None = None
@@ -547,19 +546,22 @@ def _names(group: type) -> list[str]:
     return [field.name for field in fields(group)]
 
 
+def _facts(group: Any, known: Facts) -> Facts:
+    """What is known of a field, with what holds for all of its group."""
+    return replace(
+        known,
+        heads=known.heads or getattr(group, "heads", ()),
+        unless=(*known.unless, *getattr(group, "unless", ())),
+        needs=known.needs or getattr(group, "needs", ""),
+    )
+
+
 SETTINGS: Mapping[str, Facts] = {
-    field.name: field.metadata["facts"]
+    field.name: _facts(group, field.metadata["facts"])
     for group in (*_ALWAYS.values(), *_SOMETIMES.values())
     for field in fields(group)
 }
 """Every hyperparameter by its name, in the order in which they are shown."""
-
-_HEADS = {
-    field.name: field.metadata["facts"].heads or group.heads
-    for group in (PairOptions, SpanOptions, TagOptions, CorefOptions)
-    for field in fields(group)
-}
-"""The head types that alone have a hyperparameter."""
 
 DISTILLATION = tuple(_names(StudentOptions))
 """The hyperparameters that mean nothing without a teacher."""
@@ -616,7 +618,7 @@ def _applies(
 ) -> bool:
     facts = SETTINGS[name]
     needed, _, value = facts.needs.partition("=")
-    if name in _HEADS and not {*_HEADS[name]} & {*heads}:
+    if facts.heads and not {*facts.heads} & {*heads}:
         return False
     if needed and needed not in {*on, *techniques}:
         return False

@@ -69,12 +69,13 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         return _Adafactor(  # type: ignore[no-untyped-call]
             param_groups(network, recipe), lr=recipe.optim.learning_rate, relative_step=False
         )
-    optim = recipe.optim
+    adam = recipe.adam
+    assert adam is not None, "all but adafactor is Adam's"
     return torch.optim.AdamW(
         param_groups(network, recipe),
-        lr=optim.learning_rate,
-        betas=(optim.adam_beta1, optim.adam_beta2),
-        eps=optim.adam_epsilon,
+        lr=recipe.optim.learning_rate,
+        betas=(adam.adam_beta1, adam.adam_beta2),
+        eps=adam.adam_epsilon,
         fused=True,  # one pass over weights, gradients and moments instead of several
     )
 

@@ -94,7 +94,7 @@ def test_bert_is_as_in_its_released_code() -> None:
         0.01,
         128,
     )
-    assert (recipe.optim.adam_epsilon, recipe.optim.max_grad_norm) == (1e-6, 1.0)
+    assert (recipe.adam.adam_epsilon, recipe.optim.max_grad_norm) == (1e-6, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -168,8 +168,8 @@ def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
     ]
     optimizer = torch.optim.AdamW(
         groups,
-        betas=(RECIPE.optim.adam_beta1, RECIPE.optim.adam_beta2),
-        eps=RECIPE.optim.adam_epsilon,
+        betas=(RECIPE.adam.adam_beta1, RECIPE.adam.adam_beta2),
+        eps=RECIPE.adam.adam_epsilon,
     )
     steps = count_steps([40, 100], RECIPE.optim.batch_size, RECIPE.schedule.epochs)
     drawn = list(mixed_batches([40, 100], RECIPE.optim.batch_size, steps, 5))

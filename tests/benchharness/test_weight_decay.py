@@ -26,13 +26,13 @@ class Slow:
         recipe, gradient = self.recipe, gradient.double()
         self.steps += 1
         self.weight *= 1 - rate / self.initial_lr * self.decay
-        self.first = recipe.optim.adam_beta1 * self.first + (1 - recipe.optim.adam_beta1) * gradient
+        self.first = recipe.adam.adam_beta1 * self.first + (1 - recipe.adam.adam_beta1) * gradient
         self.second = (
-            recipe.optim.adam_beta2 * self.second + (1 - recipe.optim.adam_beta2) * gradient**2
+            recipe.adam.adam_beta2 * self.second + (1 - recipe.adam.adam_beta2) * gradient**2
         )
-        corrected = math.sqrt(1 - recipe.optim.adam_beta2**self.steps)
-        size = torch.as_tensor(self.second).sqrt() / corrected + recipe.optim.adam_epsilon
-        self.weight -= rate / (1 - recipe.optim.adam_beta1**self.steps) * self.first / size
+        corrected = math.sqrt(1 - recipe.adam.adam_beta2**self.steps)
+        size = torch.as_tensor(self.second).sqrt() / corrected + recipe.adam.adam_epsilon
+        self.weight -= rate / (1 - recipe.adam.adam_beta1**self.steps) * self.first / size
 
 
 @pytest.mark.parametrize(
