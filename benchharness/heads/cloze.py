@@ -323,55 +323,58 @@ class Scoring:
 # From scores to predictions.
 
 
-def predict_untrained(  # noqa: PLR0913, PLR0917  (who is asked what, and how)
-    model: LanguageModel,
-    task: Task,
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Who is asked for the answers of a task, and how.
+
+    `values` are the job's: the pattern, its words and `max_tokens`.
+    """
+
+    model: LanguageModel
+    task: Task
+    values: Mapping[str, Any]
+    compute: Compute
+
+    def encoded(
+        self, chunk: Sequence[Any], shortened: Callable[[str], None]
+    ) -> Iterator[list[Encoded]]:
+        """The candidates of each example; all texts at once, if they fit, as tokenizers like it."""
+        limit = int(self.values["max_tokens"])
+        texts = [candidates(self.task, example, self.values) for example in chunk]
+        found = iter(encode(self.model, [each for them in texts for each in them]))
+        for example, them in zip(chunk, texts, strict=True):
+            encoded = [next(found) for _ in them]
+            if max(len(each.token_ids) for each in encoded) > limit:
+                encoded = fitted(self.model, self.task, example, self.values, limit)
+                shortened(example.id)
+            yield encoded
+
+
+def predict_untrained(
+    asked: Asked,
     examples: Sequence[Any],
-    values: Mapping[str, Any],
-    compute: Compute,
     report: Callable[[int], None] = lambda _: None,
     shortened: Callable[[str], None] = lambda _: None,
 ) -> tuple[Prediction, ...]:
     """A prediction for each example, in their order: the candidate with the highest score.
 
-    `values` are the job's: the pattern, its words and `max_tokens`. `report` is told how many
-    examples are done, and `shortened` the id of each one that lost words. Of equal scores the
-    first candidate's counts.
+    `report` is told how many examples are done, and `shortened` the id of each one that lost words.
+    Of equal scores the first candidate's counts.
     """
-    limit = int(values["max_tokens"])
-    check_reach(limit, model.max_tokens)
+    check_reach(int(asked.values["max_tokens"]), asked.model.max_tokens)
     predictions: list[Prediction] = []
     for start in range(0, len(examples), CHUNK):
         chunk = examples[start : start + CHUNK]
-        scoring, counts = Scoring(model), []
-        for found in _encoded(model, task, chunk, values, limit, shortened):
-            counts.append(len(found))
-            for each in found:
-                scoring.add(each)
+        scoring, counts = Scoring(asked.model), []
+        for texts in asked.encoded(chunk, shortened):
+            counts.append(len(texts))
+            for text in texts:
+                scoring.add(text)
         ends = np.cumsum(counts)
-        scores = np.split(scoring.scores(compute, lambda: report(len(predictions))), ends[:-1])
-        predictions.extend(map(_prediction(task), chunk, scores))
+        found = scoring.scores(asked.compute, lambda: report(len(predictions)))
+        predictions.extend(map(_prediction(asked.task), chunk, np.split(found, ends[:-1])))
         report(len(predictions))
     return tuple(predictions)
-
-
-def _encoded(  # noqa: PLR0913, PLR0917  (as `predict_untrained`)
-    model: LanguageModel,
-    task: Task,
-    chunk: Sequence[Any],
-    values: Mapping[str, Any],
-    limit: int,
-    shortened: Callable[[str], None],
-) -> Iterator[list[Encoded]]:
-    """The candidates of each example; all texts at once, if they fit, as tokenizers like it."""
-    texts = [candidates(task, example, values) for example in chunk]
-    found = iter(encode(model, [each for them in texts for each in them]))
-    for example, them in zip(chunk, texts, strict=True):
-        encoded = [next(found) for _ in them]
-        if max(len(each.token_ids) for each in encoded) > limit:
-            encoded = fitted(model, task, example, values, limit)
-            shortened(example.id)
-        yield encoded
 
 
 def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64]], Prediction]:

@@ -61,8 +61,11 @@ which one it has."""
 class CorefFeatures(Features):
     """Segments of documents: an item is a document, its rows are its segments.
 
-    Of every token: `words` which of its document's it is of, from 1, and 0 for a special one;
-    `sentences` and `speakers` whose; `documents` and `genres` (from 0) of its document.
+    All arrays have shape (tokens,).
+
+    words:     index of the token's word in its document, from 1; 0 for special tokens
+    sentences, speakers, documents: index of each, for that token
+    genres:    index of the document's genre, from 0
     """
 
     per_token: ClassVar[tuple[str, ...]] = (

@@ -121,30 +121,23 @@ def count_steps(items: int | Sequence[int], batch_size: int, epochs: float) -> i
     return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in sizes)))
 
 
-def shuffled_batches(
-    items: int, batch_size: int, steps: int, seed: int, done: int = 0
-) -> Iterator[Indices]:
-    """The items of every optimizer step of a run, without those of the first `done` steps.
+def shuffled_batches(items: int, batch_size: int, steps: range, seed: int) -> Iterator[Indices]:
+    """The items of these optimizer steps of a run, which may be resumed at any.
 
     The order depends on the seed, the epoch and the number of items, and on nothing else.
     """
     per_epoch = math.ceil(items / batch_size)
-    for step in range(done, steps):
+    for step in steps:
         epoch, position = divmod(step, per_epoch)
-        if position == 0 or step == done:  # a job may be resumed in the middle of an epoch
+        if position == 0 or step == steps.start:  # a job may be resumed in the middle of an epoch
             order = np.random.default_rng([seed, epoch]).permutation(items)
         yield order[position * batch_size : (position + 1) * batch_size]
 
 
-def mixed_batches(  # noqa: PLR0913, PLR0917  (as shuffled_batches, of several)
-    sizes: Sequence[int],
-    batch_size: int,
-    steps: int,
-    seed: int,
-    done: int = 0,
-    power: float | None = None,
+def mixed_batches(
+    sizes: Sequence[int], batch_size: int, steps: range, seed: int, power: float | None = None
 ) -> Iterator[tuple[int, Indices]]:
-    """The task and its items of every optimizer step, where tasks of these sizes share a network.
+    """The task and its items of these optimizer steps, where tasks of these sizes share a network.
 
     Without a `power` an epoch has each batch of each task once, in a random order: algorithm 1 of
     Liu et al., arXiv:1901.11504, and `mix_opt` 0 of their released code. With one the task of every
@@ -153,21 +146,21 @@ def mixed_batches(  # noqa: PLR0913, PLR0917  (as shuffled_batches, of several)
     batches of `shuffled_batches`.
     """
     if len(sizes) == 1:
-        alone = shuffled_batches(sizes[0], batch_size, steps, seed, done)
+        alone = shuffled_batches(sizes[0], batch_size, steps, seed)
         yield from ((0, items) for items in alone)
         return
     counts = [math.ceil(size / batch_size) for size in sizes]
     per_epoch = sum(counts)
     taken = [0] * len(sizes)  # batches of each task so far
     orders: dict[int, tuple[int, Indices]] = {}  # of each task the epoch of its own, and its order
-    for step in range(steps):
+    for step in range(steps.stop):
         epoch, position = divmod(step, per_epoch)
         if position == 0:
             turns = _turns(sizes, counts, np.random.default_rng([seed, epoch]), power)
         task = int(turns[position])
         own_epoch, own_position = divmod(taken[task], counts[task])
         taken[task] += 1
-        if step < done:  # a job may be resumed in the middle of an epoch
+        if step < steps.start:  # a job may be resumed in the middle of an epoch
             continue
         if orders.get(task, (-1,))[0] != own_epoch:
             generator = np.random.default_rng([seed, own_epoch, 1 + task])

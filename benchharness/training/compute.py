@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -243,6 +243,9 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
 
 OF_PACKING = ("places", "positions", "offsets")
 
+Layout = Literal["padded", "packed", "bucket"]
+"""How rows are computed: with padding, end to end, or end to end in one of a few sizes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -263,17 +266,17 @@ class Part:
     options: int
 
     @classmethod
-    def of(  # noqa: PLR0913  (what is computed, where and how)
+    def of(
         cls,
         features: Features,
         items: Indices,
         device: torch.device,
         *,
         terms: int,
-        packs: bool,
-        in_buckets: bool = False,
+        layout: Layout,
     ) -> Self:
-        """The rows of some items; `in_buckets` packs them into one of few layouts."""
+        """The rows of some items."""
+        in_buckets = layout == "bucket"
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]
         width, tail = in_bucket(lengths, features.max_tokens) if in_buckets else (None, 0)
@@ -293,7 +296,7 @@ class Part:
             terms=terms,
             tensors=dict(zip(arrays, send([*arrays.values()], device), strict=True)),
             named=named,
-            packs=packs,
+            packs=layout != "padded",
             lengths=lengths,
             width=width,
             tail=tail,

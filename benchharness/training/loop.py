@@ -25,7 +25,7 @@ from benchharness.training.batching import (
     cut_by_length,
     mixed_batches,
 )
-from benchharness.training.compute import Compute, Part, a_step_ahead
+from benchharness.training.compute import Compute, Layout, Part, a_step_ahead
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     clip_in_step,
@@ -178,9 +178,8 @@ class Training:
         drawn = mixed_batches(
             [task.items for task in self.tasks],
             recipe.optim.batch_size,
-            self.plan.steps,
+            range(self.meter.step, self.plan.steps),
             self.seed,
-            self.meter.step,
             recipe.rows.sampling_power,
         )
         chosen = ((self.tasks[number], batch) for number, batch in drawn)
@@ -197,8 +196,7 @@ class Training:
                 items,
                 self.compute.device,
                 terms=features.count_terms(batch),
-                packs=self._packs,
-                in_buckets=self._graphs is not None,
+                layout=self._layout,
             )
             for items in self._cut(features, share)
         ]
@@ -206,6 +204,12 @@ class Training:
     @cached_property
     def _packs(self) -> bool:
         return is_packed(self.network)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        if self._graphs is not None:
+            return "bucket"
+        return "packed" if self._packs else "padded"
 
     @cached_property
     def _graphs(self) -> Callable[..., Tensor] | None:

@@ -19,7 +19,7 @@ from transformers.pytorch_utils import Conv1D
 
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
-from benchharness.recipes.recipe import LAYER, Recipe
+from benchharness.recipes.recipe import LAYER
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
@@ -151,34 +151,32 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
     return chosen
 
 
-def freeze(  # noqa: PLR0913  (what is frozen, how it is read, and where it is computed)
-    network: Any,
-    splits: Mapping[str, Features],
-    head: str,
-    recipe: Recipe,
-    *,
-    compute: Compute,
-    report: Reporter,
-) -> dict[str, Features]:
-    """Puts a FrozenEncoder in the place of a network's encoder; gives the splits as it reads them.
-
-    `head` is the head type. The states of every split are computed where they are not kept yet.
-    Where the head reads one state of a row, as most classifiers do, its rows have one token from
-    now on, and where it reads some of the tokens, they have these alone.
-    """
+def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: Compute) -> Source:
+    """What a network with a head of this type reads of its encoder."""
     # Marked words are pooled from their own tokens' states.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
-    source = Source(
+    return Source(
         network=network.encoder,
         identity=network_digest(network.encoder),
         tokens="all" if has_marks or reads not in ("first", "last") else str(reads),
         head=head,
         compute=compute,
     )
+
+
+def freeze(
+    network: Any, splits: Mapping[str, Features], choice: str, source: Source, report: Reporter
+) -> dict[str, Features]:
+    """Replaces a network's encoder with a FrozenEncoder; gives the splits as it reads them.
+
+    `choice` is the recipe's `features`. The states of every split are computed where they are not
+    kept yet. Where the head reads one state of a row, as most classifiers do, its rows have one
+    token from now on, and where it reads some of the tokens, they have these alone.
+    """
     tables = [layer_states(source, split, report) for split in splits.values()]
     per_row = source.tokens != "all"
-    network.encoder = FrozenEncoder(network.encoder, tables, recipe.encoder.features, per_row)
+    network.encoder = FrozenEncoder(network.encoder, tables, choice, per_row)
     return {
         name: _at_places(split.without_unread(), first, per_row)
         for (name, split), first in zip(splits.items(), network.encoder.firsts, strict=False)

@@ -9,14 +9,14 @@ from torch import nn
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.compute import Compute
-from benchharness.transfer.frozen import add_adapters, freeze, merge_adapters
+from benchharness.transfer.frozen import add_adapters, freeze, merge_adapters, source_of
 from benchharness.worker.technique import Prepared, Technique
 
 
 def frozen_techniques(recipe: Recipe, compute: Compute, report: Reporter) -> list[Technique]:
     """The one that a recipe asks for."""
     if recipe.encoder.is_frozen:
-        return [FrozenFeatures(recipe=recipe, compute=compute, report=report)]
+        return [FrozenFeatures(choice=recipe.encoder.features, compute=compute, report=report)]
     return [Adapters(rank=recipe.encoder.lora_rank)]
 
 
@@ -24,7 +24,7 @@ def frozen_techniques(recipe: Recipe, compute: Compute, report: Reporter) -> lis
 class FrozenFeatures(Technique):
     """The head alone is trained, on states of the encoder that are computed once."""
 
-    recipe: Recipe
+    choice: str
     compute: Compute
     report: Reporter
     whole_vocabulary = True  # it is not trained
@@ -33,14 +33,9 @@ class FrozenFeatures(Technique):
     def on_network(self, prepared: Prepared) -> None:
         """Puts the states where tokens were."""
         (task,) = (setup.task for setup in prepared.setups)
-        prepared.features = freeze(
-            prepared.network,
-            prepared.features,
-            task.head,
-            self.recipe,
-            compute=self.compute,
-            report=self.report,
-        )
+        network, splits = prepared.network, prepared.features
+        source = source_of(network, splits, task.head, self.compute)
+        prepared.features = freeze(network, splits, self.choice, source, self.report)
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from benchharness.encoder.language_model import load_language_model
-from benchharness.heads.cloze import predict_untrained
+from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.models.spec import Trust
@@ -44,9 +44,8 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     for name, split in rows.items():
         task = find_task(name.rpartition(":")[0])
         shortened = list[str]()
-        predictions = predict_untrained(
-            model, task, split.examples, job.values, compute, tell, shortened.append
-        )
+        asked = Asked(model=model, task=task, values=job.values, compute=compute)
+        predictions = predict_untrained(asked, split.examples, tell, shortened.append)
         provenance["data"][name]["truncated"] = len(shortened)
         # Without flags: that an untrained model always says the same is what it is.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))

@@ -33,7 +33,7 @@ def make_features(*rows: list[int], types: bool = False, max_tokens: int = 100) 
 
 
 def test_an_epoch_sees_every_row_once():
-    batches = list(shuffled_batches(10, batch_size=4, steps=6, seed=1))
+    batches = list(shuffled_batches(10, batch_size=4, steps=range(6), seed=1))
     assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2]
     for epoch in (batches[:3], batches[3:]):
         assert sorted(np.concatenate(epoch)) == list(range(10))
@@ -41,7 +41,7 @@ def test_an_epoch_sees_every_row_once():
 
 def test_the_order_depends_on_seed_and_epoch():
     first, again, other = (
-        np.concatenate(list(shuffled_batches(50, 8, 14, seed))) for seed in (1, 1, 2)
+        np.concatenate(list(shuffled_batches(50, 8, range(14), seed))) for seed in (1, 1, 2)
     )
     assert (first == again).all()
     assert (first != other).any()
@@ -49,8 +49,8 @@ def test_the_order_depends_on_seed_and_epoch():
 
 
 def test_more_epochs_begin_as_fewer_do():
-    short = np.concatenate(list(shuffled_batches(20, 8, 3, seed=3)))
-    long = np.concatenate(list(shuffled_batches(20, 8, 9, seed=3)))
+    short = np.concatenate(list(shuffled_batches(20, 8, range(3), seed=3)))
+    long = np.concatenate(list(shuffled_batches(20, 8, range(9), seed=3)))
     assert (long[:20] == short).all()
 
 
@@ -60,7 +60,7 @@ def test_more_epochs_begin_as_fewer_do():
 def test_steps_of_a_run(rows: int, epochs: float, steps: int):
     assert count_steps(rows, 32, epochs) == steps
     assert count_steps((rows, 40), 32, epochs) == math.ceil(epochs * (math.ceil(rows / 32) + 2))
-    assert len(list(shuffled_batches(rows, 32, steps, seed=0))) == steps
+    assert len(list(shuffled_batches(rows, 32, range(steps), seed=0))) == steps
 
 
 lengths_of_batches = st.lists(st.integers(1, 128), min_size=1, max_size=12)
@@ -225,8 +225,10 @@ def test_a_bucket_has_few_shapes(lengths: list[int], most: int, expected: tuple[
     assert set(map(type, found)) == {int}
 
 
-def steps_of(sizes: list[int], steps: int, **words: Any) -> list[tuple[int, list[int]]]:
-    batches = mixed_batches(sizes, 4, steps, seed=1, **words)
+def steps_of(
+    sizes: list[int], steps: int, done: int = 0, **words: Any
+) -> list[tuple[int, list[int]]]:
+    batches = mixed_batches(sizes, 4, range(done, steps), seed=1, **words)
     return [(task, items.tolist()) for task, items in batches]
 
 
@@ -267,13 +269,13 @@ def test_a_resumed_run_goes_on_with_the_next_batch(sizes: list[int], power: floa
 
 
 def test_a_task_alone_has_its_usual_batches():
-    usual = [items.tolist() for items in shuffled_batches(10, 4, 7, seed=1)]
+    usual = [items.tolist() for items in shuffled_batches(10, 4, range(7), seed=1)]
     assert steps_of([10], 7) == [(0, items) for items in usual]
 
 
 def test_the_orders_are_those_of_stored_runs():
     """Other draws are other runs: METHOD in leaderboard/job.py goes up."""
-    alone = [items.tolist() for items in shuffled_batches(5, 2, 6, seed=7)]
+    alone = [items.tolist() for items in shuffled_batches(5, 2, range(6), seed=7)]
     assert alone == [[2, 0], [4, 1], [3], [3, 0], [2, 1], [4]]
-    shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, 4, seed=7)]
+    shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, range(4), seed=7)]
     assert shared == [(0, [0, 2]), (1, [2, 3]), (0, [1]), (1, [0, 1])]

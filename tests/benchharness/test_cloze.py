@@ -30,7 +30,14 @@ from transformers import AutoModelForMaskedLM as MaskedLM
 from benchharness.driver.plan import plan_jobs
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.load import load_tokenizer
-from benchharness.heads.cloze import Candidate, Scoring, candidates, encode, predict_untrained
+from benchharness.heads.cloze import (
+    Asked,
+    Candidate,
+    Scoring,
+    candidates,
+    encode,
+    predict_untrained,
+)
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
@@ -259,10 +266,11 @@ def test_a_long_text_is_cut_so_that_the_candidates_fit() -> None:
     values = {n: s.value for n, s in zero_shot_recipe(task.name, TINY).settings.items()}
     values["max_tokens"] = model.max_tokens
     long = PairExample(id="1", text_a="the car " * 300, text_b="did he sell it", label="True")
-    (found,) = predict_untrained(model, task, [long], values, CPU)
+    asked = Asked(model=model, task=task, values=values, compute=CPU)
+    (found,) = predict_untrained(asked, [long])
     assert sum(found.scores) == pytest.approx(1.0)
     with pytest.raises(JobError, match="do not fit into 9"):
-        predict_untrained(model, task, [long], {**values, "max_tokens": 9}, CPU)
+        predict_untrained(replace(asked, values={**values, "max_tokens": 9}), [long])
 
 
 def test_a_checkpoint_without_the_head_is_refused_in_a_sentence(tmp_path) -> None:

@@ -244,7 +244,9 @@ def compare_random_batches(count: int, seed: int) -> None:
             max_tokens=64,
         )
         rows = np.arange(len(lengths))
-        part = Part.of(known, rows, CPU.device, terms=1, packs=True, in_buckets=number % 2 > 0)
+        part = Part.of(
+            known, rows, CPU.device, terms=1, layout="bucket" if number % 2 else "packed"
+        )
         inputs = {name: part.tensors[name] for name in part.named}
         real = inputs["attention_mask"].bool()
         states, expected = ours(**part.inputs)[0][real], padded(**inputs)[0][real]

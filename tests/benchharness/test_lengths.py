@@ -17,7 +17,7 @@ from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.load import NO_LIMIT
 from benchharness.heads import Head, Limits, head_for
-from benchharness.heads.cloze import predict_untrained
+from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
 from benchharness.heads.tokens import encode_once, tokenize_ids
 from benchharness.leaderboard.job import Job
@@ -329,9 +329,8 @@ def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
     model.prepare(torch.device("cpu"))
     found: list[str] = []
     examples = [example, replace(example, id="8", text_a="a car")]
-    predict_untrained(
-        model, TASKS["superglue/boolq"], examples, values, CPU, shortened=found.append
-    )
+    asked = Asked(model=model, task=TASKS["superglue/boolq"], values=values, compute=CPU)
+    predict_untrained(asked, examples, shortened=found.append)
     assert found == ["7"]
 
 

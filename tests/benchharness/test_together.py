@@ -62,7 +62,9 @@ def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
 def batches(sizes: list[int], epochs: float = 2, done: int = 0, power: float | None = None):
     return [
         (task, items.tolist())
-        for task, items in mixed_batches(sizes, 4, count_steps(sizes, 4, epochs), 7, done, power)
+        for task, items in mixed_batches(
+            sizes, 4, range(done, count_steps(sizes, 4, epochs)), 7, power
+        )
     ]
 
 
@@ -106,7 +108,7 @@ def test_a_task_that_is_drawn_often_begins_anew():
 
 
 def test_one_task_has_the_batches_of_a_run_of_its_own():
-    alone = [(0, items.tolist()) for items in shuffled_batches(30, 4, 16, seed=7)]
+    alone = [(0, items.tolist()) for items in shuffled_batches(30, 4, range(16), seed=7)]
     assert batches([30]) == batches([30], power=0.5) == alone
 
 
@@ -172,7 +174,7 @@ def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
         eps=RECIPE.adam.adam_epsilon,
     )
     steps = count_steps([40, 100], RECIPE.optim.batch_size, RECIPE.schedule.epochs)
-    drawn = list(mixed_batches([40, 100], RECIPE.optim.batch_size, steps, 5))
+    drawn = list(mixed_batches([40, 100], RECIPE.optim.batch_size, range(steps), 5))
     assert steps == len(drawn)
     assert {task for task, _ in drawn} == {0, 1}
     for step, (task, items) in enumerate(drawn):

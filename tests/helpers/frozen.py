@@ -10,9 +10,9 @@ from benchharness.encoder import Encoder
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.training.predict import predict
-from benchharness.transfer.frozen import freeze
+from benchharness.transfer.frozen import freeze, source_of
 from tests.helpers.families import make_config, make_network
-from tests.helpers.training import CPU, RECIPE, having
+from tests.helpers.training import CPU
 
 
 def make_encoder(
@@ -33,8 +33,8 @@ def freeze_on(
     head: str = "pair",
 ) -> list[Features]:
     named = {str(number): split for number, split in enumerate(splits)}
-    recipe = having(RECIPE, features=choice)
-    found = freeze(network, named, head, recipe, compute=compute, report=lambda _: None)
+    source = source_of(network, named, head, compute)
+    found = freeze(network, named, choice, source, lambda _: None)
     return list(found.values())
 
 

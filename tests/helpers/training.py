@@ -18,7 +18,7 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute, Part
+from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
 from benchharness.training.meter import Fit
 from tests.helpers.checkpoints import make_config
@@ -124,8 +124,9 @@ def backward(
     network: nn.Module, features: Features, goals: torch.Tensor, loss: Loss, parts: list[np.ndarray]
 ) -> torch.Tensor:
     """Adds the gradients of the mean loss of some items, in these parts; returns that loss."""
-    terms, packs = features.count_terms(np.concatenate(parts)), is_packed(network)
-    made = [Part.of(features, part, CPU.device, terms=terms, packs=packs) for part in parts]
+    terms = features.count_terms(np.concatenate(parts))
+    layout: Layout = "packed" if is_packed(network) else "padded"
+    made = [Part.of(features, part, CPU.device, terms=terms, layout=layout) for part in parts]
     return _backward(network, goals, loss, made, _backward_part)
 
 
