@@ -17,8 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from html import escape
 from os import fspath
 from pathlib import Path
@@ -27,17 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 from rich.console import Console
 
-from benchharness.cli.display import Display
-from benchharness.cli.options import DATABASE
-from benchharness.driver.drive import drive, prepared_workers
-from benchharness.driver.halving import Halving, check_halving
+from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
-from benchharness.driver.plan import plan
-from benchharness.driver.request import check_request, find_own_data, listed
-from benchharness.driver.schedule import Schedule, schedule_missing
+from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, takes_options
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import checked_start, measured, search, split_among, with_rates
-from benchharness.engines.choice import EngineChoice
+from benchharness.driver.which import measured, options_among, search
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
@@ -77,8 +72,6 @@ from benchharness.tasks.task import check_labels
 if TYPE_CHECKING:
     import datasets
 
-    from benchharness.tasks.own.find import Found
-
 Words = str | Sequence[str]
 
 
@@ -91,7 +84,8 @@ class Results:
 
     `keys` are the jobs' keys, as they were asked for; `failures` say in a sentence each what failed
     in this call; `left_out` are the tasks without files, with the reason (`skip_missing`); `said`
-    is what was found in rows of your own: the task, its splits, and texts that stand in two.
+    is what was found in rows of your own: the task, its splits, and texts that stand in two. Of a
+    `dry_run`, `schedule` has each job, whether it is to run, and about how long it takes.
     """
 
     db: str
@@ -100,6 +94,7 @@ class Results:
     failures: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
+    schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """These runs, as `runs` gives all of a store."""
@@ -127,134 +122,57 @@ class Results:
         return lines + boards or f"<p>{escape(repr(self))}</p>"
 
 
-def run(  # noqa: PLR0913  (the command's options, one by one)
+@takes_options()
+def run(
     model: Any,
     *,
     tokenizer: Any = None,
     name: str = "",
-    suite: Words = (),
-    task: Words = (),
-    data: str | Path = "hub",
-    data_file: Any = None,
-    hf: str | None = None,
-    columns: str | Mapping[str, Words] = "",
-    metric: Words = (),
-    encoding: str = "",
-    no_header: bool = False,
-    seeds: int | Sequence[int] | None = None,
-    recipe: str | None = None,
-    set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
-    shots: int | Sequence[int | str] = (),
-    start_from: str | Path = "paper",
-    teacher: str | Path | None = None,
-    together: Words = (),
-    limit: int | None = None,
-    test: bool = False,
-    precision: str = "auto",
-    device: str = "auto",
-    jobs: int | Literal["auto"] = "auto",
-    processes_per_job: int = 1,
-    engine: str = "local",
-    address: str | None = None,
-    engine_options: Mapping[str, object] | None = None,
-    timeout: float | None = 1800,
-    baselines: bool = True,
-    skip_missing: bool = False,
-    halving: bool = False,
-    force: bool = False,
-    keep_checkpoints: bool = False,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
     plugins: str | Path | Iterable[str | Path] = (),
-    db: str | Path = DATABASE,
     progress: bool | None = None,
+    **options: Any,
 ) -> Results:
     """Fine-tunes models on tasks, scores them and stores the results, as `bench run` does.
 
     `model` is what follows --model (a name, a folder, a hub id with its revision), a transformers
     model in memory with its `tokenizer`, or a list of the former. A model in memory is saved beside
     the database in a folder that is called after `name` and its digest, so equal weights are one
-    model, and its weights and device stay as they are. `seeds` is a number (1 to N) or a list, and
-    a list in `set` makes a sweep, `shots` are numbers of training rows, 0 for none, and `together`
-    names suites and tasks that share one encoder. `teacher` is a model, or the key of a stored run,
-    that the models learn from. `data_file` (a file, a folder, or what `saved_rows` takes: a data
-    frame, a `datasets.Dataset`, a list of dicts, or such by split) and `hf` are rows of your own,
-    whose task is found, as docs/own-data.md says; `columns` ({"text": "review", "label": "stars"}),
-    `metric`, `encoding` and `no_header` say what cannot be found. What is stored already is
-    not run again. `progress` shows bars; by default it does so in a terminal and in a notebook.
+    model, and its weights and device stay as they are. `progress` shows bars; by default it does so
+    in a terminal and in a notebook. The options are those of the command, as Python has them:
+    `seeds` is a number (1 to N) or a list, `set` a mapping, whose lists make a sweep, `shots` are
+    numbers, several names are a list, `columns` is a mapping ({"text": "review", "label":
+    "stars"}), and `data_file` is also a table in memory: a data frame, a `datasets.Dataset`, a list
+    of dicts, or such by split. What is stored already is not run again.
 
     A job that fails is in `Results.failures` and raises nothing. A value of `set` or of the recipe
     that no job has is left out, with a warning. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
-    if halving:
-        check_halving(force=force, together=bool(together))
     _load(plugins)
-    place = fspath(db)
-    beside = {"suite": suite, "task": task, "together": together, "data": str(data) != "hub"}
-    own = _own_data(data_file, place, hf, columns, metric, encoding, beside, no_header=no_header)
-    if own is not None:
-        task, data = own.task.name, own.data
-    trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
-    several = _values(seeds)
-    request = check_request(
-        models=_model_words(model, tokenizer, name, folder_beside(place), trust),
-        suites=listed(suite),
-        tasks=listed(task),
-        seeds=None if several else 0 if several == () else seeds,  # type: ignore[arg-type]
-        seed=several or (),
-        settings=[f"{key}={_word(value)}" for key, value in (set or {}).items()],
-        shots=_word(() if shots is None else shots),
-        recipe=recipe,
-        data=_place_of(data),
-        limit=limit,
-        precision=precision,
-        splits=("dev", "test") if test else ("dev",),
-        baselines=baselines,
-        skip_missing=skip_missing,
-        device=str(device),
-        jobs=str(jobs),
-        engine=EngineChoice(
-            name=engine,
-            address=address,
-            words=tuple(f"{key}={value}" for key, value in (engine_options or {}).items()),
-            processes=processes_per_job,
-            folder=folder_beside(place),
-        ),
-        start_from=str(start_from),
-        together=listed(together),
-        teacher=None if teacher is None else str(teacher),
-        db=place,
-        trust=trust,
-    )
-    if not is_there(place):
-        check_writable(place)
-    with prepared_workers(request):
-        planned = plan(request)
+    asked = _options(options)
+    trust = Trust(remote_code=asked.trust_remote_code, pickle=asked.allow_pickle)
+    models = _model_words(model, tokenizer, name, folder_beside(asked.db), trust)
+    session = Session.of(replace(asked, model=tuple(models)), _watching(progress))
+    if not asked.dry_run and not is_there(asked.db):
+        check_writable(asked.db)
+    with session.prepared():
+        planned = session.plan()
         for note in planned.notes:
-            warnings.warn(note, stacklevel=2)
-        climb = Halving(planned, [each.name for each in request.tasks]) if halving else None
-        scheduled = partial(
-            schedule_missing, slots=request.slots, db=place, keep=keep_checkpoints, force=force
-        )
-        watch = _watching(progress)
-        driven_by = partial(
-            drive, placement=request.placement, db=place, watch=watch, timeout=timeout, force=force
-        )
-        if climb is None:
-            run_of = driven_by(scheduled(planned))
-        else:
-            run_of = climb.driven(scheduled, driven_by)
-        with run_of as driven:
-            failed = [each for each in driven.outcomes if isinstance(each, Failure)]
+            warnings.warn(note, stacklevel=3)
+        failed: list[Failure] = []
+        if not asked.dry_run:
+            with session.run(planned) as driven:
+                failed = [each for each in driven.outcomes if isinstance(each, Failure)]
     names = job_names(planned.jobs)
+    tasks = (*session.request.tasks, *session.request.multi_task)
     return Results(
-        db=place,
+        db=asked.db,
         keys=tuple(job.key for job in planned.jobs),
-        suites=tuple(dict.fromkeys(e.suite for e in (*request.tasks, *request.together))),
+        suites=tuple(dict.fromkeys(task.suite for task in tasks)),
         failures=tuple(f"{names[each.job.key]}: {each.error}" for each in failed),
         left_out=dict(planned.left_out),
-        said=own.sentences if own else (),
+        said=session.request.notes,
+        schedule=tuple(session.preview(planned).to_json()) if asked.dry_run else (),
     )
 
 
@@ -263,33 +181,11 @@ def _load(plugins: str | Path | Iterable[str | Path]) -> None:
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
-def _place_of(data: object) -> str:
-    """What follows --data; BenchError for rows in memory, which are not a benchmark's."""
-    if not isinstance(data, str | Path):
-        raise BenchError(
-            f"data is a {type(data).__name__}: it says where the rows of benchmarks are (hub, mini "
-            "or a folder), and data_file takes rows of your own."
-        )
-    return str(data)
-
-
-def _own_data(  # noqa: PLR0913, PLR0917  (the options of rows of one's own)
-    data_file: Any,
-    db: str,
-    hf: str | None,
-    columns: str | Mapping[str, Words],
-    metric: Words,
-    encoding: str,
-    beside: Mapping[str, object],
-    *,
-    no_header: bool,
-) -> "Found | None":
-    """What is found in rows of one's own, as the options of `run` name them; None without any."""
-    if not isinstance(columns, str):
-        columns = ",".join(f"{role}={'+'.join(listed(names))}" for role, names in columns.items())
-    rows = saved_rows(data_file, db)
-    metrics = listed(metric)
-    return find_own_data(rows, hf, columns, metrics, encoding, no_header=no_header, beside=beside)
+def _options(values: Mapping[str, Any]) -> RunOptions:
+    """The options of a call; rows in memory are saved beside the database."""
+    db = fspath(values.get("db", DATABASE))
+    rows = saved_rows(values.get("data_file"), db)
+    return RunOptions.of(**{**values, "db": db, "data_file": rows})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,73 +218,34 @@ class Choice:
         return f"{sentences}\n{self.runs} of {self.of} runs of the whole grid"
 
 
-def which(  # noqa: PLR0913  (the command's options, one by one)
+@takes_options(OF_WHICH)
+def which(
     task: Words = (),
     *,
     among: Words,
     minutes: float,
-    suite: Words = (),
-    data: str | Path = "hub",
-    data_file: Any = None,
-    hf: str | None = None,
-    columns: str | Mapping[str, Words] = "",
-    metric: Words = (),
-    encoding: str = "",
-    no_header: bool = False,
-    seeds: int = 5,
-    recipe: str | None = None,
-    set: Mapping[str, object] | None = None,  # noqa: A002  (the command's word)
-    start_from: str = "paper",
-    limit: int | None = None,
-    precision: str = "auto",
-    device: str = "auto",
-    jobs: int | Literal["auto"] = "auto",
-    timeout: float | None = 1800,
-    trust_remote_code: bool = False,
-    allow_pickle: bool = False,
     plugins: str | Path | Iterable[str | Path] = (),
-    db: str | Path = DATABASE,
     progress: bool | None = None,
+    **options: Any,
 ) -> Choice:
     """Which of some encoders is the best on some tasks, within minutes, as `bench which` says it.
 
     By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
-    `set` has others) and at most `seeds` seeds. `data_file` and what follows it are rows of your
-    own, as `run` takes them. Its runs are stored as those of `run`, and the same
+    `set` has others) and at most `seeds` seeds. The options are as `run` takes them. Its runs are
+    stored as those of `run`, and the same
     call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
     _load(plugins)
-    place = fspath(db)
-    beside = {"suite": suite, "task": task, "data": str(data) != "hub"}
-    own = _own_data(data_file, place, hf, columns, metric, encoding, beside, no_header=no_header)
-    if own is not None:
-        task, data = own.task.name, own.data
-    settings = [f"{key}={_word(value)}" for key, value in (set or {}).items()]
-    request = check_request(
-        models=split_among(listed(among)),
-        suites=listed(suite),
-        tasks=listed(task),
-        seeds=seeds,
-        seed=(),
-        settings=with_rates(settings, recipe),
-        recipe=recipe,
-        data=_place_of(data),
-        limit=limit,
-        precision=precision,
-        device=str(device),
-        jobs=str(jobs),
-        engine=EngineChoice(folder=folder_beside(place)),
-        start_from=checked_start(start_from),
-        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
-    )
-    found, searched = search(request, place, minutes, _watching(progress), timeout=timeout)
-    with open_store(place) as store:
+    asked = options_among(_options({"task": task, **options}), listed(among))
+    session = Session.of(asked, _watching(progress))
+    found, searched = search(session, minutes)
+    with open_store(asked.db) as store:
         answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
     failed = [each for each in searched.outcomes if isinstance(each, Failure)]
     return Choice(
         answers=tuple(answers),
-        cost=measured(request, searched.jobs),
+        cost=measured(session.request, searched.jobs),
         runs=len(searched.jobs),
         of=searched.of,
         left=searched.left,
@@ -406,15 +263,6 @@ def _watching(progress: bool | None) -> Any:
             yield display
 
     return watch
-
-
-def _word(value: object) -> str:
-    """A value as it follows --set."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if (several := _values(value)) is not None:
-        return ",".join(map(_word, several))
-    return str(value)
 
 
 def _values(value: Any) -> tuple[Any, ...] | None:

@@ -17,8 +17,7 @@ import torch
 from transformers import TrainerCallback
 
 from benchharness.api import run, saved_rows
-from benchharness.cli.options import DATABASE
-from benchharness.driver.request import listed
+from benchharness.driver.options import DATABASE, listed
 from benchharness.tasks.errors import BenchError
 
 _LOG = logging.getLogger("benchharness")

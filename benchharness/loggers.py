@@ -140,14 +140,13 @@ Call = Callable[[Logger], None]
 class Listening:
     """Tells a watcher and any loggers how the jobs go; a context manager.
 
-    `makers` make the loggers, by name. A logger that raises gets nothing more; `warn` takes a
-    sentence that says so. What trackers print goes to stderr meanwhile, because stdout is the
-    command's own.
+    `makers` make the loggers, by name. A logger that raises gets nothing more, which the watcher is
+    told. What trackers print goes to stderr meanwhile, because stdout is the command's own.
     """
 
-    def __init__(self, watcher: Watcher, makers: Loggers, warn: Callable[[str], None]) -> None:
+    def __init__(self, watcher: Watcher, makers: Loggers) -> None:
         self._watcher = watcher
-        self._threads = [_LoggerThread(name, make, warn) for name, make in makers.items()]
+        self._threads = [_LoggerThread(name, make, watcher.say) for name, make in makers.items()]
         self._begun: dict[str, float] = {}
         self._stdout = redirect_stdout(sys.stderr)
 
@@ -199,6 +198,10 @@ class Listening:
     def leave_out(self, job: Job) -> None:
         """Takes that a job need not run any more."""
         self._watcher.leave_out(job)
+
+    def say(self, line: str) -> None:
+        """Shows a line about the run."""
+        self._watcher.say(line)
 
     def _begin(self, job: Job) -> None:
         if job.key not in self._begun:

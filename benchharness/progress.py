@@ -51,6 +51,9 @@ class Watcher(Protocol):
     def leave_out(self, job: Job) -> None:
         """Takes that a job need not run any more."""
 
+    def say(self, line: str) -> None:
+        """Shows a line about the run."""
+
 
 # SIGTERM and SIGINT in a worker: they end it at once, or after what must not be left half done.
 

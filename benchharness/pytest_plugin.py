@@ -17,9 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "bench(model, suite, task, limit, baseline, alpha, seeds, data, data_file, hf, columns, "
-        "metric, encoding, no_header, recipe, settings, allow_change): fail where `bench check` "
-        "with these options does; `baseline` and `data_file` are relative to the root folder",
+        "bench(model, **options): fail where `bench check` with these options does, with _ for - "
+        "in their names; `baseline` and `data_file` are relative to the root folder",
     )
 
 

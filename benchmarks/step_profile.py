@@ -114,9 +114,9 @@ def _named(name: str, forward: Any) -> Any:
 
 
 def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
-    from benchharness.driver.plan import plan_jobs
     from benchharness.models import find_model
     from benchharness.tasks.suites import find_task
+    from tests.helpers.plans import plan_jobs
 
     values = asdict(workload.values) | {"evaluations": 1}
     return plan_jobs(

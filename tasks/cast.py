@@ -53,7 +53,7 @@ def cast_of(task: Task) -> Cast:
             return _choice_cast(task)
     raise BenchError(
         f"{task.name} gives tags, clusters or several labels, and text to text has no words for "
-        "them: leave --as out."
+        "them: leave --text-to-text out."
     )
 
 

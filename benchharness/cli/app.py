@@ -168,19 +168,6 @@ class LazyGroup(TyperGroup):
         return name, command and load_command(command.name or ""), rest
 
 
-PANELS = {
-    "What to run": "model among minutes suite task data skip_missing limit test seeds seed "
-    "baseline missing",
-    "Your own data": "data_file hf columns metric encoding no_header",
-    "How to train": "recipe settings shots cast together start_from teacher precision halving "
-    "no_baselines",
-    "Where to compute": "device jobs processes_per_job engine address engine_options timeout "
-    "checkpoint_every keep_checkpoints",
-    "What to trust": "plugin trust_remote_code allow_pickle",
-    "What comes out": "db out log force dry_run as_json",
-}
-"""Parameters by the heads under which the help of a command with many has them."""
-
 FEW_OPTIONS = 15
 """So many need no heads."""
 
@@ -197,18 +184,18 @@ class GroupedCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the options, those that no panel has last."""
-        if len(self.params) <= FEW_OPTIONS:
-            super().format_options(ctx, formatter)
-            return
-        heads = {name: head for head, names in PANELS.items() for name in names.split()}
-        records: dict[str, list[tuple[str, str]]] = {head: [] for head in PANELS}
+        found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if (record := param.get_help_record(ctx)) is not None:
-                records.setdefault(heads.get(param.name, "Other options"), []).append(record)
-        for head, found in records.items():
-            if found:
-                with formatter.section(head):
-                    formatter.write_dl(found)
+                head = getattr(param, "rich_help_panel", None) or "Other options"
+                found.setdefault(head, []).append(record)
+        if sum(map(len, found.values())) <= FEW_OPTIONS:
+            super().format_options(ctx, formatter)
+            return
+        rest = found.pop("Other options", None)
+        for head, records in (*found.items(), *([("Other options", rest)] if rest else [])):
+            with formatter.section(head):
+                formatter.write_dl(records)
 
 
 def load_command(name: str) -> Any:

@@ -6,8 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.options import (
-    BASELINE,
-    DATABASE,
     AsJson,
     Database,
     DataFilter,
@@ -17,7 +15,8 @@ from benchharness.cli.options import (
     with_plugins,
 )
 from benchharness.cli.output import print_json, print_table
-from benchharness.driver.gate import DEFAULT_ALPHA, DEFAULT_SEEDS
+from benchharness.driver.gate import BASELINE, DEFAULT_ALPHA, DEFAULT_SEEDS
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.regression import Baseline, Sample
 from benchharness.leaderboard.regression.judge import detectable_drop
 from benchharness.leaderboard.regression.verdict_text import seen_drop

@@ -1,47 +1,17 @@
 """`bench check`: is a model worse than its baseline, beyond noise? For continuous integration."""
 
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from benchharness.cli.display import Display, interruption_told
-from benchharness.cli.options import (
-    BASELINE,
-    AllowPickle,
-    As,
-    AsJson,
-    ColumnRoles,
-    DataFile,
-    Device,
-    Encoding,
-    HubData,
-    Jobs,
-    Limit,
-    NoHeader,
-    OwnMetrics,
-    RecipeName,
-    Seed,
-    Settings,
-    Suites,
-    Tasks,
-    Timeout,
-    TrustRemoteCode,
-    as_settings,
-    completed_by,
-    one_of,
-    with_plugins,
-)
+from benchharness.cli.options import AsJson, with_plugins, with_run_options
 from benchharness.cli.output import print_json, print_table, tell_notes
-from benchharness.driver.gate import DEFAULT_SEEDS, Gate, read_baseline, run_gate
-from benchharness.driver.live import RunState
-from benchharness.driver.request import check_request, find_own_data
-from benchharness.driver.schedule import Schedule
+from benchharness.driver.display import displayed
+from benchharness.driver.gate import BASELINE, read_baseline, run_gate
+from benchharness.driver.options import OF_CHECK, WHAT, RunOptions
 from benchharness.leaderboard.regression import Verdict
 from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
@@ -54,37 +24,13 @@ from benchharness.leaderboard.regression.verdict_text import (
     to_junit,
     to_markdown,
 )
-from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
-from benchharness.models import Trust
-from benchharness.progress import Watcher
 from benchharness.tasks.errors import BenchError
 
-Model = Annotated[
+BaselineFile = Annotated[
     str,
     typer.Option(
-        "--model",
-        metavar="NAME|DIR|NAME=DIR",
-        help="A known model, a checkpoint's folder, or its name on the hub.",
-        autocompletion=completed_by("models"),
-    ),
-]
-BaselineFile = Annotated[
-    str, typer.Option("--baseline", metavar="FILE", help="What `bench baseline` wrote.")
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data",
-        metavar="hub|DIR|mini",
-        help="Where the rows come from. Default: as the baseline's.",
-        autocompletion=one_of("hub", "mini"),
-    ),
-]
-CheckSeeds = Annotated[
-    int | None,
-    typer.Option(
-        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 3."
+        "--baseline", metavar="FILE", help="What `bench baseline` wrote.", rich_help_panel=WHAT
     ),
 ]
 Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
@@ -104,34 +50,15 @@ MarkdownFile = Annotated[
 
 
 @with_plugins
-def check(  # noqa: PLR0913  (one parameter for each option)
+@with_run_options(OF_CHECK)
+def check(  # noqa: PLR0913  (its own options, one by one)
+    options: RunOptions,
     *,
-    model: Model,
-    suite: Suites = None,
-    task: Tasks = None,
-    limit: Limit = None,
     baseline: BaselineFile = BASELINE,
     alpha: Alpha = 0.05,
     allow_change: AllowChange = False,
-    seeds: CheckSeeds = None,
-    seed: Seed = None,
-    data: Data = None,
-    data_file: DataFile = None,
-    hf: HubData = None,
-    columns: ColumnRoles = None,
-    metric: OwnMetrics = None,
-    encoding: Encoding = None,
-    no_header: NoHeader = False,
-    recipe: RecipeName = None,
-    settings: Settings = None,
-    cast: As = None,
-    device: Device = "auto",
-    jobs: Jobs = "auto",
-    timeout: Timeout = 1800,
     junit: Junit = None,
     markdown: MarkdownFile = None,
-    trust_remote_code: TrustRemoteCode = False,
-    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a small fixed part of a suite and fail where a task is worse than the baseline.
@@ -142,35 +69,8 @@ def check(  # noqa: PLR0913  (one parameter for each option)
     for file in filter(None, (junit, markdown)):
         _check_place(Path(file))
     compared = read_baseline(Path(baseline))
-    beside = {"--suite": suite, "--task": task, "--data": data}
-    own = find_own_data(
-        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
-    )
-    if own is not None:
-        task, data = [own.task.name], own.data
-    request = check_request(
-        models=[model],
-        suites=suite or (),
-        tasks=task or (),
-        seeds=seeds if seeds or seed else DEFAULT_SEEDS,
-        seed=seed or (),
-        settings=[*(settings or ()), *as_settings(cast)],
-        recipe=recipe,
-        device=device,
-        jobs=jobs,
-        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
-        fits=lambda found: found.name in compared.tasks,
-    )
-    gate = Gate(
-        request=request,
-        baseline=compared,
-        limit=limit,
-        data=data,
-        alpha=alpha,
-        timeout=timeout,
-        may_change=allow_change,
-    )
-    verdict = run_gate(gate, _watching)
+    watch = partial(displayed, kept="kept")
+    verdict = run_gate(options, compared, watch, alpha=alpha, may_change=allow_change)
     _show(verdict, as_json=as_json)
     if junit:
         _put(Path(junit), to_junit(verdict), "w")
@@ -178,15 +78,6 @@ def check(  # noqa: PLR0913  (one parameter for each option)
         _put(Path(markdown), to_markdown(verdict), "w")
     _tell_github(verdict)
     raise typer.Exit(verdict.exit_code)
-
-
-@contextmanager
-def _watching(schedule: Schedule, store: Store) -> Iterator[Watcher]:
-    with (
-        interruption_told(schedule, store, "kept"),
-        Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
-    ):
-        yield display
 
 
 def _show(verdict: Verdict, *, as_json: bool) -> None:

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.options import (
-    DATABASE,
     AsJson,
     Database,
     DataFilter,
@@ -21,6 +20,7 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible

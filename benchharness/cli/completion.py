@@ -14,7 +14,7 @@ from pathlib import Path
 
 import typer
 
-from benchharness.cli.options import DATABASE
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
 from benchharness.loggers import LOGGERS
@@ -122,15 +122,15 @@ def _values(name: str) -> Iterable[str]:
 
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """What encoders may be trained on before; tasks together where the command has them."""
+    """Initial weights; those of many tasks where the command has them."""
     yield "paper", "what the recipe says"
-    yield "pretrained", "nothing"
-    if any(parameter.name == "together" for parameter in ctx.command.params):
-        yield "together", "the tasks of --together"
+    yield "pretrained", "the checkpoint's own"
+    if any(parameter.name == "multi_task" for parameter in ctx.command.params):
+        yield "multi-task", "the tasks of --multi-task"
     yield from ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
 
 
-def together(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
+def multi_task(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """What may share an encoder: suites, and tasks that have rows to train on."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
@@ -187,6 +187,7 @@ Proposer = Callable[[typer.Context, str], Iterator[Proposal]]
 PROPOSERS: Mapping[str, Proposer] = {
     "keys": keys,
     "models": models,
+    "multi_task": multi_task,
     "recipes": recipes,
     "settings": settings,
     "shown": shown,
@@ -195,7 +196,6 @@ PROPOSERS: Mapping[str, Proposer] = {
     "stored_systems": stored_systems,
     "suites": suites,
     "tasks": tasks,
-    "together": together,
     "trackers": trackers,
 }
 """By the names that options use."""

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.options import DATABASE, Database
+from benchharness.cli.options import Database
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import counting
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import StoreError

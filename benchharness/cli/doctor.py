@@ -11,8 +11,9 @@ from typing import NamedTuple
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import DATABASE, AsJson, Database
+from benchharness.cli.options import AsJson, Database
 from benchharness.cli.output import print_json, print_table
+from benchharness.driver.options import DATABASE
 from benchharness.engines.slots import find_gpus
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit

@@ -11,7 +11,6 @@ import typer
 
 from benchharness import __version__
 from benchharness.cli.options import (
-    DATABASE,
     AsJson,
     Database,
     DataFilter,
@@ -24,6 +23,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.cli.tables import counting
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board

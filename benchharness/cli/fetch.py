@@ -20,15 +20,9 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.doctor import cache_folders
-from benchharness.cli.options import (
-    AllowPickle,
-    AsJson,
-    Suites,
-    TrustRemoteCode,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.options import AsJson, completed_by, with_plugins, with_run_options
 from benchharness.cli.output import print_json
+from benchharness.driver.options import RunOptions
 from benchharness.models import Trust, find_model
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
@@ -68,26 +62,25 @@ POLL_SECONDS = 0.5
 
 
 @with_plugins
-def fetch(  # noqa: PLR0913  (one parameter for each option)
+@with_run_options({"suite", "trust_remote_code", "allow_pickle"})
+def fetch(
+    options: RunOptions,
     *,
     model: Models = None,
-    suite: Suites = None,
     task: Tasks = None,
     timeout: Timeout = 120,
-    trust_remote_code: TrustRemoteCode = False,
-    allow_pickle: AllowPickle = False,
     as_json: AsJson = False,
 ) -> None:
     """Fetch models and the data of suites or tasks, so that a run can do without a network.
 
     Where the models' recipes have a task trained before one of these, its data are fetched too.
     """
-    if not (model or suite or task):
+    if not (model or options.suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
-    trust = Trust(remote_code=trust_remote_code, pickle=allow_pickle)
+    trust = Trust(remote_code=options.trust_remote_code, pickle=options.allow_pickle)
     specs = [find_model(name, trust) for name in model or ()]
-    suites = [found for name in suite or () for found in find_suites(name)]
-    tasks = select_tasks(suites, task or ()) if suite or task else ()
+    suites = [found for name in options.suite for found in find_suites(name)]
+    tasks = select_tasks(suites, task or ()) if options.suite or task else ()
     trusted = [name for name, given in vars(trust).items() if given]
     wanted = [("model", s.checkpoint, s.revision, *trusted) for s in specs if s.is_hub]
     wanted += [("task", found.name) for found in with_start_tasks(specs, tasks)]
@@ -97,7 +90,7 @@ def fetch(  # noqa: PLR0913  (one parameter for each option)
             "fetched; run `bench fetch` where there is a network."
         )
     fetched = [_watch(words, timeout) for words in wanted]
-    command = _offline_command(model or (), suite or (), task or ())
+    command = _offline_command(model or (), options.suite, task or ())
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
     else:

@@ -6,17 +6,9 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    REPORT,
-    Database,
-    NoTexts,
-    Out,
-    ShowPaths,
-    Suites,
-    with_plugins,
-)
+from benchharness.cli.options import REPORT, Database, NoTexts, Out, ShowPaths, Suites, with_plugins
 from benchharness.cli.output import tell_notes
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.store.store import open_store

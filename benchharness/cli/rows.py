@@ -10,15 +10,9 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    Database,
-    Suites,
-    completed_by,
-    in_this_database,
-    with_plugins,
-)
+from benchharness.cli.options import Database, Suites, completed_by, in_this_database, with_plugins
 from benchharness.cli.show import Model, TaskName, find_runs
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow

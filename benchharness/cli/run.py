@@ -3,76 +3,38 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
-from benchharness.cli.display import displayed
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import (
-    CHECKPOINT_MINUTES,
-    DATABASE,
     REPORT,
-    Address,
-    AllowPickle,
-    As,
     AsJson,
-    CheckpointEvery,
-    ColumnRoles,
-    Data,
-    Database,
-    DataFile,
-    Device,
-    Encoding,
-    EngineName,
-    EngineOptions,
-    HubData,
-    Jobs,
-    KeepCheckpoints,
-    Limit,
-    Log,
-    NoHeader,
     Out,
-    OwnMetrics,
-    Precision,
-    ProcessesPerJob,
-    RecipeName,
-    Seed,
-    Settings,
-    StartFrom,
-    Suites,
-    Tasks,
-    Teacher,
-    Timeout,
-    Together,
-    TrustRemoteCode,
-    as_settings,
-    completed_by,
     in_this_database,
     with_plugins,
+    with_run_options,
 )
 from benchharness.cli.output import complaints, exit_code, tell_notes
-from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
-from benchharness.driver.halving import Halving, check_halving
-from benchharness.driver.plan import Plan, plan
-from benchharness.driver.request import Request, check_request, find_own_data
-from benchharness.driver.schedule import Schedule, schedule_missing
-from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.engines.choice import EngineChoice
+from benchharness.driver.display import displayed
+from benchharness.driver.drive import Driven, Watch
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan
+from benchharness.driver.request import Request
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.session import Session
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, truncated_words
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
-from benchharness.loggers import Listening, Loggers, open_loggers
-from benchharness.models import Trust
-from benchharness.plugins import plugin_files, plugin_loggers
+from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored.boards import (
     LARGE_STORE,
@@ -84,186 +46,41 @@ from benchharness.stored.boards import (
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 
-Models = Annotated[
-    list[str],
-    typer.Option(
-        "--model",
-        metavar="NAME|DIR|NAME=DIR",
-        help="A known model, a checkpoint's folder, its name on the hub (with @REVISION), or "
-        "'DIR/step-*', the checkpoints of one pretraining run; repeatable.",
-        autocompletion=completed_by("models"),
-    ),
-]
-SkipMissing = Annotated[
-    bool,
-    typer.Option(
-        "--skip-missing", help="Leave out the tasks whose files the folder lacks, and say which."
-    ),
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        "--seeds", min=1, metavar="N", help="Run every task with seeds 1 to N. Default: 5."
-    ),
-]
-Test = Annotated[
-    bool, typer.Option("--test", help="Predict the test splits too, for `bench submit`.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Run again what is stored; the newest result counts.")
-]
-Shots = Annotated[
-    str | None,
-    typer.Option(
-        "--shots",
-        metavar="N,...",
-        help="Train on so many rows, drawn by each seed, as 8,32,128; 0 scores without training, "
-        "and all trains on all rows.",
-    ),
-]
-HalvingWanted = Annotated[
-    bool,
-    typer.Option(
-        "--halving",
-        help="Of a sweep, run all points with one seed, and the better half with more.",
-    ),
-]
-NoBaselines = Annotated[
-    bool,
-    typer.Option(
-        "--no-baselines",
-        help="Leave out the majority and the bag of words that stand below the models.",
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would run, and start nothing.")]
-
 
 @with_plugins
-def run(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    model: Models,
-    suite: Suites = None,
-    task: Tasks = None,
-    together: Together = None,
-    data: Data = "hub",
-    data_file: DataFile = None,
-    hf: HubData = None,
-    columns: ColumnRoles = None,
-    metric: OwnMetrics = None,
-    encoding: Encoding = None,
-    no_header: NoHeader = False,
-    skip_missing: SkipMissing = False,
-    seeds: Seeds = None,
-    seed: Seed = None,
-    recipe: RecipeName = None,
-    settings: Settings = None,
-    shots: Shots = None,
-    cast: As = None,
-    start_from: StartFrom = "paper",
-    teacher: Teacher = None,
-    limit: Limit = None,
-    test: Test = False,
-    precision: Precision = "auto",
-    device: Device = "auto",
-    jobs: Jobs = "auto",
-    processes_per_job: ProcessesPerJob = 1,
-    engine: EngineName = "local",
-    address: Address = None,
-    engine_options: EngineOptions = None,
-    timeout: Timeout = 1800,
-    checkpoint_every: CheckpointEvery = CHECKPOINT_MINUTES,
-    db: Database = DATABASE,
-    out: Out = REPORT,
-    log: Log = None,
-    force: Force = False,
-    halving: HalvingWanted = False,
-    no_baselines: NoBaselines = False,
-    keep_checkpoints: KeepCheckpoints = False,
-    trust_remote_code: TrustRemoteCode = False,
-    allow_pickle: AllowPickle = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+@with_run_options()
+def run(options: RunOptions, *, out: Out = REPORT, as_json: AsJson = False) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.
 
     What is stored already is not run again, so the same command resumes where it stopped.
     """
-    if halving:
-        check_halving(force=force, together=bool(together))
-    loggers = open_loggers(log or (), folder_beside(db), plugin_loggers())
-    beside = {"--suite": suite, "--task": task, "--together": together, "--data": data != "hub"}
-    own = find_own_data(
-        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
-    )
-    if own is not None:
-        task, data = [own.task.name], own.data
-        for sentence in own.sentences:
-            typer.echo(visible(sentence), err=as_json)
-    request = check_request(
-        models=model,
-        suites=suite or (),
-        tasks=task or (),
-        seeds=seeds,
-        seed=seed or (),
-        settings=[*(settings or ()), *as_settings(cast)],
-        shots=shots or "",
-        recipe=recipe,
-        data=data,
-        limit=limit,
-        precision=precision,
-        splits=("dev", "test") if test else ("dev",),
-        baselines=not no_baselines,
-        skip_missing=skip_missing,
-        device=device,
-        jobs=jobs,
-        engine=EngineChoice(
-            name=engine,
-            address=address,
-            words=tuple(engine_options or ()),
-            processes=processes_per_job,
-            folder=folder_beside(db),
-        ),
-        start_from=start_from,
-        together=together or (),
-        teacher=teacher,
-        db=db,
-        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
-    )
-    if not dry_run and not is_there(db):  # all jobs will run
-        _check_places(db, Path(out))
-    with nullcontext() if dry_run else prepared_workers(request):
-        planned = _plan(request)
-        climb = Halving(planned, [task.name for task in request.tasks]) if halving else None
-        scheduled = partial(schedule_missing, slots=request.slots, db=db, keep=keep_checkpoints)
-        schedule = scheduled(planned, force=force, hold=not (dry_run or halving))
-        if dry_run:
-            _show_schedule(schedule, climb, _left_out(planned), as_json=as_json)
+    db, page = options.db, Path(out)
+    session = Session.of(options, _watching(db, page, as_json=as_json))
+    for note in session.request.notes:
+        typer.echo(visible(note), err=as_json)
+    if not options.dry_run and not is_there(db):  # all jobs will run
+        _check_places(db, page)
+    with session.prepared():
+        planned = _plan(session)
+        halving = session.halving(planned)
+        if options.dry_run:
+            _show_schedule(session.preview(planned), _left_out(planned), as_json=as_json)
+        elif halving is not None:
+            tell_notes(session.preview(planned).notes)
+        if halving is not None and not (options.dry_run and as_json):
+            typer.echo(f"{halving.sentence()}.", err=as_json)
+        if options.dry_run:
             return
-        if schedule.todo:
-            _check_places(db, Path(out))
-        driven_by = partial(
-            drive,
-            placement=request.placement,
-            db=db,
-            watch=_watching(loggers, as_json=as_json),
-            timeout=timeout,
-            snapshot_every=checkpoint_every * 60,
-            force=force,
-        )
-        if climb is not None:
-            tell_notes(schedule.notes)
-            typer.echo(f"{climb.sentence()}.", err=as_json)
-        run_of = driven_by(schedule) if climb is None else climb.driven(scheduled, driven_by)
-        with run_of as driven:
-            code = _conclude(driven, Path(out), db=db, left_out=_left_out(planned), as_json=as_json)
+        with session.run(planned) as driven:
+            code = _conclude(driven, page, db=db, left_out=_left_out(planned), as_json=as_json)
     raise typer.Exit(code)
 
 
-def _plan(request: Request) -> Plan:
+def _plan(session: Session) -> Plan:
     """The plan of a request; says which rows it lacks, and which values no job has."""
     with Console(stderr=True).status("reading the data and the checkpoints"):
-        planned = plan(request)
-    _name_missing_rows(request, planned)
+        planned = session.plan()
+    _name_missing_rows(session.request, planned)
     tell_notes(planned.notes)
     return planned
 
@@ -274,13 +91,9 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 
 
 def _show_schedule(
-    schedule: Schedule,
-    climb: Halving | None,
-    left_out: Mapping[str, Mapping[str, str]],
-    *,
-    as_json: bool,
+    schedule: Schedule, left_out: Mapping[str, Mapping[str, str]], *, as_json: bool
 ) -> None:
-    """What would run; of a halving the whole grid, and how much of it."""
+    """What would run; of a halving the whole grid."""
     tell_notes(schedule.notes)
     if as_json:
         facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}
@@ -289,8 +102,6 @@ def _show_schedule(
     _announce(schedule, as_json=False)
     for line in schedule.lines():
         typer.echo(visible(line))
-    if climb is not None:
-        typer.echo(f"{climb.sentence()}.")
 
 
 def _check_places(db: str, out: Path) -> None:
@@ -334,19 +145,18 @@ def _announce(schedule: Schedule, *, as_json: bool) -> None:
         typer.echo(visible(line), err=as_json)
 
 
-def _watching(loggers: Loggers, *, as_json: bool) -> Watch:
-    """The display of a run, and the trackers beside it."""
+def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
+    """The display of a run."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
+        if schedule.todo:
+            _check_places(db, out)
         _announce(schedule, as_json=as_json)
         if schedule.todo:
             _import_ahead()
-        with (
-            displayed(schedule, store) as display,
-            Listening(display, loggers, display.say) as watcher,
-        ):
-            yield watcher
+        with displayed(schedule, store) as display:
+            yield display
 
     return watch
 

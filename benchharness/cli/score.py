@@ -6,15 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    completed_by,
-    one_of,
-    with_plugins,
-)
+from benchharness.cli.options import AsJson, Database, completed_by, one_of, with_plugins
 from benchharness.cli.output import print_json, tell_notes
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import Scored, score_files, to_result

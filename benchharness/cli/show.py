@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    Suites,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.options import AsJson, Database, Suites, completed_by, with_plugins
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -34,6 +27,7 @@ from benchharness.cli.output import (
     system_facts,
     task_facts,
 )
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.boards.systems import systems
 from benchharness.models import MODELS, ModelSpec, find_model

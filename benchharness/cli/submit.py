@@ -9,14 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import (
-    DATABASE,
-    AsJson,
-    Database,
-    completed_by,
-    one_of,
-)
+from benchharness.cli.options import AsJson, Database, completed_by, one_of
 from benchharness.cli.output import print_json
+from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import find_model

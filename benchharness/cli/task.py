@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import ColumnRoles, Encoding, NoHeader, OwnMetrics
+from benchharness.cli.options import with_run_options
+from benchharness.driver.options import RunOptions
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found, find_own
@@ -22,16 +23,14 @@ def _group() -> None:
 
 
 @task_app.command("init")
-def init(  # noqa: PLR0913  (one parameter for each option)
+@with_run_options({"columns", "metric", "encoding", "no_header"})
+def init(
+    options: RunOptions,
     rows: Annotated[
         str, typer.Argument(metavar="FILE|DIR|ORG/NAME", help="What --data-file or --hf names.")
     ],
     *,
     hf: Annotated[bool, typer.Option("--hf", help="It is a data set of the hub.")] = False,
-    columns: ColumnRoles = None,
-    metric: OwnMetrics = None,
-    encoding: Encoding = None,
-    no_header: NoHeader = False,
     out: Annotated[
         str | None,
         typer.Option("--out", metavar="FILE", help="The plugin to write; by default NAME.py."),
@@ -44,10 +43,10 @@ def init(  # noqa: PLR0913  (one parameter for each option)
     found = find_own(
         rows,
         hub=hf,
-        columns=columns or "",
-        metrics=metric or (),
-        encoding=encoding or "",
-        no_header=no_header,
+        columns=options.columns or "",
+        metrics=options.metric,
+        encoding=options.encoding or "",
+        no_header=options.no_header,
     )
     path = Path(out or f"{found.own.title}.py")
     if path.exists():

@@ -12,7 +12,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from benchharness.cli.display import (
+from benchharness.cli.options import AsJson, Database
+from benchharness.driver.display import (
     PLAIN_SECONDS,
     bars,
     describe,
@@ -20,8 +21,8 @@ from benchharness.cli.display import (
     headline,
     sparkline,
 )
-from benchharness.cli.options import DATABASE, AsJson, Database
 from benchharness.driver.live import Followed, is_alive, live_files
+from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import JobError, shown_place

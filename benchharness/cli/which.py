@@ -7,55 +7,17 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchharness.cli.display import displayed
-from benchharness.cli.options import (
-    CHECKPOINT_MINUTES,
-    DATABASE,
-    Address,
-    AllowPickle,
-    AsJson,
-    CheckpointEvery,
-    ColumnRoles,
-    Data,
-    Database,
-    DataFile,
-    Device,
-    Encoding,
-    EngineName,
-    EngineOptions,
-    HubData,
-    Jobs,
-    Limit,
-    NoHeader,
-    OwnMetrics,
-    Precision,
-    RecipeName,
-    Settings,
-    Suites,
-    Tasks,
-    Timeout,
-    TrustRemoteCode,
-    completed_by,
-    with_plugins,
-)
+from benchharness.cli.options import AsJson, completed_by, with_plugins, with_run_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
-from benchharness.driver.request import check_request, find_own_data
-from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import (
-    Searched,
-    checked_start,
-    measured,
-    search,
-    split_among,
-    with_rates,
-)
-from benchharness.engines.choice import EngineChoice
+from benchharness.driver.display import displayed
+from benchharness.driver.options import OF_WHICH, WHAT, RunOptions
+from benchharness.driver.session import Session
+from benchharness.driver.which import Searched, measured, options_among, search
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.models import Trust
 from benchharness.progress import job_name, job_names
 from benchharness.stored.which import Answer, Candidate, find_answers
 from benchharness.tasks.suites import distinct_title
@@ -67,6 +29,7 @@ Among = Annotated[
         metavar="NAME,NAME,...",
         help="The encoders to choose from, as --model of `bench run` takes them; repeatable.",
         autocompletion=completed_by("models"),
+        rich_help_panel=WHAT,
     ),
 ]
 Minutes = Annotated[
@@ -75,100 +38,25 @@ Minutes = Annotated[
         "--minutes",
         metavar="N",
         help="No run starts that is not expected to end in time; what is stored takes none.",
+        rich_help_panel=WHAT,
     ),
-]
-StartFrom = Annotated[
-    str,
-    typer.Option(
-        "--start-from",
-        metavar="paper|pretrained|TASK|CHECKPOINT",
-        autocompletion=completed_by("starts"),
-        help="What encoders are trained on before: what the recipe says, nothing, a task, or the "
-        "task of another checkpoint, which takes the place of the model's.",
-    ),
-]
-MostSeeds = Annotated[
-    int, typer.Option("--seeds", min=1, metavar="N", help="At most so many seeds of each point.")
 ]
 
 
 @with_plugins
-def which(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    among: Among,
-    minutes: Minutes,
-    suite: Suites = None,
-    task: Tasks = None,
-    data: Data = "hub",
-    data_file: DataFile = None,
-    hf: HubData = None,
-    columns: ColumnRoles = None,
-    metric: OwnMetrics = None,
-    encoding: Encoding = None,
-    no_header: NoHeader = False,
-    limit: Limit = None,
-    seeds: MostSeeds = 5,
-    recipe: RecipeName = None,
-    settings: Settings = None,
-    start_from: StartFrom = "paper",
-    precision: Precision = "auto",
-    device: Device = "auto",
-    jobs: Jobs = "auto",
-    engine: EngineName = "local",
-    address: Address = None,
-    engine_options: EngineOptions = None,
-    timeout: Timeout = 1800,
-    checkpoint_every: CheckpointEvery = CHECKPOINT_MINUTES,
-    db: Database = DATABASE,
-    trust_remote_code: TrustRemoteCode = False,
-    allow_pickle: AllowPickle = False,
-    as_json: AsJson = False,
-) -> None:
+@with_run_options(OF_WHICH)
+def which(options: RunOptions, *, among: Among, minutes: Minutes, as_json: AsJson = False) -> None:
     """Say which encoder is the best on some tasks, within a number of minutes.
 
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of
     `bench run`, so the same command resumes where it stopped.
     """
-    beside = {"--suite": suite, "--task": task, "--data": data != "hub"}
-    own = find_own_data(
-        data_file, hf, columns, metric, encoding, no_header=no_header, beside=beside
-    )
-    if own is not None:
-        task, data = [own.task.name], own.data
-        for sentence in own.sentences:
-            typer.echo(visible(sentence), err=as_json)
-    request = check_request(
-        models=split_among(among),
-        suites=suite or (),
-        tasks=task or (),
-        seeds=seeds,
-        seed=(),
-        settings=with_rates(settings or (), recipe),
-        recipe=recipe,
-        data=data,
-        limit=limit,
-        precision=precision,
-        device=device,
-        jobs=jobs,
-        engine=EngineChoice(
-            name=engine,
-            address=address,
-            words=tuple(engine_options or ()),
-            folder=folder_beside(db),
-        ),
-        start_from=checked_start(start_from),
-        trust=Trust(remote_code=trust_remote_code, pickle=allow_pickle),
-    )
-    found, searched = search(
-        request,
-        db,
-        minutes,
-        displayed,
-        timeout=timeout,
-        snapshot_every=checkpoint_every * 60,
-        tell=lambda words: typer.echo(f"{words}.", err=True),
-    )
-    with open_store(db) as store:
+    session = Session.of(options_among(options, among), displayed)
+    request = session.request
+    for note in request.notes:
+        typer.echo(visible(note), err=as_json)
+    found, searched = search(session, minutes, tell=lambda words: typer.echo(f"{words}.", err=True))
+    with open_store(options.db) as store:
         answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
     with Console(stderr=True).status("measuring the encoders"):
         costs = measured(request, searched.jobs)

@@ -1,7 +1,6 @@
 """The only orchestration: runs what a schedule lacks, stores what each job leaves, and cleans up.
 
-`bench run`, `bench check`, the pytest plugin and Python code call `drive`. It knows jobs, engines
-and the store, and prints nothing: whoever calls it watches.
+It knows jobs, engines and the store, and prints nothing: whoever calls it watches.
 """
 
 import math
@@ -13,12 +12,13 @@ from types import TracebackType
 from typing import NamedTuple
 
 from benchharness.driver.live import LiveFile
+from benchharness.driver.options import RunOptions
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.choice import Placement
 from benchharness.engines.process import Outcome, ended_at_last
-from benchharness.kept_folders import EVERY_SECONDS, Holds, SnapshotFolder
+from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS
@@ -28,10 +28,6 @@ from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
 from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
 from benchharness.worker.fork_server import modules_of
-
-TIMEOUT_SECONDS = 1800.0
-"""A job that is silent for so long hangs, or waits for a download."""
-
 
 SECONDS_BETWEEN_LOOKS = 0.5
 """How often it is looked whether another process still runs a job: one call of the kernel."""
@@ -47,6 +43,9 @@ class _Silent:
         pass
 
     def leave_out(self, job: Job) -> None:
+        pass
+
+    def say(self, line: str) -> None:
         pass
 
 
@@ -79,21 +78,17 @@ def prepared_workers(request: Request) -> Iterator[None]:
 
 
 @contextmanager
-def drive(  # noqa: PLR0913  (what runs, where, and who watches)
+def drive(
     schedule: Schedule,
     placement: Placement,
-    db: str,
+    options: RunOptions,
     watch: Watch = unwatched,
-    *,
-    timeout: float | None = TIMEOUT_SECONDS,
-    snapshot_every: float = EVERY_SECONDS,
-    force: bool = False,
     until: float = math.inf,
 ) -> Iterator[Driven]:
     """Runs the jobs of a schedule in a place and stores what each leaves behind.
 
-    A job that is silent for `timeout` seconds is ended (0: never). A running job keeps its state
-    every `snapshot_every` seconds (0: never) and resumes from there when it is driven again. A job
+    A job that is silent for the `timeout` of the options is ended. A running job keeps its state
+    and resumes from there when it is driven again. A job
     that starts from another one waits until that has ended, while others go before it, and fails
     where that has failed. A job that another process of this machine runs is waited for, while
     others go before it. From the moment `until` of the monotonic clock on, what has not started is
@@ -107,24 +102,26 @@ def drive(  # noqa: PLR0913  (what runs, where, and who watches)
         revision = hub_revision(job.weights)
         require_checkpoint(job.checkpoint, revision, Trust.of(job), whole=job.as_text)
     holds = schedule.checkpoints.holds
-    snapshots = SnapshotFolder.of(schedule.checkpoints.folder.parent, snapshot_every)
+    folder = schedule.checkpoints.folder.parent
+    snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
     engine = placement.engine(
-        timeout=timeout or None,
+        timeout=options.timeout or None,
         checkpoints=schedule.checkpoints.folder,
         keep=schedule.starts,
         snapshots=snapshots,
         holds=holds,
     )
-    with open_store(db) as store:
+    with open_store(options.db) as store:
         with (
             closing(holds),
             watch(schedule, store) as shown,
-            LiveFile(shown, schedule, schedule.checkpoints.folder.parent) as watcher,
+            LiveFile(shown, schedule, folder) as watcher,
         ):
-            run = _Run(schedule, store, watcher, snapshots, force=force, until=until)
+            keeping = _Keeping(store, watcher, force=options.force)
+            run = _Run(schedule, keeping, snapshots, until)
             _delete_finished(snapshots, holds, store, run.going)
             schedule.checkpoints.release(store, run.going)
-            with run.keeping, closing(engine.run(run.queue(), run.report)) as outcomes:
+            with keeping, closing(engine.run(run.queue(), run.report)) as outcomes:
                 for outcome in outcomes:
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
@@ -139,15 +136,12 @@ class _Run:
     processes one runs it, and the others wait and take the result, or run it after one that died.
     """
 
-    def __init__(  # noqa: PLR0913  (what runs, and what it is told)
+    def __init__(
         self,
         schedule: Schedule,
-        store: Store,
-        watcher: Watcher,
+        keeping: "_Keeping",
         snapshots: SnapshotFolder | None,
-        *,
-        force: bool,
-        until: float = math.inf,
+        until: float,
     ) -> None:
         self._until = until
         self._waiting = list(schedule.todo)
@@ -155,10 +149,9 @@ class _Run:
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._holds = schedule.checkpoints.holds
         self._looks: dict[str, float] = {}  # when to look next at what others run
-        self._watcher = watcher
-        self._force = force
+        self._watcher = keeping.watcher
         self._states = _States()
-        self.keeping = _Keeping(store, watcher, force=force)
+        self._keeping = keeping
         self._broken: set[str] = set()
         self._failed: dict[str, Failure] = {}
         self.going = {job.key for job in schedule.todo}
@@ -228,9 +221,9 @@ class _Run:
         # Planning has read the data, so what a worker cannot read is the checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
-        if self.keeping.put(outcome, is_last=not self.going):
+        if self._keeping.put(outcome, is_last=not self.going):
             self.stored.append(outcome)
-        if self._snapshots is not None and _is_final(outcome) and self.keeping.is_safe(outcome):
+        if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)
         self._watcher.finish(outcome)
@@ -240,7 +233,7 @@ class _Run:
         self._holds.release(job.key)
         if job.needs:
             with suppress(StoreError):  # the next job's end, or the run's, does it
-                self._checkpoints.release(self.keeping.store, self.going)
+                self._checkpoints.release(self._keeping.store, self.going)
 
     def _hold(self, job: Job) -> bool:
         """Takes a job for this process; says once that another one has it."""
@@ -258,9 +251,9 @@ class _Run:
         if job.weights in self._broken:
             return True
         with suppress(StoreError):  # what cannot be seen is no reason to wait
-            if self._force or not self.keeping.store.finished_keys([job.key]):
+            if self._keeping.force or not self._keeping.store.finished_keys([job.key]):
                 return False
-            return not self._checkpoints.is_missing(job.key, self.keeping.store)
+            return not self._checkpoints.is_missing(job.key, self._keeping.store)
         return False
 
 
@@ -321,7 +314,7 @@ class _Keeping:
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
-        self._store, self._watcher, self._force = store, watcher, force
+        self._store, self.watcher, self.force = store, watcher, force
         self._patient, self._hurried = map(store.hurried, (PATIENCE_SECONDS, HURRIED_SECONDS))
         self._waiting = 0
         self._folders: dict[str, None] = {}
@@ -356,7 +349,7 @@ class _Keeping:
     def put(self, outcome: Outcome, *, is_last: bool) -> bool:
         """Stores an outcome now or later; False where another driver has stored a result before."""
         try:
-            is_news = _add(self.store, outcome, force=self._force)
+            is_news = _add(self.store, outcome, force=self.force)
         except StoreError as error:
             self._keep(outcome, error)
             is_news = True
@@ -385,7 +378,7 @@ class _Keeping:
 
     def _write(self, outcome: Outcome) -> str:
         """Writes an outcome to a file; gives the folder."""
-        folder = str(self._store.keep(outcome, force=self._force).parent)
+        folder = str(self._store.keep(outcome, force=self.force).parent)
         self._folders[folder] = None
         return folder
 
@@ -401,7 +394,7 @@ class _Keeping:
     def _take(self) -> bool:
         try:
             while self._in_memory:
-                _add(self._hurried, self._in_memory[0], force=self._force)
+                _add(self._hurried, self._in_memory[0], force=self.force)
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
@@ -435,7 +428,7 @@ class _Keeping:
 
     def _tell(self, outcome: Outcome, note: str) -> None:
         progress = Progress(phase="saving", note=note.rstrip("."))
-        self._watcher.report(outcome.job, progress)
+        self.watcher.report(outcome.job, progress)
 
 
 def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:

@@ -13,18 +13,17 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from benchharness.driver.drive import TIMEOUT_SECONDS, Watch, drive, prepared_workers, unwatched
-from benchharness.driver.halving import with_starts
-from benchharness.driver.plan import Plan, plan
-from benchharness.driver.request import Request, check_request, find_own_data, listed
-from benchharness.driver.schedule import schedule_missing
+from benchharness.driver.drive import Watch, unwatched
+from benchharness.driver.options import OF_CHECK, RunOptions, takes_options
+from benchharness.driver.plan import Plan
+from benchharness.driver.session import Session
 from benchharness.kept_folders import scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.regression import (
@@ -47,29 +46,13 @@ from benchharness.stored.samples import Samples, counted_tasks
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import distinct_title, find_task
 
+BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
 """More cost time at every check; more seeds of the baseline cost it once (docs/regression.md)."""
 
 KEPT_SECONDS = 7 * 24 * 3600.0
 """How long the store of an interrupted check stays: its code has changed since, most likely."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """What is checked, against which baseline, and how.
-
-    Of the `request`, `data` and `limit` are None for the baseline's own. `timeout` is in seconds,
-    None waits for ever. Training that computes something else fails unless `may_change`.
-    """
-
-    request: Request
-    baseline: Baseline
-    limit: int | None = None
-    data: str | None = None
-    alpha: float = DEFAULT_ALPHA
-    timeout: float | None = TIMEOUT_SECONDS
-    may_change: bool = False
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -85,12 +68,14 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
-    """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`."""
-    marked = signature(_run_marked)
+    """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`.
+
+    The `baseline` and the `data_file` are relative to the root folder.
+    """
     try:
-        marked.bind(root, *words, **arguments)
+        _, *names = signature(_run_marked).parameters
+        signature(_run_marked).bind(root, *words, **arguments)
     except TypeError as error:
-        _, *names = marked.parameters
         return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
     try:
         verdict = _run_marked(root, **arguments)
@@ -99,105 +84,85 @@ def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
     return to_markdown(verdict) if verdict.exit_code else ""
 
 
-def _run_marked(  # noqa: PLR0913  (the marker's arguments)
+@takes_options(OF_CHECK)
+def _run_marked(
     root: Path,
     *,
     model: str,
-    suite: str | Sequence[str] = (),
-    task: str | Sequence[str] = (),
-    limit: int | None = None,
-    baseline: str = "results/baseline.json",
+    baseline: str = BASELINE,
     alpha: float = DEFAULT_ALPHA,
-    seeds: int = DEFAULT_SEEDS,
-    data: str | None = None,
-    data_file: str | None = None,
-    hf: str | None = None,
-    columns: str = "",
-    metric: str | Sequence[str] = (),
-    encoding: str = "",
-    no_header: bool = False,
-    recipe: str | None = None,
-    settings: str | Sequence[str] = (),
     allow_change: bool = False,
+    **options: Any,
 ) -> Verdict:
-    """The verdict on what a test's marker names.
-
-    Its `baseline` and `data_file` are relative to the root folder.
-    """
+    """The verdict on what a test's marker names."""
     load_plugins()
+    if isinstance(place := options.get("data_file"), str):
+        options["data_file"] = str(root / Path(place).expanduser())
     known = read_baseline(root / baseline)
-    place = data_file and str(root / Path(data_file).expanduser())
-    beside = {"suite": suite, "task": task, "data": data}
-    own = find_own_data(
-        place, hf, columns, listed(metric), encoding, no_header=no_header, beside=beside
-    )
-    if own is not None:
-        task, data = own.task.name, own.data
-    request = check_request(
-        models=[model],
-        suites=listed(suite),
-        tasks=listed(task),
-        seeds=seeds,
-        seed=(),
-        settings=listed(settings),
-        recipe=recipe,
-        limit=limit,
-        device="auto",
-        jobs="auto",
-        fits=lambda found: found.name in known.tasks,
-    )
     return run_gate(
-        Gate(
-            request=request,
-            baseline=known,
-            limit=limit,
-            data=data,
-            alpha=alpha,
-            may_change=allow_change,
-        )
+        RunOptions.of(model=model, **options), known, alpha=alpha, may_change=allow_change
     )
 
 
-def run_gate(gate: Gate, watch: Watch = unwatched) -> Verdict:
+def run_gate(
+    options: RunOptions,
+    baseline: Baseline,
+    watch: Watch = unwatched,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    may_change: bool = False,
+) -> Verdict:
     """Plans, leaves out what cannot be compared, runs the rest and judges it.
 
-    Raises BenchError where the options do not fit the baseline as a whole, and ModelError where a
-    checkpoint can be had from nowhere, before anything starts.
+    `data` and `limit` of the options are None for the baseline's own. Training that computes
+    something else fails unless `may_change`. Raises BenchError where the options do not fit the
+    baseline as a whole, and ModelError where a checkpoint can be had from nowhere, before anything
+    starts.
     """
-    _check_options(gate)
-    with prepared_workers(gate.request):
-        request, planned = _plan(gate)
-        wanted = [task.name for task in request.tasks]
-        unfit = list(_unfit(wanted, planned.jobs, gate.baseline))
+    seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
+    asked = replace(options, seeds=seeds, baselines=False)
+    session = Session.of(asked, watch, fits=lambda task: task.name in baseline.tasks)
+    _check_options(session, baseline, alpha)
+    session = _like_baseline(session, baseline)
+    with session.prepared():
+        planned = session.plan()
+        if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
+            raise BenchError(
+                "a check compares one recipe: give one value to each --set, and one model."
+            )
+        wanted = [task.name for task in session.request.tasks]
+        unfit = list(_unfit(wanted, planned.jobs, baseline))
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
-        needed = replace(planned, jobs=tuple(_needed(planned.jobs, fit)))
-        now, ids, failed = _run(request, needed, fit, gate, watch)
-    data = f"{gate.data or gate.baseline.data} data"
-    limit = gate.baseline.limit
-    rows = "" if limit is None else f", at most {limit} rows a split"
+        trained = {_trained(task) for task in fit}
+        needed = planned.part(job.key for job in planned.jobs if job.task in trained)
+        now, ids, failed = _run(session, needed, fit)
+    request = session.request
+    rows = "" if request.limit is None else f", at most {request.limit} rows a split"
     return judge(
-        f"{gate.request.models[0].name} on {data}{rows}",
-        gate.baseline.tasks,
+        f"{request.models[0].name} on {request.data} data{rows}",
+        baseline.tasks,
         now,
         ids,
-        alpha=gate.alpha,
+        alpha=alpha,
         seeds=request.seeds,
         unjudged=(*unfit, *failed),
-        notes=(*_notes(planned.jobs, now, gate.baseline), *_weaknesses(now, gate.baseline)),
-        may_change=gate.may_change,
+        notes=(*_notes(planned.jobs, now, baseline), *_weaknesses(now, baseline)),
+        may_change=may_change,
     )
 
 
-def _check_options(gate: Gate) -> None:
-    baseline = gate.baseline
-    if not 0 < gate.alpha < 1:
-        raise BenchError(f"--alpha must be between 0 and 1, got {gate.alpha}.")
-    if gate.limit not in (None, baseline.limit):
+def _check_options(session: Session, baseline: Baseline, alpha: float) -> None:
+    """Raises BenchError for options that do not fit the baseline."""
+    limit = session.request.limit
+    if not 0 < alpha < 1:
+        raise BenchError(f"--alpha must be between 0 and 1, got {alpha}.")
+    if session.options.limit is not None and limit != baseline.limit:
         raise BenchError(
             f"the baseline was made with {_limit(baseline.limit)}, and this check has "
-            f"{_limit(gate.limit)}: use the same limit, or write a baseline of such runs."
+            f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
         )
-    if gate.data is None and baseline.data == "files":
+    options = session.options
+    if options.data is options.data_file is options.hf is None and baseline.data == "files":
         raise BenchError(
             "the baseline was made with official files: say where they are with --data."
         )
@@ -207,22 +172,19 @@ def _limit(limit: int | None) -> str:
     return "all rows" if limit is None else f"--limit {limit}"
 
 
-def _plan(gate: Gate) -> tuple[Request, Plan]:
-    """What is asked of the tasks to compare, and the jobs that score them."""
-    wanted = counted_tasks(task.name for task in gate.request.tasks)
+def _like_baseline(session: Session, baseline: Baseline) -> Session:
+    """The session with the tasks to compare, and what it does not say as the baseline has it."""
+    options, request = session.options, session.request
+    wanted = counted_tasks(task.name for task in request.tasks)
+    is_said = options.data or options.data_file or options.hf
     request = replace(
-        gate.request,
+        request,
         tasks=tuple(find_task(task) for task in wanted),
-        data=gate.data or gate.baseline.data,
-        precision=next((s.conditions.precision for s in gate.baseline.tasks.values()), "auto"),
-        limit=gate.baseline.limit,
+        data=request.data if is_said else baseline.data,
+        precision=next((s.conditions.precision for s in baseline.tasks.values()), "auto"),
+        limit=baseline.limit,
     )
-    planned = plan(request)
-    if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
-        raise BenchError(
-            "a check compares one recipe: give one value to each --set, and one model."
-        )
-    return request, planned
+    return replace(session, request=request)
 
 
 def _trained(task: str) -> str:
@@ -256,33 +218,26 @@ def _reason(sample: Sample | None, job: Job) -> str:
     return ""
 
 
-def _needed(jobs: Sequence[Job], tasks: Sequence[str]) -> list[Job]:
-    """The jobs of the tasks, and those that they need."""
-    trained = {_trained(task) for task in tasks}
-    keys = with_starts({job.key for job in jobs if job.task in trained}, jobs)
-    return [job for job in jobs if job.key in keys]
-
-
 Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
 """The samples of the tasks, the ids of their examples by split, and what failed."""
 
 
-def _run(request: Request, planned: Plan, tasks: Sequence[str], gate: Gate, watch: Watch) -> Found:
+def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     """What the jobs left; the seed of a run that collapsed is drawn again once."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
-        found, ids, failed = _driven(gate, planned, tasks, watch, db)
-        again = _drawn_again(request, planned, found)
+        session = replace(session, options=replace(session.options, db=db))
+        found, ids, failed = _driven(session, planned, tasks)
+        again = _drawn_again(session, planned, found)
         if again.jobs:
-            found, ids, more = _driven(gate, again, tasks, watch, db)
+            found, ids, more = _driven(session, again, tasks)
             failed += more
     return found, ids, failed
 
 
-def _driven(gate: Gate, planned: Plan, tasks: Sequence[str], watch: Watch, db: str) -> Found:
-    schedule = schedule_missing(planned, gate.request.slots, db)
-    with drive(schedule, gate.request.placement, db, watch, timeout=gate.timeout) as driven:
+def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
+    with session.run(planned) as driven:
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}
@@ -290,21 +245,19 @@ def _driven(gate: Gate, planned: Plan, tasks: Sequence[str], watch: Watch, db: s
     return {task: sample for task, sample in found.items() if sample}, samples.ids, failed
 
 
-def _drawn_again(request: Request, planned: Plan, found: Mapping[str, Sample]) -> Plan:
+def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
     """Jobs of the first seeds that are not asked for, as many of a task as its runs collapsed."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
         counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
-    unused = (seed for seed in itertools.count(1) if seed not in request.seeds)
+    unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
     seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
     if not seeds:
         return replace(planned, jobs=())
     tasks = tuple(find_task(task) for task, count in counts.items() if count)
-    more = plan(replace(request, tasks=tasks, seeds=seeds))
+    more = replace(session, request=replace(session.request, tasks=tasks, seeds=seeds)).plan()
     wanted = {(task, seed) for task, count in counts.items() for seed in seeds[:count]}
-    keys = {job.key for job in more.jobs if (job.task, job.seed) in wanted}
-    needed = with_starts(keys, more.jobs)
-    return replace(more, jobs=tuple(job for job in more.jobs if job.key in needed))
+    return more.part(job.key for job in more.jobs if (job.task, job.seed) in wanted)
 
 
 @contextmanager

@@ -46,19 +46,6 @@ def rungs(points: int, seeds: int) -> tuple[Rung, ...]:
     return tuple(found)
 
 
-def check_halving(*, force: bool, together: bool) -> None:
-    """Raises BenchError for what does not go with a halving."""
-    if force:
-        raise BenchError(
-            "--halving and --force exclude each other: a rung would run all before it."
-        )
-    if together:
-        raise BenchError(
-            "--halving and --together exclude each other: tasks together have one value of each "
-            "setting."
-        )
-
-
 class Halving:
     """The sweeps of a plan, of which each rung runs a part.
 
@@ -137,9 +124,7 @@ class Halving:
                 left = _best(left, rows, tried)[: step.points]
                 chosen += [job for point in left for job in point[: step.seeds]]
                 tried = step.seeds
-        keys = with_starts({job.key for job in chosen}, self._plan.jobs)
-        part = tuple(job for job in self._plan.jobs if job.key in keys)
-        return replace(self._plan, jobs=part, grid=self._plan.jobs)
+        return self._plan.part(job.key for job in chosen)
 
 
 Point = Sequence[Job]
@@ -170,14 +155,3 @@ def _median(point: Point, rows: Mapping[str, RunRow], task: str) -> float:
     finished = [row for row in found if row.status == "finished"]
     cell = build_cell(task, finished, find_suite(task.partition("/")[0]).rule)
     return -math.inf if cell is None else cell.median
-
-
-def with_starts(keys: set[str], jobs: Sequence[Job]) -> set[str]:
-    """The keys and those of the jobs that they need, in the end."""
-    needs = {job.key: job.needs for job in jobs}
-    waiting = list(keys)
-    while waiting:
-        new = set(needs[waiting.pop()]) - keys
-        keys |= new
-        waiting += new
-    return keys

@@ -394,6 +394,10 @@ class LiveFile:
         self._tell("end", key=job.key, text="is left out", is_left_out=True)
         self._watcher.leave_out(job)
 
+    def say(self, line: str) -> None:
+        """Passes on a line about the run."""
+        self._watcher.say(line)
+
     def _tell(self, event: str, **facts: Any) -> None:
         if self._file is None:
             return

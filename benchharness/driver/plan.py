@@ -11,7 +11,7 @@ from benchharness.driver.teachers import taught
 from benchharness.engines.slots import have_bf16
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
-from benchharness.models import BASELINES, ModelSpec, weights_identity
+from benchharness.models import ModelSpec, weights_identity
 from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
@@ -60,6 +60,12 @@ class Plan:
         """How many examples the splits have, by fingerprint."""
         return {digest: counts.used for digest, counts in self.rows.items()}
 
+    def part(self, keys: Iterable[str]) -> "Plan":
+        """The jobs of these keys, and those that they need."""
+        wanted = with_starts(set(keys), self.jobs)
+        jobs = tuple(job for job in self.jobs if job.key in wanted)
+        return replace(self, jobs=jobs, grid=self.grid or self.jobs)
+
     def left_out_rows(self) -> dict[str, int]:
         """How many rows the benchmarks' conventions leave out, by "task:split", where any.
 
@@ -75,96 +81,45 @@ class Plan:
 
 
 def plan(request: Request) -> Plan:
-    """The jobs of a request; reads the data and the checkpoints, which takes a moment."""
-    gpu, precision = request.slots[0].is_gpu, request.precision
-    if precision == "auto" and gpu and not have_bf16(request.slots):
-        precision = "fp32"
-    return plan_jobs(
-        request.models,
-        request.tasks,
-        data=request.data,
-        seeds=request.seeds,
-        recipe=request.recipe,
-        overrides=request.overrides,
-        precision=precision,
-        limit=request.limit,
-        splits=request.splits,
-        gpu=gpu,
-        shots=request.shots,
-        start_from=request.start_from,
-        baselines=BASELINES if request.baselines else (),
-        skip_missing=request.skip_missing,
-        together=request.together,
-        teacher=request.teacher,
-    )
-
-
-def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
-    models: Sequence[ModelSpec],
-    tasks: Sequence[Task],
-    data: str,
-    seeds: Sequence[int],
-    *,
-    recipe: str | None = None,
-    overrides: Mapping[str, str] | None = None,
-    precision: str = "auto",
-    limit: int | None = None,
-    splits: Sequence[str] = ("dev",),
-    gpu: bool = False,
-    shots: Sequence[int] = (),
-    start_from: str | ModelSpec | None = None,
-    baselines: Sequence[ModelSpec] = (),
-    skip_missing: bool = False,
-    together: Sequence[Task] = (),
-    teacher: ModelSpec | Sequence[Job] | None = None,
-) -> Plan:
-    """The jobs of every model, task, point of its recipe and seed, each once, in that order.
+    """The jobs of every model, task, configuration and seed, each once, in that order.
 
     A task that another one's model predicts (AX by MNLI's) becomes splits of that one's job; its
     rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
-    GLUE plan the same job. `splits` are the kinds to predict ("dev", "test"), `gpu` says where the
-    jobs will run. `start_from` is what encoders are trained on before: None for what the recipes
-    say, "pretrained" for nothing, a task's name, or a checkpoint in the place of each model's.
-    Each of the `shots` is a number of training rows to run with: 0 asks a language model as it is,
-    as every task without training rows does, and ALL_ROWS is the whole split. With them nothing is
-    trained before.
-    A job that starts from another one's encoder stands behind that, asked for or not. `baselines`
-    come behind all others, also those among the `models`: a job a task, because they have no seed.
-    The tasks `together` are trained in one job of each model and seed, before those of `tasks`;
-    with "together" to start from these start from its encoder. One task is not together with
-    anything: it is one of `tasks`. Every job of an encoder learns from the `teacher`: a model's own
-    run, by its paper's recipe, of the same task and seed, which stands before it; or the last of
-    several jobs, the others being what that one needs. Raises BenchError, with a line for each
+    GLUE plan the same job. A job that starts from another one's encoder, or learns from it, stands
+    behind that, asked for or not; baselines come last. Raises BenchError, with a line for each
     setting that is wrong, before any data are read, and DataError where a split that is needed is
-    malformed, or with a line for each task whose files are missing. With `skip_missing` these tasks
-    are left out, as long as others stay.
+    malformed, or with a line for each task whose files are missing.
     """
+    tasks, together, shots = request.tasks, request.multi_task, request.shots
+    teacher, splits = request.teacher, request.splits
     if shots and together:
-        raise BenchError("--shots and --together exclude each other: take one of them out.")
+        raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
     if teacher is not None:
-        _check_taught(tasks, shots=shots, together=together, start_from=start_from)
+        _check_taught(request)
 
     # ---- Who is asked for: encoders, and baselines.
-    encoders, start = _find_encoders(models, start_from, shots)
-    asked = [model for model in models if model.is_baseline]
-    floors = tuple(dict.fromkeys((*baselines, *asked)))
+    encoders, start = _find_encoders(request.models, request.start_from, shots)
+    asked = [model for model in request.models if model.is_baseline]
+    baselines = tuple(dict.fromkeys((*request.baselines, *asked)))
 
     # ---- Which tasks can run: what their recipes need has to be there.
     resolver = _Resolver(
         models=encoders,
-        recipe=recipe,
-        overrides=overrides or {},
+        recipe=request.recipe,
+        overrides=request.overrides,
         shots=shots,
         is_student=teacher is not None,
     )
     alone = PRETRAINED if start == TOGETHER else start  # those together are read anyway
-    recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(data)
+    recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(request.data)
     leading = _leading_tasks([*tasks, *together])
     _check_baselines(asked, leading)
-    learned = _learned_tasks(leading, recipes, floors)
+    learned = _learned_tasks(leading, recipes, baselines)
     learned |= {task.name for task in _leading_tasks(together)}
-    left_out = _left_out([*tasks, *together], recipes, source, splits, learned, skip=skip_missing)
-    tasks, together = ([t for t in some if t.name not in left_out] for some in (tasks, together))
+    left_out = _left_out(request, recipes, source, learned)
+    tasks, together = (
+        tuple(t for t in some if t.name not in left_out) for some in (tasks, together)
+    )
 
     # ---- The recipes of these tasks, alone and together, and of what they learn from.
     wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
@@ -175,19 +130,38 @@ def plan_jobs(  # noqa: PLR0913  (the options of `bench run`)
     resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
 
     # ---- Read the rows, and make the jobs.
-    reader = _Reader(source, limit, splits, learned)
+    reader = _Reader(source, request.limit, splits, learned)
     parts = _read_parts(reader, wanted, resolved, teacher)
     parts.check_shots()
-    trained = parts.trainings(encoders, leading, seeds, resolve_precision(precision, gpu=gpu))
+    gpu, precision = request.slots[0].is_gpu, request.precision
+    if precision == "auto" and gpu and not have_bf16(request.slots):
+        precision = "fp32"
+    precision = resolve_precision(precision, gpu=gpu)
+    trained = parts.trainings(encoders, leading, request.seeds, precision)
     jobs: dict[str, Job] = {}
-    for job in (*trained, *parts.baselines(floors, _leading_tasks(wanted))):
+    for job in (*trained, *parts.baselines(baselines, _leading_tasks(wanted))):
         jobs.setdefault(job.key, job)
     notes = (
         *_unused_poolings(encoders),
-        *(unused_settings(overrides or {}, recipe, _setting_names(jobs.values())) if jobs else ()),
+        *(
+            unused_settings(request.overrides, request.recipe, _setting_names(jobs.values()))
+            if jobs
+            else ()
+        ),
         *_long_rows(jobs.values(), reader.words),
     )
     return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=notes)
+
+
+def with_starts(keys: set[str], jobs: Sequence[Job]) -> set[str]:
+    """The keys and those of the jobs that they need, in the end."""
+    needs = {job.key: job.needs for job in jobs}
+    waiting = list(keys)
+    while waiting:
+        new = set(needs[waiting.pop()]) - keys
+        keys |= new
+        waiting += new
+    return keys
 
 
 def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
@@ -231,12 +205,12 @@ def _check_together(tasks: Sequence[Task]) -> tuple[Task, ...]:
     found: dict[str, str] = {}
     for task in tasks:
         if not task.is_trained:
-            raise BenchError(f"{task.name} has no rows to train on: leave it out of --together.")
+            raise BenchError(f"{task.name} has no rows to train on: leave it out of --multi-task.")
         other = found.setdefault(task.benchmark or task.name, task.name)
         if other != task.name:
             raise BenchError(
                 f"{other} and {task.name} cannot be trained together, because both are versions of "
-                f"{task.benchmark} and share rows: leave one of them out of --together."
+                f"{task.benchmark} and share rows: leave one of them out of --multi-task."
             )
     return tuple(sorted(tasks, key=lambda task: task.name)) if len(tasks) > 1 else ()
 
@@ -257,19 +231,14 @@ MOST_LINES = 20
 """How many tasks an error about missing files names, each on a line."""
 
 
-def _left_out(  # noqa: PLR0913  (what a task needs, and where)
-    tasks: Sequence[Task],
-    recipes: Recipes,
-    source: Data,
-    splits: Sequence[str],
-    learned: Collection[str],
-    *,
-    skip: bool,
+def _left_out(
+    request: Request, recipes: Recipes, source: Data, learned: Collection[str]
 ) -> dict[str, str]:
     """The tasks that cannot run, with the files that they lack, where these may be skipped.
 
     DataError where they may not, or no task is left.
     """
+    tasks = (*request.tasks, *request.multi_task)
     needs = _needs(tasks, recipes)
     trained = {find_task(name).trained_on or name for name in needs}
     lacking: dict[str, str] = {}
@@ -277,7 +246,7 @@ def _left_out(  # noqa: PLR0913  (what a task needs, and where)
         task = find_task(name)
         needed = list(task.source.splits)
         if not task.trained_on:
-            needed = [*_train_splits(name, learned), *_dev_splits(task, splits)]
+            needed = [*_train_splits(name, learned), *_dev_splits(task, request.splits)]
         if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
             lacking[name] = f"no {files}"
     left_out = {
@@ -287,7 +256,9 @@ def _left_out(  # noqa: PLR0913  (what a task needs, and where)
         for task in tasks
         if (found := [name for name in _all_needs(task.name, needs) if name in lacking])
     }
-    if lacking and not (skip and len(left_out) < len({task.name for task in tasks})):
+    if lacking and not (
+        request.skip_missing and len(left_out) < len({task.name for task in tasks})
+    ):
         raise DataError(*_refusal(lacking, left_out, tasks, source))
     return left_out
 
@@ -373,7 +344,7 @@ def _read_parts(
 class _Parts:
     """What jobs are made of: points of recipes by model and task, fingerprints by task.
 
-    `teachers` are what those of the `teacher` are made of, who is as `plan_jobs` takes it.
+    `teachers` are what those of the `teacher` are made of, who is as a Request has it.
     """
 
     data: str
@@ -541,25 +512,19 @@ def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 
-def _check_taught(
-    tasks: Sequence[Task],
-    *,
-    shots: Sequence[int],
-    together: Sequence[Task],
-    start_from: str | ModelSpec | None,
-) -> None:
+def _check_taught(request: Request) -> None:
     """Raises BenchError where nobody can be taught, whoever the teacher is."""
-    if together or start_from == TOGETHER:
+    if request.multi_task or request.start_from == TOGETHER:
         raise BenchError(
-            "--teacher and --together exclude each other: a teacher is of one task, and so is its "
-            "student."
+            "--teacher and --multi-task exclude each other: a teacher is of one task, and so is "
+            "its student."
         )
-    if shots:
+    if request.shots:
         raise BenchError(
             "--teacher and --shots exclude each other: the rows that the teacher has learned from "
             "would count too."
         )
-    for task in _leading_tasks(tasks):
+    for task in _leading_tasks(request.tasks):
         if not task.is_trained:
             raise BenchError(
                 f"{task.name} has no training rows, so nobody is taught: leave --teacher out."

@@ -1,18 +1,20 @@
 """What a run is asked for, checked as a whole before anything starts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
+from benchharness.driver.options import RunOptions
+from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.teachers import find_teacher
 from benchharness.engines.choice import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
 from benchharness.estimate import memory_of
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job
 from benchharness.machine import main_memory
-from benchharness.models import ModelSpec, find_model, find_models
-from benchharness.models.spec import NOTHING, Trust
+from benchharness.models import BASELINES, ModelSpec, find_model, find_models
+from benchharness.models.spec import Trust
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
 from benchharness.tasks.errors import BenchError
@@ -32,10 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOCAL = EngineChoice()
-
 DEFAULT_SEEDS = 5
 """RoBERTa's and XLNet's papers report the median of five runs; fewer show no spread to speak of."""
+
+
+MULTI_TASK = "multi-task"
+"""What --start-from calls the model of the tasks after --multi-task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +47,24 @@ class Request:
     """The models, tasks and seeds to run, by which recipe, on which rows, and where.
 
     `overrides` are values that take the place of the recipe's, `limit` is the number of rows of a
-    split, `splits` are the kinds to predict ("dev", "test"), and with `baselines` the models that
-    train no encoder are planned beside the others. `shots`, `start_from`, `skip_missing` and
-    `together` are as `plan_jobs` takes them, and so is the `teacher`.
+    split, `splits` are the kinds to predict ("dev", "test"), and `baselines` are planned last, also
+    those among the models: a job a task, because they have no seed. `start_from` is what encoders
+    start from: None for what the recipes say, "pretrained", a task's name, TOGETHER for the model
+    of the `multi_task` tasks, or a checkpoint instead of each model's. Each of the `shots` is a
+    number of training rows to run with: 0 asks a language model as it is, as every task without
+    training rows does, and ALL_ROWS is the whole split; with them nothing is trained before.
+    The `multi_task` tasks are trained in one job of each model and seed, before those of `tasks`.
+    Every job of an encoder learns from the `teacher`: a model's own run, by its paper's recipe, of
+    the same task and seed; or the last of several jobs, the others being what that one needs. With
+    `skip_missing` tasks without files are left out, as long as others stay. `notes` say what was
+    found in rows of the user's own.
     """
 
     models: tuple[ModelSpec, ...]
     tasks: tuple[Task, ...]
     seeds: tuple[int, ...]
-    overrides: Mapping[str, str]
     placement: Placement
+    overrides: Mapping[str, str] = field(default_factory=dict)
     shots: tuple[int, ...] = ()
     start_from: str | ModelSpec | None = None
     recipe: str | None = None
@@ -60,10 +72,11 @@ class Request:
     limit: int | None = None
     precision: str = "auto"
     splits: tuple[str, ...] = ("dev",)
-    baselines: bool = False
+    baselines: tuple[ModelSpec, ...] = ()
     skip_missing: bool = False
-    together: tuple[Task, ...] = ()
+    multi_task: tuple[Task, ...] = ()
     teacher: ModelSpec | tuple[Job, ...] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -76,147 +89,133 @@ class Request:
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
-def find_own_data(  # noqa: PLR0913  (the command's options, one by one)
-    data_file: str | None,
-    hf: str | None,
-    columns: str | None,
-    metrics: Sequence[str] | None,
-    encoding: str | None,
-    *,
-    no_header: bool,
-    beside: Mapping[str, object],
-) -> "Found | None":
+def find_own_data(options: RunOptions) -> "Found | None":
     """The task of a file, a folder or a data set of the hub; None where none was named.
 
-    `beside` are the options that do not go with it, by name, empty where they were not given.
     Raises BenchError as `tasks.own.find.find_own` does, and where options contradict each other.
     """
-    place = hf if data_file is None else data_file
+    place = options.hf if options.data_file is None else options.data_file
     if place is None:
-        if columns or metrics or encoding or no_header:
+        if options.columns or options.metric or options.encoding or options.no_header:
             raise BenchError(
                 "--columns, --metric, --encoding and --no-header are of rows of your own: name "
                 "them with --data-file or --hf."
             )
         return None
-    if data_file is not None and hf is not None:
+    if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
-    if others := [name for name, value in beside.items() if value]:
+    names = ("suite", "task", "multi_task", "data")
+    given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
+    if given:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise BenchError(
-            f"{'--hf' if data_file is None else '--data-file'} makes a task of its own, beside "
-            f"which {' and '.join(others)} cannot stand: leave one of them out."
+            f"{'--hf' if options.data_file is None else '--data-file'} makes a task of its own, "
+            f"which does not go with {flags}: leave one of them out."
         )
     from benchharness.tasks.own.find import find_own  # noqa: PLC0415  (few runs have any)
 
     return find_own(
         place,
-        hub=data_file is None,
-        columns=columns or "",
-        metrics=metrics or (),
-        encoding=encoding or "",
-        no_header=no_header,
+        hub=options.data_file is None,
+        columns=options.columns or "",
+        metrics=options.metric,
+        encoding=options.encoding or "",
+        no_header=options.no_header,
     )
 
 
-def check_request(  # noqa: PLR0913  (the command's options, one by one)
-    *,
-    models: Sequence[str],
-    suites: Sequence[str],
-    tasks: Sequence[str],
-    seeds: int | None,
-    seed: Sequence[int],
-    settings: Sequence[str],
-    shots: str = "",
-    recipe: str | None = None,
-    data: str = "hub",
-    limit: int | None = None,
-    precision: str = "auto",
-    splits: tuple[str, ...] = ("dev",),
-    baselines: bool = False,
-    skip_missing: bool = False,
-    device: str,
-    jobs: str,
-    engine: EngineChoice = LOCAL,
-    start_from: str = "paper",
-    together: Sequence[str] = (),
-    teacher: str | None = None,
-    db: str = "",
-    trust: Trust = NOTHING,
-    fits: Callable[[Task], bool] | None = None,
-) -> Request:
-    """The request that the command line's words make, and where they are silent the recipe's.
+def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = None) -> Request:
+    """The request that the options make, and where they are silent the recipe's.
 
     `fits` says which task a name means that several suites have, by default the one that the data
-    hold, and `db` is the store that may have the `teacher`. Raises one error with a line for
-    everything that is wrong.
+    hold. Raises one error with a line for everything that is wrong.
     """
+    if own := find_own_data(options):
+        options = replace(options, task=(own.task.name,), data=own.data)
     complaints = _Complaints()
+    trust = Trust(remote_code=options.trust_remote_code, pickle=options.allow_pickle)
 
-    # ---- What the recipe says of a run, where the words are silent.
-    protocol = complaints.collect(protocol_of, recipe) or Protocol()
-    tasks = tasks if suites or tasks else protocol.tasks
+    # ---- What the recipe says of a run, where the options are silent.
+    protocol = complaints.collect(protocol_of, options.recipe) or Protocol()
+    limit, seeds = options.limit, options.seeds
     limit = protocol.limit if limit is None else complaints.collect(_whole, "--limit", limit, 1)
-    seeds = protocol.seeds if seeds is None and not seed else seeds
+    seeds = protocol.seeds if seeds is None and not options.seed else seeds
 
     # ---- What to run.
-    found_models = [
+    models = [
         model
-        for name in models
+        for name in options.model
         for model in complaints.collect(find_models, name, trust) or (None,)
     ]
-    named = [found for name in suites if (found := complaints.collect(find_suites, name))]
-    fits = fits or holds(data)
-    shared = complaints.collect(_find_together, together, fits) or ()
-    if together and not (tasks or suites):  # nothing beside it, but what starts from it
-        found_tasks: tuple[Task, ...] | None = shared if start_from == TOGETHER else ()
-    else:
-        found_suites = [suite for found in named for suite in found]
-        complete = len(named) == len(suites)
-        found_tasks = complaints.collect(select_tasks, found_suites, tasks, complete, fits)
-    found_seeds = complaints.collect(_choose_seeds, seeds, seed)
+    fits = fits or holds(options.data or "hub")
+    multi_task = complaints.collect(_find_multi_task, options.multi_task, fits) or ()
+    tasks = _find_tasks(complaints, options, protocol, multi_task, fits)
+    found_seeds = complaints.collect(_choose_seeds, seeds, options.seed) or ()
 
     # ---- How it is trained.
-    overrides = complaints.collect(_parse_settings, settings)
-    for setting in (overrides or {}).items():
+    settings = [*options.set, *(["as_text=true"] if options.text_to_text else [])]
+    overrides = complaints.collect(_parse_settings, settings) or {}
+    for setting in overrides.items():
         complaints.collect(check_override, *setting)
-    found_shots = complaints.collect(_parse_shots, shots, overrides or {})
-    start = complaints.collect(_find_start, start_from, trust, bool(together))
-    taught_by = complaints.collect(_find_teacher, teacher, db, trust)
+    shots = complaints.collect(_parse_shots, options.shots, overrides) or ()
+    start = complaints.collect(_find_start, options.start_from, trust, bool(multi_task))
+    teacher = complaints.collect(_find_teacher, options.teacher, options.db, trust)
 
     # ---- Where it runs.
-    trainings = len(found_tasks or ()) + bool(shared)
-    asked = len(found_models) * trainings * len(found_seeds or ())
-    choice = replace(
-        engine,
-        device=device,
-        jobs=complaints.collect(_parse_jobs, jobs),
-        processes=complaints.collect(_whole, "--processes-per-job", engine.processes, 1) or 1,
+    asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
+    choice = EngineChoice(
+        name=options.engine,
+        address=options.address,
+        words=options.engine_options,
+        folder=folder_beside(options.db),
+        device=options.device,
+        jobs=complaints.collect(_parse_jobs, options.jobs),
+        processes=complaints.collect(_whole, "--processes-per-job", options.processes_per_job, 1)
+        or 1,
     )
-    placement = complaints.collect(_find_placement, choice, found_models, asked)
+    placement = complaints.collect(_find_placement, choice, models, asked)
 
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
     return Request(
-        models=tuple(model for model in found_models if model),
-        tasks=found_tasks or (),
-        seeds=found_seeds or (),
-        overrides=overrides or {},
-        shots=found_shots or (),
+        models=tuple(model for model in models if model),
+        tasks=tasks,
+        seeds=found_seeds,
+        overrides=overrides,
+        shots=shots,
         placement=placement,
         start_from=start,
-        recipe=recipe,
-        data=data,
+        recipe=options.recipe,
+        data=options.data or "hub",
         limit=limit,
-        precision=precision,
-        splits=splits,
-        baselines=baselines,
-        skip_missing=skip_missing,
-        together=shared,
-        teacher=taught_by,
+        precision=options.precision,
+        splits=("dev", "test") if options.test else ("dev",),
+        baselines=BASELINES if options.baselines else (),
+        skip_missing=options.skip_missing,
+        multi_task=multi_task,
+        teacher=teacher,
+        notes=own.sentences if own else (),
     )
 
 
-def _find_together(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[Task, ...]:
+def _find_tasks(
+    complaints: "_Complaints",
+    options: RunOptions,
+    protocol: Protocol,
+    multi_task: tuple[Task, ...],
+    fits: Callable[[Task], bool],
+) -> tuple[Task, ...]:
+    """The tasks with jobs of their own."""
+    names = options.task if options.suite or options.task else protocol.tasks
+    if multi_task and not (names or options.suite):  # no others but those that start from it
+        return multi_task if options.start_from == MULTI_TASK else ()
+    named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
+    suites = [suite for found in named for suite in found]
+    complete = len(named) == len(options.suite)
+    return complaints.collect(select_tasks, suites, names, complete, fits) or ()
+
+
+def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[Task, ...]:
     """The tasks of some names, which may be suites, or several with commas between."""
     found: dict[str, Task] = {}
     for name in (word.strip() for words in names for word in words.split(",")):
@@ -302,14 +301,14 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
     return found
 
 
-def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec | None:
-    """What `plan_jobs` takes for a word after --start-from; tasks come before folders."""
-    if name == TOGETHER:
-        if not is_together:
+def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec | None:
+    """What a word after --start-from means in a Request; tasks come before folders."""
+    if name == MULTI_TASK:
+        if not is_multi_task:
             raise BenchError(
-                "--start-from together needs --together, with the tasks whose encoder is meant."
+                "--start-from multi-task needs --multi-task, with the tasks whose encoder is meant."
             )
-        return name
+        return TOGETHER
     if name == "paper":
         return None
     if name == PRETRAINED:
@@ -328,18 +327,8 @@ def _find_start(name: str, trust: Trust, is_together: bool) -> str | ModelSpec |
 
 
 def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[Job, ...] | None:
-    """What `plan_jobs` takes for a word after --teacher."""
+    """What a word after --teacher means in a Request."""
     return None if word is None else find_teacher(word, db, trust)
-
-
-def listed(words: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Names that are given as one or as several, None as none; BenchError for what is no name."""
-    if isinstance(words, str) or not isinstance(words, Iterable):
-        words = () if words is None else (words,)
-    names = tuple(words)
-    if odd := [name for name in names if not isinstance(name, str)]:
-        raise BenchError(f"expected a name or a list of names, got {odd[0]!r:.80}.")
-    return names
 
 
 def _parse_settings(settings: Sequence[str]) -> dict[str, str]:

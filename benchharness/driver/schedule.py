@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.slots import Slot, place_of
@@ -146,26 +147,33 @@ _TEACHER_SENTENCES = {
 }
 
 
-def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
-    plan: Plan,
-    slots: Sequence[Slot],
-    checkpoints: StartCheckpoints,
-    *,
-    finished: Collection[str] = (),
-    history: Sequence[RunRow] = (),
-    kept: Collection[str] = (),
+class Known(NamedTuple):
+    """What is there of jobs: the keys of those with a result, runs like them, encoders by key.
+
+    The stored runs of the `history` say how long such jobs take.
+    """
+
+    finished: Collection[str] = ()
+    history: Sequence[RunRow] = ()
+    encoders: Collection[str] = ()
+
+
+NOTHING = Known()
+
+
+def schedule(
+    plan: Plan, slots: Sequence[Slot], checkpoints: StartCheckpoints, known: Known = NOTHING
 ) -> Schedule:
     """What is missing, in the order in which it should start.
 
-    `finished` are the keys of jobs with a result, `history` is the stored runs that say how long
-    such jobs take, and `kept` are the keys of runs whose encoder is there; what others start from
-    and is not among them is run, stored or not. The longest jobs start first, together with what
-    has to wait for them, so that no slot works alone for long at the end.
+    What others start from is run, stored or not, where its encoder is not there. The longest jobs
+    start first, together with what has to wait for them, so that no slot works alone for long at
+    the end.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
-    keys = _missing_keys(plan.jobs, set(finished), kept)
+    keys = _missing_keys(plan.jobs, known)
     missing = [job for job in plan.jobs if job.key in keys]
-    estimates = {job.key: estimate_seconds(job, history, rows, gpu=gpu) for job in missing}
+    estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
@@ -177,45 +185,32 @@ def schedule(  # noqa: PLR0913  (the plan, and what is known of its jobs)
         at_once=max(1, min(sure, len(todo))),
         are_shared=bool(shared),
         place=place_of(slots),
-        again=frozenset(keys.intersection(finished)),
+        again=frozenset(keys.intersection(known.finished)),
         checkpoints=checkpoints,
         grid=plan.grid,
     )
 
 
-def schedule_missing(  # noqa: PLR0913  (the plan, where it is stored, and three flags)
-    plan: Plan,
-    slots: Sequence[Slot],
-    db: str,
-    *,
-    keep: bool = False,
-    force: bool = False,
-    hold: bool = True,
-) -> Schedule:
-    """The schedule of what a database, which need not be there yet, lacks of a plan.
+def schedule_missing(plan: Plan, slots: Sequence[Slot], options: RunOptions) -> Schedule:
+    """The schedule of what the database of the options, which need not be there yet, lacks.
 
-    With `force` that is everything; with `keep` the encoders that jobs start from stay for ever.
-    No other process deletes those encoders from now on, until the schedule was driven or this
-    process ends, unless `hold` is false, because nothing will be driven.
+    With `force` that is everything; with `keep_checkpoints` the encoders that jobs start from stay
+    for ever. No other process deletes those encoders from now on, until the schedule was driven or
+    this process ends, unless it is a `dry_run`.
     """
-    checkpoints = StartCheckpoints.of(plan.jobs, db, keep=keep)
-    if hold:
+    checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_checkpoints)
+    if not options.dry_run:
         checkpoints.hold()
-    if not is_there(db):
+    if not is_there(options.db):
         return schedule(plan, slots, checkpoints)
-    with open_store(db) as store:
-        finished = set() if force else store.finished_keys(job.key for job in plan.jobs)
-        missing = [job for job in plan.jobs if job.key not in finished]
-        # The stored runs that may say how long these jobs take, or those that they start from.
-        models = {job.model for job in missing}
-        found = schedule(
-            plan,
-            slots,
-            checkpoints,
-            finished=finished,
-            history=store.runs(model=models) if models else [],
-            kept=checkpoints.whole(),
-        )
+    with open_store(options.db) as store:
+        keys = (job.key for job in plan.jobs)
+        finished = set() if options.force else store.finished_keys(keys)
+        # The stored runs that may say how long the others take, or those that they start from.
+        models = {job.model for job in plan.jobs if job.key not in finished}
+        history = store.runs(model=models) if models else []
+        known = Known(finished, history, checkpoints.whole())
+        found = schedule(plan, slots, checkpoints, known)
         notes = list(store.taken.sentences(store.name))
         if not plan.grid:  # of a part it was said with the whole
             notes += _other_names(plan.jobs, store, finished)
@@ -231,15 +226,15 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
             yield f"{asked} has the weights of {name}, and their stored runs are shown as {name}."
 
 
-def _missing_keys(jobs: Sequence[Job], finished: set[str], kept: Collection[str]) -> set[str]:
+def _missing_keys(jobs: Sequence[Job], known: Known) -> set[str]:
     """The jobs without a result, and those that they need and whose encoder is not there."""
     by_key = {job.key: job for job in jobs}
     missing: set[str] = set()
-    waiting = [job.key for job in jobs if job.key not in finished]
+    waiting = [job.key for job in jobs if job.key not in known.finished]
     while waiting:
         key = waiting.pop()
         if key not in missing:
-            waiting += [need for need in by_key[key].needs if need not in kept]
+            waiting += [need for need in by_key[key].needs if need not in known.encoders]
         missing.add(key)
     return missing
 

@@ -15,21 +15,21 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchharness.driver.drive import Driven, Watch, drive, prepared_workers
-from benchharness.driver.halving import rungs, sweeps, with_starts
-from benchharness.driver.plan import Plan, plan
-from benchharness.driver.request import Request
-from benchharness.driver.schedule import Schedule, schedule_missing
+from benchharness.driver.drive import Driven
+from benchharness.driver.halving import rungs, sweeps
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan
+from benchharness.driver.request import MULTI_TASK, Request
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.session import Session
 from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.process import Outcome
-from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.boards.cell import build_cell
-from benchharness.leaderboard.job import TOGETHER, Job
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, pooled_deviation
 from benchharness.leaderboard.store.database import check_writable, is_there
@@ -311,9 +311,7 @@ class Search:
         return found
 
     def _part(self, trials: Sequence[Trial]) -> Plan:
-        keys = with_starts({self.jobs[trial].key for trial in trials}, self._plan.jobs)
-        part = tuple(job for job in self._plan.jobs if job.key in keys)
-        return replace(self._plan, jobs=part, grid=self._plan.jobs)
+        return self._plan.part(self.jobs[trial].key for trial in trials)
 
     def _is_least(self, step: Step) -> bool:
         """Whether the step is the first one, without which nothing can be said."""
@@ -399,50 +397,39 @@ RATES = "learning_rate=x1,x2,x0.5"
 """The points of each encoder where nobody says others: its recipe's rate, twice and half of it."""
 
 
-def with_rates(settings: Sequence[str], recipe: str | None) -> list[str]:
-    """What follows --set, with `RATES` unless it or a recipe of the user's own says rates."""
-    says = any(setting.partition("=")[0].strip() == "learning_rate" for setting in settings)
-    is_own = recipe is not None and Path(recipe).suffix == ".toml"
-    return [*settings, *(() if says or is_own else (RATES,))]
+def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
+    """What `bench which` asks for: the encoders, and `RATES` unless somebody says rates.
 
-
-def checked_start(name: str) -> str:
-    """What follows --start-from; BenchError for tasks together, whose job has no points."""
-    if name == TOGETHER:
-        raise BenchError(
-            "--start-from together is of `bench run`: tasks together are trained by one value of "
-            "each setting, and `bench which` tries several. Name a task or a checkpoint."
-        )
-    return name
-
-
-def split_among(words: Sequence[str]) -> list[str]:
-    """The names after --among; BenchError for fewer than two, or a baseline."""
-    names = [name.strip() for word in words for name in word.split(",") if name.strip()]
+    BenchError for fewer than two encoders, for a baseline, and for a start from tasks together,
+    whose job has no points.
+    """
+    names = [name.strip() for word in among for name in word.split(",") if name.strip()]
     names = list(dict.fromkeys(names))
     if len(names) < 2:
         raise BenchError("name two or more encoders to choose from (--among bert,roberta).")
     if baselines := [spec.name for spec in BASELINES if spec.name in names]:
         raise BenchError(f"{baselines[0]} is a baseline and no encoder: leave it out of --among.")
-    return names
+    if options.start_from == MULTI_TASK:
+        raise BenchError(
+            "--start-from multi-task is of `bench run`: tasks together are trained by one value of "
+            "each setting, and `bench which` tries several. Name a task or a checkpoint."
+        )
+    says = any(each.partition("=")[0].strip() == "learning_rate" for each in options.set)
+    is_own = options.recipe is not None and Path(options.recipe).suffix == ".toml"
+    settings = (*options.set, *(() if says or is_own else (RATES,)))
+    return replace(options, model=tuple(names), set=settings, baselines=True)
 
 
-def search(  # noqa: PLR0913  (what is asked for, where it goes, and who watches)
-    request: Request,
-    db: str,
-    minutes: float,
-    watch: Watch,
-    *,
-    timeout: float | None,
-    snapshot_every: float = EVERY_SECONDS,
-    tell: Callable[[str], None] = lambda _: None,
+def search(
+    session: Session, minutes: float, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[Search, Searched]:
-    """Plans the grid of a request and runs what of it fits into the minutes."""
+    """Plans the grid of a session and runs what of it fits into the minutes."""
     if not 0 < minutes < math.inf:
         raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
-    trained = tuple(task for task in request.tasks if task.trained_on is None)
+    db, asked = session.options.db, session.request
+    trained = tuple(task for task in asked.tasks if task.trained_on is None)
     check_tasks(trained)
-    request = replace(request, tasks=trained, baselines=True)
+    session = replace(session, request=replace(asked, tasks=trained))
     if not is_there(db):
         check_writable(db)
 
@@ -452,23 +439,11 @@ def search(  # noqa: PLR0913  (what is asked for, where it goes, and who watches
         with open_store(db) as store:
             return {row.key: row for row in store.runs_with(keys)}
 
-    def driven(schedule: Schedule, until: float) -> AbstractContextManager[Driven]:
-        return drive(
-            schedule,
-            request.placement,
-            db,
-            watch,
-            timeout=timeout,
-            snapshot_every=snapshot_every,
-            until=until,
-        )
-
-    with prepared_workers(request):
-        planned = plan(request)
+    with session.prepared():
+        planned = session.plan()
         encoders = tuple(job for job in planned.jobs if job.kind != "baseline")
         found = Search(replace(planned, jobs=encoders), trained)
-        scheduled = partial(schedule_missing, slots=request.slots, db=db)
-        searched = found.run(minutes, stored, scheduled, driven, tell)
+        searched = found.run(minutes, stored, session.schedule, session.drive, tell)
     majority = tuple(job for job in planned.jobs if job.checkpoint == BASELINES[0].checkpoint)
     _learn(majority, db)
     return found, replace(searched, majority=majority)

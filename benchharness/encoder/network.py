@@ -200,7 +200,7 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
     if config.is_encoder_decoder:
         raise ModelError(
             f"{config.model_type} is an encoder with a decoder, and transformers does not give its "
-            "encoder alone: give --as text, or use an encoder, or a checkpoint of T5 and its kin."
+            "encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
         )
     return transformers.AutoModel
 

@@ -204,8 +204,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
     elif has_decoder(config) and family not in _ENCODERS_ALONE:
         raise ModelError(
             f"{folder} holds {family}, an encoder with a decoder, and transformers does not give "
-            "its encoder alone: give --as text, or use an encoder, or a checkpoint of T5 and its "
-            "kin."
+            "its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
         )
     if family not in GPT and not trust.remote_code:
         check_tokens(str(folder), _count_tokens(folder) or 0, config.get("vocab_size"))
@@ -243,7 +242,7 @@ def has_decoder(config: Mapping[str, Any]) -> bool:
 def no_decoder(what: str) -> str:
     """What is said of a model without one that is to answer in words."""
     return (
-        f"{what} has no decoder to answer with: --as text is for encoders with one (T5, mT5, "
+        f"{what} has no decoder to answer with: --text-to-text is for encoders with one (T5, mT5, "
         "Flan-T5, BART)."
     )
 

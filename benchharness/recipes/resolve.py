@@ -88,7 +88,7 @@ _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """The recipes of ours that are laid over a model's own."""
 
 AS_TEXT = "as_text"
-"""The value that has a task answered in words: `--as text` sets it."""
+"""The value that has a task answered in words: `--text-to-text` sets it."""
 
 _TEXT = "text"
 """T5's recipe for that, laid over a model's own, and what a row of it is called."""
@@ -200,7 +200,7 @@ def resolve_together(
             setting = first.settings[name]
             raise BenchError(
                 f"{name} is {setting.value!r} ({setting.source}), which {reason}: leave {name} or "
-                "--together out."
+                "--multi-task out."
             )
     return first
 

@@ -152,10 +152,10 @@ def _model(job: Job) -> Iterator[str]:
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
-        name = TOGETHER if start.kind == TOGETHER else start.name or PRETRAINED
+        name = "multi-task" if start.kind == TOGETHER else start.name or PRETRAINED
         yield from ("--start-from", name)
         if start.kind == TOGETHER:
-            yield from ("--together", start.name)
+            yield from ("--multi-task", start.name)
 
 
 def _weights(job: Job) -> str:
@@ -173,7 +173,7 @@ def _is_packaged(job: Job) -> bool:
 
 def _task(job: Job) -> list[str]:
     if len(job.trained_tasks) > 1:
-        return ["--together", ",".join(job.trained_tasks), "--data", job.data]
+        return ["--multi-task", ",".join(job.trained_tasks), "--data", job.data]
     suite, _, name = job.task.partition("/")
     return ["--suite", suite, "--task", name, "--data", job.data]
 
@@ -198,7 +198,7 @@ def _recipe(job: Job) -> Iterator[str]:
     yield from ("--seed", str(job.seed), "--precision", job.precision)
     if _is_packaged(job):
         if job.as_text:
-            yield from ("--as", "text")
+            yield "--text-to-text"
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
     for name, setting in job.settings.items():
         is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # which 0 are none

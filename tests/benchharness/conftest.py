@@ -24,6 +24,6 @@ def fake_jobs(monkeypatch):
 
     def plan(jobs):
         planned = Plan(jobs=tuple(jobs), rows={})
-        monkeypatch.setattr("benchharness.driver.plan.plan_jobs", lambda *args, **options: planned)
+        monkeypatch.setattr("benchharness.driver.session.plan", lambda *args, **options: planned)
 
     return plan

@@ -171,7 +171,7 @@ def test_the_same_call_runs_nothing_again(ran, monkeypatch):
         todo.extend(schedule.todo)
         yield Driven(schedule, None, ())
 
-    monkeypatch.setattr("benchharness.api.drive", look)
+    monkeypatch.setattr("benchharness.driver.session.drive", look)
     changed = {"epochs": "1", "best_checkpoint": "false"}
     again = bh.run("tiny", task=["rte", "stsb"], seeds=[1, 2], set=changed, db=ran.db, **WHAT)
     assert todo == []
@@ -288,8 +288,10 @@ def planned(monkeypatch, model, **words):
         found.extend(schedule.jobs)
         yield Driven(schedule, None, ())
 
-    monkeypatch.setattr("benchharness.api.drive", look)
-    monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
+    monkeypatch.setattr("benchharness.driver.session.drive", look)
+    monkeypatch.setattr(
+        "benchharness.driver.session.prepared_workers", lambda request: nullcontext()
+    )
     bh.run(model, baselines=False, **{**WHAT, "task": "rte", "seeds": 1, **words})
     return found
 
@@ -543,8 +545,10 @@ def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):
         found.extend(job.key for job in schedule.jobs)
         yield Driven(schedule, None, ())
 
-    monkeypatch.setattr("benchharness.api.drive", look)
-    monkeypatch.setattr("benchharness.api.prepared_workers", lambda request: nullcontext())
+    monkeypatch.setattr("benchharness.driver.session.drive", look)
+    monkeypatch.setattr(
+        "benchharness.driver.session.prepared_workers", lambda request: nullcontext()
+    )
     bh.run("tiny", suite="glue", data="mini", db="x.sqlite", **words)
     asked = command({"model": "tiny", "suite": "glue", "data": "mini", **words})
     ended = bench("run", *asked, "--dry-run", "--json")

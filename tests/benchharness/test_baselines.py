@@ -8,7 +8,6 @@ import pytest
 
 from benchharness.baselines import run_baseline
 from benchharness.baselines.learners import learn_bag_of_words, learn_majority
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import BASELINES
@@ -17,6 +16,7 @@ from benchharness.tasks.answers.spans import split_sentences
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
+from tests.helpers.plans import plan_jobs
 
 VALUES = {name: s.value for name, s in baseline_settings("bag-of-words", "pair").items()}
 MAJORITY, BAG = BASELINES

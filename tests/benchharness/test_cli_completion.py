@@ -91,7 +91,7 @@ def key(here: Path) -> str:
         (f"{RUN}--set unf", {"unfreeze=", "unfreeze=all", "unfreeze=gradual"}),
         (f"{RUN}--data m", {"mini"}),
         (f"{RUN}--start-from p", {"paper", "pretrained"}),
-        (f"{RUN}--start-from t", {"together"}),
+        (f"{RUN}--start-from mu", {"multi-task"}),
         ("bench which --start-from t", set()),
         (f"{RUN}--log t", {"tensorboard", "trackio"}),
         (f"{RUN}--precision b", {"bf16"}),

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli import display, tables
-from benchharness.cli.display import Display, describe, sparkline
+from benchharness.driver.display import Display, describe, sparkline
 from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.job import Setting, Teacher
 from benchharness.progress import Progress, duration, job_name, job_names

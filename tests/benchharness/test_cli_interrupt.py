@@ -23,12 +23,13 @@ sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
 import benchharness.engines.choice as choice
 import benchharness.driver.plan as plan
+import benchharness.driver.session as session
 from benchharness.cli.app import main
 import benchharness.engines.process as process
 choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 process.LAST_SECONDS = {last}
 planned = plan.Plan(jobs=tuple(make_job(*job) for job in {jobs!r}), rows={{}})
-plan.plan_jobs = lambda *args, **options: planned
+session.plan = lambda request: planned
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
 sys.argv += ["--no-baselines"]
 main()

@@ -1,23 +1,13 @@
 import pytest
 
-from benchharness.driver.request import check_request
 from benchharness.recipes.resolve import protocol_of
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, TASKS
+from tests.helpers.plans import request_of
 
 
 def check(**words):
-    standard = {
-        "models": ["tiny"],
-        "suites": ["glue"],
-        "tasks": [],
-        "seeds": None,
-        "seed": [],
-        "settings": [],
-        "device": "cpu",
-        "jobs": "auto",
-    }
-    return check_request(**{**standard, **words})
+    return request_of(**{"suite": "glue", **words})
 
 
 def names(request):
@@ -39,8 +29,8 @@ def test_a_suite_is_all_its_tasks():
 
 def test_a_collection_is_all_the_tasks_of_its_suites():
     trained = [name for name, task in TASKS.items() if task.is_trained]
-    assert names(check(suites=["seeds"])) == trained
-    assert names(check(suites=["glue", "seeds"])) == trained
+    assert names(check(suite=["seeds"])) == trained
+    assert names(check(suite=["glue", "seeds"])) == trained
 
 
 @pytest.mark.parametrize(
@@ -55,7 +45,7 @@ def test_a_collection_is_all_the_tasks_of_its_suites():
     ],
 )
 def test_tasks_are_selected_by_full_or_short_name(suites, tasks, expected):
-    assert names(check(suites=suites, tasks=tasks)) == expected
+    assert names(check(suite=suites, task=tasks)) == expected
 
 
 def test_seeds_count_from_one_and_single_seeds_stay():
@@ -64,17 +54,17 @@ def test_seeds_count_from_one_and_single_seeds_stay():
 
 
 def test_settings_are_split_at_the_first_equals():
-    request = check(settings=["epochs=3", " learning_rate = 2e-5 "])
+    request = check(set=["epochs=3", " learning_rate = 2e-5 "])
     assert request.overrides == {"epochs": "3", "learning_rate": "2e-5"}
     with pytest.raises(BenchError, match="epochs is 'a=b'"):
-        check(settings=["epochs=a=b"])
+        check(set=["epochs=a=b"])
 
 
 def test_jobs_are_slots(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 2)
     assert len(check(jobs="3").slots) == 3
     assert len(check().slots) == 2
-    assert len(check(tasks=["cola"], seeds=1).slots) == 1
+    assert len(check(task=["cola"], seeds=1).slots) == 1
 
 
 def test_as_many_jobs_run_as_memory_holds(monkeypatch):
@@ -83,32 +73,32 @@ def test_as_many_jobs_run_as_memory_holds(monkeypatch):
         monkeypatch.setattr(
             "benchharness.driver.request.main_memory", lambda size=gigabytes: size << 30
         )
-        assert len(check(models=["bert"]).slots) == jobs
-        assert len(check(models=["tiny", "bert"]).slots) == jobs
+        assert len(check(model=["bert"]).slots) == jobs
+        assert len(check(model=["tiny", "bert"]).slots) == jobs
 
 
 def test_main_memory_holds_more_jobs_of_a_gpu(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
     monkeypatch.setattr("benchharness.driver.request.main_memory", lambda: 12 << 30)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    assert len(check(models=["bert"], device="cpu").slots) == 2
-    assert len(check(models=["bert"], device="cuda").slots) == 4, "2 GB, and 8 bytes a parameter"
+    assert len(check(model=["bert"], device="cpu").slots) == 2
+    assert len(check(model=["bert"], device="cuda").slots) == 4, "2 GB, and 8 bytes a parameter"
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ({"models": ["tinny"]}, "'tinny'. Did you mean 'tiny'?"),
-        ({"suites": ["gleu"]}, "no suite is called 'gleu'. Did you mean 'glue'?"),
-        ({"tasks": ["colla"]}, "'colla'. Did you mean 'cola'?"),
-        ({"tasks": ["xyz"]}, "`bench list tasks` shows them."),
-        ({"suites": [], "tasks": ["colla"]}, "no task is called 'colla'. Did you mean 'cola'?"),
-        ({"suites": []}, "nothing to run: name a suite (--suite glue)"),
+        ({"model": ["tinny"]}, "'tinny'. Did you mean 'tiny'?"),
+        ({"suite": ["gleu"]}, "no suite is called 'gleu'. Did you mean 'glue'?"),
+        ({"task": ["colla"]}, "'colla'. Did you mean 'cola'?"),
+        ({"task": ["xyz"]}, "`bench list tasks` shows them."),
+        ({"suite": [], "task": ["colla"]}, "no task is called 'colla'. Did you mean 'cola'?"),
+        ({"suite": []}, "nothing to run: name a suite (--suite glue)"),
         ({"seeds": 2, "seed": [3]}, "--seeds and --seed exclude each other"),
-        ({"settings": ["epochs"]}, "--set 'epochs' is not name=value"),
-        ({"settings": ["=3"]}, "is not name=value"),
-        ({"settings": ["epochs= "]}, "is not name=value"),
-        ({"settings": ["epochs=3", "epochs=4"]}, "--set gives epochs twice, as 3 and as 4."),
+        ({"set": ["epochs"]}, "--set 'epochs' is not name=value"),
+        ({"set": ["=3"]}, "is not name=value"),
+        ({"set": ["epochs= "]}, "is not name=value"),
+        ({"set": ["epochs=3", "epochs=4"]}, "--set gives epochs twice, as 3 and as 4."),
         ({"jobs": "many"}, "--jobs must be auto or a whole number from 1 up, got many"),
         ({"jobs": "0"}, "--jobs must be auto or a whole number from 1 up, got 0"),
         ({"device": "gpu"}, "no device is called 'gpu'"),
@@ -123,9 +113,9 @@ def test_what_is_wrong_is_said(words, sentence):
 
 def test_everything_that_is_wrong_is_said_at_once():
     error = complaints(
-        models=["tinny", "bret"],
-        suites=["gleu"],
-        settings=["epochs"],
+        model=["tinny", "bret"],
+        suite=["gleu"],
+        set=["epochs"],
         seeds=1,
         seed=[1],
         device="gpu",
@@ -139,23 +129,23 @@ def test_everything_that_is_wrong_is_said_at_once():
 
 
 def test_a_folder_that_is_no_checkpoint_has_its_own_exit_code(tmp_path):
-    error = complaints(models=[str(tmp_path)])
+    error = complaints(model=[str(tmp_path)])
     assert isinstance(error, ModelError)
     assert error.exit_code == 4
-    mixed = complaints(models=[str(tmp_path)], suites=["gleu"])
+    mixed = complaints(model=[str(tmp_path)], suite=["gleu"])
     assert mixed.exit_code == 2
 
 
 def test_a_recipe_says_what_the_command_line_does_not():
     protocol = protocol_of("checkpoints")
-    silent = check(suites=[], recipe="checkpoints")
+    silent = check(suite=[], recipe="checkpoints")
     assert tuple(names(silent)) == protocol.tasks
     assert (silent.limit, len(silent.seeds)) == (protocol.limit, protocol.seeds)
-    said = check(suites=["glue"], recipe="checkpoints", limit=7, seed=[9])
+    said = check(suite=["glue"], recipe="checkpoints", limit=7, seed=[9])
     assert names(said) == list(SUITES["glue"].tasks)
     assert (said.limit, said.seeds) == (7, (9,))
-    assert check(suites=["glue"], recipe="paper").limit is None
-    assert "nothing to run" in str(complaints(suites=[], recipe="fast"))
+    assert check(suite=["glue"], recipe="paper").limit is None
+    assert "nothing to run" in str(complaints(suite=[], recipe="fast"))
 
 
 def test_a_recipe_that_there_is_not_is_said_once():

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
+from tests.helpers.plans import plan_jobs
 
 RUN = (
     "run",
@@ -361,7 +361,7 @@ def test_a_bug_keeps_its_traceback(bench, monkeypatch):
     def plan_jobs(*args, **options):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("benchharness.driver.plan.plan_jobs", plan_jobs)
+    monkeypatch.setattr("benchharness.driver.session.plan", plan_jobs)
     with pytest.raises(ZeroDivisionError, match="ours"):
         bench(*RUN)
 

@@ -122,7 +122,7 @@ def test_an_encoder_is_held_from_when_it_was_looked_for(bench, fake_jobs, tmp_pa
 
     from benchharness.driver.drive import drive
 
-    monkeypatch.setattr("benchharness.cli.run.drive", try_to_delete)
+    monkeypatch.setattr("benchharness.driver.session.drive", try_to_delete)
     assert bench(*ONE).code == 0
     assert tried == [False]
 

@@ -27,7 +27,6 @@ from transformers import (
 )
 from transformers import AutoModelForMaskedLM as MaskedLM
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.load import load_tokenizer
 from benchharness.heads.cloze import (
@@ -53,6 +52,7 @@ from benchharness.worker.job import run_job
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_server import serve_hub
+from tests.helpers.plans import plan_jobs
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TINY = find_model("tiny")

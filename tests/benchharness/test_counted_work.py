@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.leaderboard.job import Job
@@ -23,6 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.counted_work import counted_work
 from tests.helpers.gold import check_gold
+from tests.helpers.plans import plan_jobs
 
 TASKS = ("glue/rte", "squad/v1.1", "swag/regular", "conll2003/ner")
 """One of each head."""

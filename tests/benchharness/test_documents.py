@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -31,6 +30,7 @@ from benchharness.worker.job import run_job
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import write_file
+from tests.helpers.plans import plan_jobs
 
 DOCUMENT = (
     ("Marie", "Skłodowska-Curie", "was", "born", "."),

@@ -1,12 +1,11 @@
 from dataclasses import replace
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import recipe_digest
 from benchharness.models import MODELS, ModelSpec
-from tests.helpers.plans import RTE, plan_mini
+from tests.helpers.plans import RTE, plan_jobs, plan_mini
 
 
 def make_row(job: Job, **fields: object) -> RunRow:

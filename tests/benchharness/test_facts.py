@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.run import command_of
@@ -17,6 +16,7 @@ from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.tasks.suites import SUITES, find_task
+from tests.helpers.plans import plan_jobs
 from tests.helpers.results import make_evaluation, make_result
 
 SCORES = {"accuracy": 0.7}

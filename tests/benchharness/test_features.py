@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import benchharness as bh
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
@@ -25,6 +24,7 @@ from benchharness.transfer import layer_states
 from benchharness.worker.job import run_job
 from tests.helpers.boards import make_row
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import plan_jobs
 
 BERT = MODELS["bert-base-cased"]
 TABLE = [

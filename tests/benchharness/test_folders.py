@@ -13,11 +13,11 @@ import transformers
 from safetensors.torch import save_file
 from transformers.utils import logging
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import plan_jobs
 
 
 @pytest.fixture(autouse=True)

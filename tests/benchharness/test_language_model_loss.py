@@ -8,7 +8,6 @@ import torch
 import transformers
 from torch import Tensor
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import Head, Limits, choice, head_for
 from benchharness.heads import head as head_module
@@ -27,6 +26,7 @@ from benchharness.training.batching import pad
 from benchharness.training.compute import Part
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
+from tests.helpers.plans import plan_jobs
 
 MRPC, STSB, RACE = map(find_task, ("glue/mrpc", "glue/stsb", "race/all"))
 IS_ROW = torch.tensor([[True, True, True], [True, True, False]])

@@ -12,7 +12,7 @@ import torch
 
 import benchharness as bh
 from benchharness.api import Results
-from benchharness.driver.plan import Plan, plan_jobs
+from benchharness.driver.plan import Plan
 from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.load import NO_LIMIT
@@ -38,6 +38,7 @@ from benchharness.worker.job import run_job
 from tests.helpers.bench_process import bench
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.made_tokenizers import make_tokenizer
+from tests.helpers.plans import plan_jobs
 from tests.helpers.training import CPU
 
 RTE, SQUAD = TASKS["glue/rte"], TASKS["squad/v1.1"]

@@ -26,7 +26,10 @@ class Watching:
     """A watcher that remembers what it was told."""
 
     def __init__(self):
-        self.told = []
+        self.told, self.said = [], []
+
+    def say(self, line):
+        self.said.append(line)
 
     def report(self, job, progress):
         self.told.append(("report", job.key))
@@ -71,10 +74,11 @@ class Remembering:
 
 def listen(loggers, tell, error=None):
     """What a watcher was told and what was warned of, with these loggers beside it."""
-    watcher, warnings = Watching(), []
+    watcher = Watching()
+    warnings = watcher.said
     makers = {name: lambda logger=logger: logger for name, logger in loggers.items()}
     try:
-        with Listening(watcher, makers, warnings.append) as listening:
+        with Listening(watcher, makers) as listening:
             tell(listening)
             if error is not None:
                 raise error
@@ -139,10 +143,10 @@ def test_a_logger_that_cannot_be_made_is_a_warning():
     def make():
         raise RuntimeError("no login")
 
-    warnings = []
-    with Listening(Watching(), {"broken": make}, warnings.append) as listening:
+    watcher = Watching()
+    with Listening(watcher, {"broken": make}) as listening:
         one_run(listening)
-    assert "RuntimeError: no login" in warnings[0]
+    assert "RuntimeError: no login" in watcher.said[0]
 
 
 def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):

@@ -33,8 +33,9 @@ def tell(name, folder, monkeypatch):
     pytest.importorskip(name)
     monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 200)
     result, failure = make_result(), make_failure(make_job(seed=2))
-    warnings = []
-    with Listening(Told(), open_loggers([name], folder), warnings.append) as listening:
+    watcher = Told()
+    warnings = watcher.notes
+    with Listening(watcher, open_loggers([name], folder)) as listening:
         for run in (result, failure):
             listening.report(run.job, Progress(phase="training", step=7, loss=0.61))
         listening.finish(failure)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from benchharness.driver.request import check_request
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_model, find_models
 from benchharness.models.weights import nearest_names
 from benchharness.tasks.errors import BenchError, ModelError
+from tests.helpers.plans import request_of
 
 
 def save(folder: Path, family: str = "bert", **files: Any) -> Path:
@@ -123,16 +123,7 @@ def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
 def test_a_request_has_all_of_them(tmp_path: Path) -> None:
     for step in (1, 2):
         save(tmp_path / f"step-{step}")
-    request = check_request(
-        models=[f"run={tmp_path}/step-*", "tiny"],
-        suites=[],
-        tasks=["cola"],
-        seeds=None,
-        seed=[],
-        settings=[],
-        device="cpu",
-        jobs="1",
-    )
+    request = request_of(model=[f"run={tmp_path}/step-*", "tiny"], task="cola")
     assert [model.name for model in request.models] == ["run/step-1", "run/step-2", "tiny"]
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, PAIR_ADDED, in_orders
@@ -23,6 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, pad
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
+from tests.helpers.plans import plan_jobs
 
 MRPC, STSB, COLA, WIC = (
     find_task(name) for name in ("glue/mrpc", "glue/stsb", "glue/cola", "superglue/wic")

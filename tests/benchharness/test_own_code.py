@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
@@ -21,6 +20,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.own_code import ALIAS, GETTER, MODELING, SETTER, computed, save_own
+from tests.helpers.plans import plan_jobs
 
 CODE = Trust(remote_code=True)
 VALUES = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "32"}

@@ -13,7 +13,6 @@ import torch
 from torch.nn import functional
 
 import benchharness as bh
-from benchharness.driver.plan import plan_jobs
 from benchharness.heads import head_for
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
@@ -28,6 +27,7 @@ from tests.helpers.fake_worker import make_job
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import serve_hub
 from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO, as_csv
+from tests.helpers.plans import plan_jobs
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, outcome_of, start, wait_for_step
 
 RUN = (

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver import plan
-from benchharness.driver.plan import plan_jobs, resolve_precision
+from benchharness.driver.plan import resolve_precision
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
-from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_mini, write_rte
+from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_jobs, plan_mini, write_rte
 
 # jobs
 

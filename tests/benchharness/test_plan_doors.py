@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import MOST_LINES, plan_jobs
+from benchharness.driver.plan import MOST_LINES
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.archives import files_in, zip_of
-from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY
+from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_jobs
 
 GLUE = [TASKS[name] for name in SUITES["glue"].tasks]
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
@@ -14,7 +13,7 @@ from benchharness.recipes.resolve import with_start_tasks
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.plans import TINY, write_rte
+from tests.helpers.plans import TINY, plan_jobs, write_rte
 
 CHAIN = """
 [glue.rte]

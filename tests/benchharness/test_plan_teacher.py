@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
-from benchharness.driver.request import check_request
 from benchharness.kept_folders import HEAD, JOB, is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
@@ -20,7 +18,7 @@ from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.mini_jobs import QUICK
-from tests.helpers.plans import TINY
+from tests.helpers.plans import TINY, plan_jobs, request_of
 
 LAYERS = {"layers": "1"}
 
@@ -110,7 +108,7 @@ def test_values_of_students_are_none_of_others() -> None:
 def test_what_is_not_together_with_a_teacher_is_said() -> None:
     assert "--teacher and --shots exclude each other" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
-    assert "--teacher and --together exclude" in refusal("glue/rte", together=shared)
+    assert "--teacher and --multi-task exclude" in refusal("glue/rte", multi_task=shared)
     assert "nobody is taught" in refusal(
         next(name for name, task in TASKS.items() if not task.is_trained)
     )
@@ -189,10 +187,7 @@ def test_runs_without_a_network_are_no_teachers(change: dict[str, object], reaso
 
 
 def asked(word: str, db: Path) -> object:
-    return check_request(
-        models=["tiny"], suites=["glue"], tasks=["rte"], seeds=1, seed=[], settings=[],
-        device="cpu", jobs="1", data="mini", teacher=word, db=str(db),
-    ).teacher  # fmt: skip
+    return request_of(suite="glue", task="rte", data="mini", teacher=word, db=db).teacher
 
 
 def test_a_word_is_a_model_or_the_beginning_of_a_key(tmp_path: Path) -> None:

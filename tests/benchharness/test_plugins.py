@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from benchharness import plugins as load
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.loggers import METHODS
 from benchharness.models import MODELS, find_model
@@ -18,6 +17,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.__main__ import _load_plugins
 from tests.helpers.doc_blocks import block, blocks
+from tests.helpers.plans import plan_jobs
 
 SPEC = "from benchharness.models import ModelSpec\n"
 PAIR = "from benchharness.tasks.glue import pair_task\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchharness.driver.plan import plan, plan_jobs, resolve_precision
+from benchharness.driver.plan import plan, resolve_precision
 from benchharness.driver.request import Request
 from benchharness.engines.choice import Placement
 from benchharness.engines.local import LocalEngine
@@ -19,6 +19,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
 from benchharness.training.predict import MemoryRanOutError
 from benchharness.worker.job import find_compute, in_enough_parts
+from tests.helpers.plans import plan_jobs
 from tests.helpers.stopped_jobs import small_job
 
 CPU = torch.device("cpu")

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.heads import coref
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
@@ -24,6 +23,7 @@ from benchharness.worker.job import GRAPHS, run_job
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.mini_jobs import QUICK, make_job, make_shared_job
+from tests.helpers.plans import plan_jobs
 from tests.helpers.pretend_gpu import CPU, GPU, pretended_gpu
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, stop
 from tests.helpers.text_models import save_text_model, text_job

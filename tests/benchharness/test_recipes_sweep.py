@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
+from tests.helpers.plans import plan_jobs
 
 BERT = MODELS["bert-base-uncased"]
 TINY = MODELS["tiny"]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
+from tests.helpers.plans import plan_jobs
 
 BERT = MODELS["bert-base-uncased"]
 OFF = {

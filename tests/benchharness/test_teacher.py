@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.encoder.layers import keep_layers, layers_of
 from benchharness.heads import head_for
@@ -23,6 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import QUICK, make_job
+from tests.helpers.plans import plan_jobs
 from tests.helpers.stopped_jobs import stop
 from tests.helpers.training import RECIPE as USUAL
 from tests.helpers.training import having

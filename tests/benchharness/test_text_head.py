@@ -200,7 +200,7 @@ def test_an_encoder_alone_is_refused():
 
 
 def test_bart_is_refused_without_words(folders: dict[str, Path]):
-    with pytest.raises(ModelError, match=r"give --as text"):
+    with pytest.raises(ModelError, match=r"give --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
 
 

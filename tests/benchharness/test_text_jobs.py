@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from transformers.optimization import Adafactor
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.weights import require_checkpoint
@@ -26,6 +25,7 @@ from benchharness.training.optimizer import (
 from benchharness.worker.job import run_job
 from tests.helpers.device_stand_in import Waits
 from tests.helpers.families import save_family
+from tests.helpers.plans import plan_jobs
 from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.text_models import TEXT, save_text_model, text_job
 from tests.helpers.training import RECIPE, having
@@ -138,7 +138,7 @@ def test_a_checkpoint_is_looked_at_before_anything_starts(checkpoint: Path, tmp_
         require_checkpoint(str(folder), None, whole=True)
     with pytest.raises(ModelError, match=r"holds bert, which has no decoder to answer with"):
         require_checkpoint(str(bert), None, whole=True)
-    with pytest.raises(ModelError, match=r"give --as text"):
+    with pytest.raises(ModelError, match=r"give --text-to-text"):
         require_checkpoint(str(bart), None)
 
 

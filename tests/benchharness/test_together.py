@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.driver.plan import plan_jobs
-from benchharness.driver.request import check_request
 from benchharness.encoder import load_encoder
 from benchharness.heads import head_for
 from benchharness.leaderboard.boards.board import build_boards
@@ -34,6 +32,7 @@ from benchharness.training.optimizer import learning_rate
 from benchharness.worker.job import run_job
 from benchharness.worker.task_setup import share
 from tests.helpers.mini_jobs import make_job, make_shared_job
+from tests.helpers.plans import plan_jobs, request_of
 from tests.helpers.results import make_cost
 from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.training import CPU, RECIPE
@@ -50,7 +49,7 @@ def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
         options.pop("seeds", (1,)),
         limit=16,
         precision="fp32",
-        together=[find_task(task) for task in together],
+        multi_task=[find_task(task) for task in together],
         **options,
     )
     return list(found.jobs)
@@ -250,8 +249,8 @@ def test_single_tasks_start_from_the_shared_encoder_where_it_is_asked_for():
     assert [job.task for job in single] == ["glue/cola"] * 2 + ["superglue/copa"] * 2
     assert all(job.start_from == shared[job.seed].key for job in single)
     assert single[0].shown_start == f"2 tasks together (run {shared[1].key[:12]})"
-    assert "--together glue/cola,glue/stsb" in command_of(single[0])
-    assert "--together glue/cola,glue/stsb" in command_of(shared[1])
+    assert "--start-from multi-task --multi-task glue/cola,glue/stsb" in command_of(single[0])
+    assert "--multi-task glue/cola,glue/stsb" in command_of(shared[1])
     beside = plan("cola", together=("cola", "stsb"))
     assert [job.start_from for job in beside] == [None, None]
 
@@ -288,19 +287,18 @@ def test_values_that_do_not_fit_are_refused(setting: str, value: str, message: s
 
 
 def request(**options: Any) -> Any:
-    names = {"models": ["tiny"], "suites": [], "tasks": [], "seeds": 1, "seed": (), "settings": ()}
-    return check_request(**names | {"data": "mini", "device": "cpu", "jobs": "1"} | options)
+    return request_of(seeds=1, data="mini", **options)
 
 
 def test_a_request_names_suites_and_tasks():
-    found = request(together=["superglue", "cola, stsb", "cola"])
-    names = [task.name for task in found.together]
+    found = request(multi_task=["superglue", "cola, stsb", "cola"])
+    names = [task.name for task in found.multi_task]
     assert names == [*SUITES["superglue"].tasks, "glue/cola", "glue/stsb"]
     assert found.tasks == ()
-    started = request(together=["cola,stsb"], start_from="together")
-    assert started.tasks == started.together
-    with pytest.raises(BenchError, match="--start-from together needs --together"):
-        request(tasks=["cola"], start_from="together")
+    started = request(multi_task=["cola,stsb"], start_from="multi-task")
+    assert started.tasks == started.multi_task
+    with pytest.raises(BenchError, match="--start-from multi-task needs --multi-task"):
+        request(task=["cola"], start_from="multi-task")
 
 
 # What is trained, and resumed

@@ -263,7 +263,7 @@ def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folde
     assert (found.best, found.runs) == ("good", len(engine.started))
     code, printed = bench(ByModel(), "--data-file", path)
     assert code == 2
-    assert "beside which --task and --data cannot stand" in printed.err
+    assert "does not go with --task and --data" in printed.err
 
 
 def test_again_it_runs_nothing_and_says_the_same(bench):
@@ -348,11 +348,13 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, optio
 
 def test_tasks_together_are_no_start_of_it(bench):
     engine = ByModel()
-    code, printed = bench(engine, "--start-from", "together")
+    code, printed = bench(engine, "--start-from", "multi-task")
     assert (code, engine.started) == (2, [])
-    assert printed.err.startswith("bench: --start-from together is of `bench run`")
+    assert printed.err.startswith("bench: --start-from multi-task is of `bench run`")
     with pytest.raises(bh.BenchError, match="is of `bench run`"):
-        bh.which("glue/rte", among=["tiny", "bert"], minutes=1, data="mini", start_from="together")
+        bh.which(
+            "glue/rte", among=["tiny", "bert"], minutes=1, data="mini", start_from="multi-task"
+        )
 
 
 def test_tasks_of_one_suite_may_have_unlike_heads():

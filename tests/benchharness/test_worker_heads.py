@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
+from tests.helpers.plans import plan_jobs
 
 FIELDS = {
     "span": {"id", "text", "no_answer_score"},

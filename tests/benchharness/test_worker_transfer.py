@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import find_model
@@ -13,6 +12,7 @@ from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import plan_jobs
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
 """One of each head type, and one with marks."""

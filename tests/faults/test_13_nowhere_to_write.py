@@ -50,7 +50,7 @@ def test_13_a_database_in_a_folder_that_takes_no_file_is_refused_at_once(
     bench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The lock file beside the database waited a minute for a process that was not there."""
-    monkeypatch.setattr("benchharness.cli.run.plan", None)
+    monkeypatch.setattr("benchharness.driver.session.plan", None)
     ended = run(bench, "--db", f"/proc/{name}")
     assert ended.code == 5
     assert re.fullmatch(
@@ -65,7 +65,7 @@ def test_13_a_report_that_cannot_be_written_is_found_before_the_training(
     bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("benchharness.cli.run.plan", None)
+        patched.setattr("benchharness.driver.session.plan", None)
         ended = run(bench, "--out", "/proc/board.html")
     assert ended.code == 2
     assert "/proc takes no new file" in ended.err

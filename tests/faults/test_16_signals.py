@@ -66,10 +66,11 @@ sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
 import benchharness.engines.choice as choice
 import benchharness.driver.plan as plan
+import benchharness.driver.session as session
 from benchharness.cli.app import main
 choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 jobs = (make_job("slow:600", "glue/rte"), make_job("ok", "glue/cola"))
-plan.plan_jobs = lambda *args, **options: plan.Plan(jobs=jobs, rows={{}})
+session.plan = lambda request: plan.Plan(jobs=jobs, rows={{}})
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "2"]
 sys.argv += ["--no-baselines"]
 main()

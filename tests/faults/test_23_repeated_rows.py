@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, SpanExample, TagExample
@@ -13,6 +12,7 @@ from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.official_files import read_file, write_file
+from tests.helpers.plans import plan_jobs
 
 
 def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:

@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model, weights_identity
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.official_files import read_file, write_file
+from tests.helpers.plans import plan_jobs
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:

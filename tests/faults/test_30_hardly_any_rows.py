@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.models import find_model
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.official_files import read_file, write_file
+from tests.helpers.plans import plan_jobs
 
 HEADER = "sentence\tlabel\n"
 VALUES = {"epochs": "1", "batch_size": "4", "evaluations": "1", "max_tokens": "8"}

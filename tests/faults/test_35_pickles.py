@@ -8,7 +8,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
@@ -16,6 +15,7 @@ from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import plan_jobs
 
 PICKLE = Trust(pickle=True)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
 from benchharness.models import BASELINES, Trust, find_model, weights_identity
@@ -16,6 +15,7 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.plans import plan_jobs
 
 CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from benchharness.cli.display import Display
+from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
 from benchharness.leaderboard.boards.terminal import render
 from benchharness.progress import Progress

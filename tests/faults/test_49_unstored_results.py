@@ -312,11 +312,12 @@ sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
 import benchharness.driver.drive as drive
 import benchharness.driver.plan as plan
+import benchharness.driver.session as session
 import benchharness.engines.choice as choice
 from benchharness.cli.app import main
 choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 jobs = tuple(make_job("slow:0.1", f"glue/{{name}}") for name in ("cola", "rte", "mrpc"))
-plan.plan_jobs = lambda *args, **options: plan.Plan(jobs=jobs, rows={{}})
+session.plan = lambda request: plan.Plan(jobs=jobs, rows={{}})
 drive.PATIENCE_SECONDS, drive.HURRIED_SECONDS, drive.BUSY_SECONDS = 0.1, 0.1, {busy}
 sys.argv = ["bench", "run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--jobs", "1"]
 sys.argv += ["--no-baselines"]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 
 from benchharness.driver.drive import drive
+from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
@@ -38,6 +39,9 @@ class Told:
 
     def leave_out(self, job: Job) -> None:
         self.left_out.append(job.seed)
+
+    def say(self, line: str) -> None:
+        self.notes.append(line)
 
 
 class MadeEngine:
@@ -75,9 +79,7 @@ def driven(
     with drive(
         schedule(planned, CPU, checkpoints),
         placement,
-        store.name,
+        RunOptions(db=store.name, checkpoint_every=0, force=force),
         lambda *_: nullcontext(told),
-        snapshot_every=0,
-        force=force,
     ) as ended:
         return list(ended.outcomes), told

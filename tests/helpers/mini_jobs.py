@@ -1,9 +1,9 @@
 """Jobs on the packaged data that train for a few steps."""
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.models import find_model
 from benchharness.tasks.suites import find_task
+from tests.helpers.plans import plan_jobs
 
 QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
 
@@ -19,7 +19,7 @@ def make_shared_job(*tasks: str, limit: int | None = 48, **settings: str) -> Job
         limit=limit,
         precision="fp32",
         splits=("dev", "test"),
-        together=[find_task(task) for task in tasks],
+        multi_task=[find_task(task) for task in tasks],
     ).jobs
     return job
 

@@ -1,24 +1,60 @@
 """Plans of the tiny encoder, on the packaged data or on a folder of official files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchharness.driver.plan import plan_jobs
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan, plan
+from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.engines.choice import Placement
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate
 from benchharness.leaderboard.job import Job
-from benchharness.models import MODELS
+from benchharness.models import MODELS, ModelSpec
 from benchharness.tasks.suites import TASKS
+from benchharness.tasks.task import Task
 
 TINY = MODELS["tiny"]
 
 RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli", "ax"))
 
 
+def plan_jobs(
+    models: Iterable[ModelSpec],
+    tasks: Iterable[Task],
+    data: str = "mini",
+    seeds: Iterable[int] = (1,),
+    *,
+    gpu: bool = False,
+    **fields: Any,
+) -> Plan:
+    """The plan of a request with these fields, on one CPU or one GPU."""
+    slot = Slot(device="cuda:0" if gpu else "cpu", environment={})
+    placement = Placement(slots=(slot,), engine=partial(LocalEngine, (slot,)))
+    request = Request(
+        models=tuple(models),
+        tasks=tuple(tasks),
+        data=data,
+        seeds=tuple(seeds),
+        placement=placement,
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()},
+    )
+    return plan(request)
+
+
+def request_of(**options: Any) -> Request:
+    """What these options ask for, as Python code gives them; of `tiny` on a CPU unless they say."""
+    return check_request(RunOptions.of(**{"model": "tiny", "device": "cpu", **options}))
+
+
 def plan_mini(*names: str, **options: object) -> list[Job]:
     tasks = [TASKS[f"glue/{name}"] for name in names]
-    return list(plan_jobs([TINY], tasks, "mini", [1], **options).jobs)  # type: ignore[arg-type]
+    return list(plan_jobs([TINY], tasks, **options).jobs)
 
 
 def schedule_of(*jobs: Job, seconds: float = 20.0, at_once: int = 1) -> Schedule:

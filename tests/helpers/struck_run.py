@@ -133,7 +133,7 @@ def before(module: Any, name: str, phase: str) -> None:
 
 def drive() -> None:
     """The command line, with processes of this module below it."""
-    import benchharness.cli.run as command
+    import benchharness.driver.session as command
     import benchharness.engines.fork_server
     import benchharness.engines.local
     import benchharness.stored.report

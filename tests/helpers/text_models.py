@@ -7,12 +7,12 @@ from typing import Any
 import torch
 import transformers
 
-from benchharness.driver.plan import plan_jobs
 from benchharness.leaderboard.job import Job
 from benchharness.models import find_model
 from benchharness.tasks.suites import find_task
 from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.made_tokenizers import make_tokenizer
+from tests.helpers.plans import plan_jobs
 
 TEXT = {"as_text": "true"}
 

@@ -69,8 +69,8 @@ def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: st
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        ("T5", "--as text"), ("T5*", "--as text"), ("T5-11B", "--as text"),
-        ("MT-DNN", "--start-from together"), ("NeoBERT", "--trust-remote-code"),
+        ("T5", "--text-to-text"), ("T5*", "--text-to-text"), ("T5-11B", "--text-to-text"),
+        ("MT-DNN", "--start-from multi-task"), ("NeoBERT", "--trust-remote-code"),
         ("GTE-en-MLM-base", "--trust-remote-code"), ("Ettin encoder base", "on the hub"),
         ("NomicBERT", "on the hub"), ("BERT-base features, last layer", "--recipe features"),
     ],
@@ -85,7 +85,7 @@ def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
 def test_t5_says_what_of_it_runs() -> None:
     titles = [spec.title for spec in MODELS.values() if spec.family == "t5"]
     assert titles
-    assert all(title.endswith("without --as text its encoder alone") for title in titles)
+    assert all(title.endswith("without --text-to-text its encoder alone") for title in titles)
 
 
 def test_an_unknown_system_is_none() -> None:

@@ -1,5 +1,6 @@
-"""Progress of a `bench run` on stderr: live lines in a terminal, plain ones elsewhere."""
+"""The progress of a run as text: live lines in a terminal, plain ones elsewhere."""
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,14 +8,12 @@ from itertools import pairwise
 from statistics import fmean
 from types import TracebackType
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from benchharness.cli.output import tell_notes
 from benchharness.driver.live import RunState
 from benchharness.driver.schedule import Schedule
 from benchharness.leaderboard.job import Job
@@ -26,10 +25,6 @@ from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
-
-
-INTERRUPTED_SECONDS = 1.0
-"""How long who has pressed Ctrl-C waits for a store that another process holds."""
 
 
 class Display:
@@ -167,35 +162,35 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_LEVELS[round((mean - low) * scale)] for mean in means)
 
 
+INTERRUPTED_SECONDS = 1.0
+"""How long who has pressed Ctrl-C waits for a store that another process holds."""
+
+
 @contextmanager
-def interruption_told(schedule: Schedule, store: Store, kept: str) -> Iterator[None]:
-    """Says how much of a run is kept ("stored", say) when it is interrupted."""
-    tell_notes(schedule.notes)
+def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterator[Display]:
+    """Shows how the jobs of a schedule go, and how much is kept of a run that is interrupted."""
+    for note in schedule.notes:
+        _print(note)
+    console = Console(stderr=True)
     try:
-        yield
+        with Display(RunState.of(schedule, time.monotonic()), console) as display:
+            yield display
     except (KeyboardInterrupt, SystemExit):
         try:
             hurried = store.hurried(INTERRUPTED_SECONDS)
             there = str(len(hurried.finished_keys(job.key for job in schedule.jobs)))
         except StoreError as error:
-            tell_notes([str(error)])
+            _print(str(error))
             there = "some"
-        typer.echo(
-            f"bench: interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same "
-            "command resumes from there.",
-            err=True,
+        _print(
+            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same command "
+            "resumes from there."
         )
         raise
 
 
-@contextmanager
-def displayed(schedule: Schedule, store: Store) -> Iterator[Display]:
-    """Shows on stderr how the jobs of a schedule go, and what is stored when it is interrupted."""
-    with (
-        interruption_told(schedule, store, "stored"),
-        Display(RunState.of(schedule, time.monotonic()), Console(stderr=True)) as display,
-    ):
-        yield display
+def _print(note: str) -> None:
+    sys.stderr.write(visible(f"bench: {note}") + "\n")
 
 
 def describe(progress: Progress) -> str:

@@ -1,0 +1,388 @@
+"""The options of a run, each declared once.
+
+From the fields of `RunOptions` are made the options of `bench run`, `which` and `check` with their
+help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`), and those of
+pytest's marker. A new option is a field here, its use, and its test.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from os import PathLike
+from typing import Any, Literal, Self, TypeVar
+
+from benchharness.tasks.errors import BenchError
+
+DATABASE = "results/leaderboard.sqlite"
+
+WHAT = "What to run"
+OWN = "Your own data"
+HOW = "How to train"
+WHERE = "Where to compute"
+TRUST = "What to trust"
+OUTPUT = "What comes out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """How a field looks to those who set it.
+
+    `flag` and `metavar` are the command line's; `least` is the smallest value, `proposes` what a
+    shell completes (words, or a function of cli/completion.py by its name), `variable` the
+    environment's. The help of a command with many options has it under the `head`.
+    """
+
+    head: str
+    help: str
+    flag: str = ""
+    metavar: str | None = None
+    least: int | None = None
+    proposes: str | tuple[str, ...] = ()
+    variable: str | None = None
+
+
+def _option(head: str, default: Any, text: str, **facts: Any) -> Any:
+    return field(default=default, metadata={"option": Option(head=head, help=text, **facts)})
+
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run is asked for, as the command line has it; nothing is checked yet."""
+
+    model: Names = _option(
+        WHAT,
+        (),
+        "A known model, a checkpoint's folder, its name on the hub (with @REVISION), or "
+        "'DIR/step-*', the checkpoints of one pretraining run; repeatable.",
+        metavar="NAME|DIR|NAME=DIR",
+        proposes="models",
+    )
+    suite: Names = _option(
+        WHAT, (), "A suite of tasks, such as glue; repeatable.", metavar="NAME", proposes="suites"
+    )
+    task: Names = _option(
+        WHAT,
+        (),
+        "A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+        metavar="NAME",
+        proposes="tasks",
+    )
+    data: str | None = _option(
+        WHAT,
+        None,
+        "Where the rows come from: the hub (the default; of `bench check`, the baseline's "
+        "source), a folder or an archive of official files, or the packaged data.",
+        metavar="hub|DIR|mini",
+        proposes=("hub", "mini"),
+    )
+    skip_missing: bool = _option(
+        WHAT, False, "Leave out the tasks whose files the folder lacks, and say which."
+    )
+    limit: int | None = _option(
+        WHAT, None, "Keep at most N rows of each split.", metavar="N", least=1
+    )
+    test: bool = _option(WHAT, False, "Predict the test splits too, for `bench submit`.")
+    seeds: int | None = _option(
+        WHAT,
+        None,
+        "Run every task with seeds 1 to N. Default: 5, of `bench check` 3; `bench which` runs no "
+        "more.",
+        metavar="N",
+        least=1,
+    )
+    seed: tuple[int, ...] = _option(WHAT, (), "One seed to run; repeatable.", metavar="N", least=0)
+    data_file: str | None = _option(
+        OWN,
+        None,
+        "Your data; the task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL's "
+        "columns, SQuAD's JSON, an annotation tool's export, or a folder or archive of them.",
+        metavar="FILE|DIR",
+    )
+    hf: str | None = _option(
+        OWN,
+        None,
+        "A data set of the hub; the task type is inferred.",
+        metavar="ORG/NAME[:CONFIG][@REVISION]",
+    )
+    columns: str | None = _option(
+        OWN,
+        None,
+        "Map columns of your data to roles, such as text=review,label=stars.",
+        metavar="ROLE=COLUMN,...",
+    )
+    metric: Names = _option(
+        OWN, (), "Metric for your data; repeatable.", metavar="NAME|evaluate:NAME"
+    )
+    encoding: str | None = _option(
+        OWN, None, "The character encoding of your file, if not UTF-8.", metavar="NAME"
+    )
+    no_header: bool = _option(OWN, False, "Line 1 of your table is a row: columns are numbered.")
+    recipe: str | None = _option(
+        HOW,
+        None,
+        "paper (the default), fast, checkpoints (for many of one pretraining run), few-shot (for "
+        "--shots), features (BERT's table of layers), tinybert-student (with --teacher), or a "
+        "TOML file of hyperparameters.",
+        metavar="NAME|FILE",
+        proposes="recipes",
+    )
+    set: Names = _option(
+        HOW,
+        (),
+        "Override a value of the recipe, by several with commas (a sweep); repeatable.",
+        metavar="NAME=VALUE",
+        proposes="settings",
+    )
+    shots: str = _option(
+        HOW,
+        "",
+        "Train on N rows, drawn by each seed, as 8,32,128; 0 scores without training, and all "
+        "trains on all rows.",
+        metavar="N,...",
+    )
+    text_to_text: bool = _option(
+        HOW,
+        False,
+        "Read every row as one text and answer in words, as T5 does; for encoders with a decoder.",
+    )
+    multi_task: Names = _option(
+        HOW,
+        (),
+        "Train these tasks in one encoder with a head for each; repeatable. With --start-from "
+        "multi-task, fine-tune on each task from there.",
+        metavar="SUITE|TASK,...",
+        proposes="multi_task",
+    )
+    start_from: str = _option(
+        HOW,
+        "paper",
+        "Initial weights: as the recipe says (paper), pretrained, of the model of --multi-task, "
+        "of a model trained on a task, or of another checkpoint instead of the model's.",
+        metavar="paper|pretrained|multi-task|TASK|CHECKPOINT",
+        proposes="starts",
+    )
+    teacher: str | None = _option(
+        HOW,
+        None,
+        "Teacher for distillation: a stored run by its key, or a model, whose own run of each "
+        "task and seed comes first.",
+        metavar="KEY|MODEL",
+        proposes="models",
+    )
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = _option(
+        HOW,
+        "auto",
+        "Number format of matrix products; auto picks the faster.",
+        metavar="auto|fp32|tf32|bf16",
+    )
+    halving: bool = _option(
+        HOW,
+        False,
+        "Successive halving over the sweep: all configurations with one seed, the better half "
+        "with more.",
+    )
+    baselines: bool = _option(
+        HOW,
+        True,
+        "Leave out the majority and the bag of words that stand below the models.",
+        flag="--no-baselines",
+    )
+    device: str = _option(
+        WHERE,
+        "auto",
+        "Where to compute.",
+        metavar="auto|cpu|cuda|cuda:N",
+        proposes=("auto", "cpu", "cuda"),
+    )
+    jobs: str = _option(
+        WHERE,
+        "auto",
+        "How many jobs run at once; auto is as many as fill each GPU, by its measured load and "
+        "free memory, or one per core as far as there are jobs and memory, at most 8.",
+        metavar="auto|N",
+    )
+    processes_per_job: int = _option(
+        WHERE,
+        1,
+        "Train each job in N processes, on one GPU each if there are any. The result is the "
+        "same, and comes sooner where the model is slow on one.",
+        metavar="N",
+        least=1,
+    )
+    engine: str = _option(
+        WHERE,
+        "local",
+        "What runs the jobs: this machine, a Ray cluster, or Slurm's queue.",
+        metavar="local|ray|slurm",
+        proposes=("local", "ray", "slurm"),
+    )
+    address: str | None = _option(
+        WHERE,
+        None,
+        "With --engine ray: the cluster, auto for the one that this machine belongs to. With "
+        "--engine slurm: local, for processes on this machine instead of the queue.",
+        metavar="auto|HOST:PORT|local",
+    )
+    engine_options: Names = _option(
+        WHERE,
+        (),
+        "cpus, memory (GB) and retries of each job on a cluster; minutes, folder and any option "
+        "of sbatch (partition=gpu) with --engine slurm; repeatable.",
+        metavar="NAME=VALUE",
+        flag="--engine-option",
+    )
+    timeout: float = _option(
+        WHERE,
+        1800,
+        "End a job that shows no progress for this long; 0 waits forever.",
+        metavar="SECONDS",
+        least=0,
+    )
+    checkpoint_every: float = _option(
+        WHERE,
+        5.0,
+        "How often a job saves its state, from which the same command resumes; 0 saves none.",
+        metavar="MINUTES",
+        least=0,
+    )
+    keep_checkpoints: bool = _option(
+        WHERE, False, "Keep what other jobs start or learn from after those have finished."
+    )
+    trust_remote_code: bool = _option(
+        TRUST, False, "Run the Python code that a checkpoint comes with: read it first."
+    )
+    allow_pickle: bool = _option(
+        TRUST, False, "Load pickled weights, which can run code, where a checkpoint has no others."
+    )
+    db: str = _option(
+        OUTPUT,
+        DATABASE,
+        "The leaderboard's database: a path or a SQLAlchemy URL.",
+        metavar="PATH|URL",
+        variable="BENCH_DB",
+    )
+    log: Names = _option(
+        OUTPUT,
+        (),
+        "Log every job to this tracker, which needs the extra of the same name, or to a "
+        "plugin's; repeatable.",
+        metavar="tensorboard|wandb|mlflow|trackio|NAME",
+        proposes="trackers",
+    )
+    force: bool = _option(OUTPUT, False, "Run again what is stored; the newest result counts.")
+    dry_run: bool = _option(OUTPUT, False, "Show what would run, and start nothing.")
+
+    @classmethod
+    def of(cls, **values: Any) -> Self:
+        """The options of values as Python code has them: mappings, paths, one name for several.
+
+        BenchError for a value that cannot be one of the option.
+        """
+        several = values.get("seeds")
+        if isinstance(several, Iterable):  # numbers, not how many
+            values |= {"seeds": None, "seed": tuple(several)}
+            if not values["seed"]:
+                values["seeds"] = 0  # which is refused
+        types = {each.name: each.type for each in fields(cls)}
+        return cls(**{name: _plain(name, types[name], each) for name, each in values.items()})
+
+
+OPTIONS: Mapping[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
+"""How each field looks."""
+
+OF_WHICH = frozenset(OPTIONS) - {
+    *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
+    *("halving", "baselines", "keep_checkpoints", "dry_run"),
+}
+OF_CHECK = frozenset(
+    {
+        *("model", "suite", "task", "limit", "seeds", "seed", "data", "data_file", "hf", "columns"),
+        *("metric", "encoding", "no_header", "recipe", "set", "text_to_text", "device", "jobs"),
+        *("processes_per_job", "engine", "address", "engine_options", "timeout"),
+        *("checkpoint_every", "trust_remote_code", "allow_pickle"),
+    }
+)
+"""The options of those two commands; `bench run` has all."""
+
+
+def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
+    """The fields of these names, or all, in their order."""
+    return [each for each in fields(RunOptions) if names is None or each.name in names]
+
+
+# The same from Python.
+
+Made = TypeVar("Made")
+
+
+def takes_options(
+    names: Collection[str] | None = None,
+) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
+    """Gives a function with `**options` the arguments of RunOptions, in its signature and help."""
+
+    def decorate(function: Callable[..., Made]) -> Callable[..., Made]:
+        whole = signature(function)
+        own = [each for each in whole.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        chosen = [each for each in chosen_fields(names) if each.name not in whole.parameters]
+        options = [
+            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+            for f in chosen
+        ]
+        shown = Signature([*own, *options], return_annotation=whole.return_annotation)
+
+        @wraps(function)
+        def checked(*words: Any, **values: Any) -> Made:
+            shown.bind(*words, **values)  # TypeError for an argument that there is not
+            return function(*words, **values)
+
+        checked.__dict__["__signature__"] = shown
+        lines = (f"{f.name}: {OPTIONS[f.name].help}" for f in chosen)
+        checked.__doc__ = "\n    ".join((f"{function.__doc__}\n    Options:", *lines))
+        return checked
+
+    return decorate
+
+
+def listed(words: str | Iterable[str] | None) -> Names:
+    """Names that are given as one or as several, None as none; BenchError for what is no name."""
+    if isinstance(words, str) or not isinstance(words, Iterable):
+        words = () if words is None else (words,)
+    names = tuple(words)
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise BenchError(f"expected a name or a list of names, got {odd[0]!r:.80}.")
+    return names
+
+
+def _plain(name: str, kind: Any, value: Any) -> Any:
+    """A value of Python code as the command line has it."""
+    if name == "columns" and isinstance(value, Mapping):
+        return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
+    if name == "data" and not isinstance(value, str | PathLike | None):
+        raise BenchError(
+            f"data is a {type(value).__name__}: it says where the rows of benchmarks are (hub, "
+            "mini or a folder), and data_file takes rows of your own."
+        )
+    if name == "timeout":
+        return value or 0.0
+    if kind == Names:
+        if isinstance(value, Mapping):
+            return tuple(f"{key}={_word(each)}" for key, each in value.items())
+        return listed(value)
+    if kind is str or (kind == str | None and value is not None):
+        return _word(() if value is None else value)
+    return value
+
+
+def _word(value: object) -> str:
+    """A value as a word, several with commas between."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, PathLike):
+        return str(value)
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return str(value)
+    return ",".join(map(_word, value))
