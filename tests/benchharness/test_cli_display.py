@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from benchharness.cli import display, tables
+from benchharness.cli import tables
+from benchharness.driver import display
 from benchharness.driver.display import Display, describe, sparkline
 from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.job import Setting, Teacher
