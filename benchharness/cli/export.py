@@ -21,7 +21,7 @@ from benchharness.cli.options import (
     completed_by,
     with_plugins,
 )
-from benchharness.cli.output import print_json, tell_notes
+from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board
@@ -219,12 +219,9 @@ def export(  # noqa: PLR0913  (one parameter for each option)
         )
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
-    with open_store(db, create=False) as store:
-        try:
-            with whole_file(everything) as file:
-                count = write_archive(file, store.stored_runs())
-        except OSError as error:
-            raise _unwritable(everything, error) from error
+    store = open_store(db, create=False)
+    with store, writing(everything), whole_file(everything) as file:
+        count = write_archive(file, store.stored_runs())
     typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
 
 
@@ -270,10 +267,8 @@ def _put_predictions(
         if out is None:
             raise BenchError("every-eval-ever with --predictions is two files: give --out FOLDER.")
         record = every_eval_ever_record(boards, datetime.now(UTC), __version__)
-        try:
+        with writing(out):
             path, count = write_every_eval_ever(out, record, noted())
-        except OSError as error:
-            raise _unwritable(out, error) from error
         said = f"export: {path}, {count} samples beside it"
     else:
         count = _put_rows(form, noted(), out)
@@ -293,28 +288,17 @@ def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -
         if form is Format.PARQUET:
             raise BenchError("parquet is no text for a terminal: give --out FILE.")
         return write(sys.stdout.buffer, splits)
-    try:
-        with whole_file(out) as file:
-            return write(file, splits)
-    except OSError as error:
-        raise _unwritable(out, error) from error
+    with writing(out), whole_file(out) as file:
+        return write(file, splits)
 
 
 def _put(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    try:
-        with whole_file(out) as file:
-            file.write(text.encode("utf-8"))
-    except OSError as error:
-        raise _unwritable(out, error) from error
+    with writing(out), whole_file(out) as file:
+        file.write(text.encode("utf-8"))
     typer.echo(visible(f"export: {out}"))
-
-
-def _unwritable(path: Path, error: OSError) -> Exception:
-    reason = error.strerror or error
-    return BenchError(f"{path} could not be written: {reason}. Give another file.")
 
 
 # `bench import`

@@ -4,7 +4,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,7 +23,7 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
-from benchharness.tasks.errors import JobError, ModelError
+from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import (
     TASKS,
     Suite,
@@ -40,6 +42,16 @@ def tell_notes(sentences: Iterable[str]) -> None:
     """Say on stderr what a user should know beside what was asked for."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
+
+
+@contextmanager
+def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[None]:
+    """Says in one sentence why a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise BenchError(f"{path} could not be written: {reason}. {advice}") from error
 
 
 def print_json(data: object) -> None:

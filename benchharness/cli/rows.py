@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.options import Database, Suites, completed_by, in_this_database, with_plugins
+from benchharness.cli.output import writing
 from benchharness.cli.show import Model, TaskName, find_runs
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import select_entry
@@ -196,18 +197,14 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
         typer.echo(f"  and {len(kinds) - SHOWN} kinds more", err=True)
     keys = {run.key for run in found}
     rest = [run for run in store.runs() if run.key not in keys]
-    if others := [run for run in rest if run.start_from in keys]:
-        typer.echo(
-            f"  {len(others)} stored runs started from these; they stay, and no longer say from "
-            "what.",
-            err=True,
-        )
-    if students := [run for run in rest if run.teacher and run.teacher.run in keys]:
-        typer.echo(
-            f"  {len(students)} stored runs have learned from these; they stay, and cannot be run "
-            "again.",
-            err=True,
-        )
+    started = sum(run.start_from in keys for run in rest)
+    learned = sum(run.teacher is not None and run.teacher.run in keys for run in rest)
+    for count, why in (
+        (started, "started from these; they stay, and no longer say from what"),
+        (learned, "have learned from these; they stay, and cannot be run again"),
+    ):
+        if count:
+            typer.echo(f"  {count} stored runs {why}.", err=True)
 
 
 def _agrees(question: str) -> bool:
@@ -222,11 +219,6 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     archive = folder.with_name(f"{folder.name}.deleted-{moment}.jsonl.gz")
     check_new(archive)
-    try:
-        with whole_file(archive) as file:
-            write_archive(file, store.stored_runs(keys))
-    except OSError as error:
-        raise BenchError(
-            f"{archive} could not be written: {error.strerror or error}. Nothing was deleted."
-        ) from error
+    with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
+        write_archive(file, store.stored_runs(keys))
     return archive

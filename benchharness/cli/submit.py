@@ -2,15 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from benchharness.cli.options import AsJson, Database, completed_by, one_of
-from benchharness.cli.output import print_json
+from benchharness.cli.output import print_json, writing
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -145,7 +144,7 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
     ending = path.suffix if path.suffix in (".json", ".tsv") else ".zip"
     target = Path(out) if out else path.with_name(f"{path.stem}-repaired{ending}")
-    with _writing(target):
+    with writing(f"the submission {target}", "Give another --out."):
         faults = repair(path, target)
     if as_json:
         print_json({"out": str(target), "mended": [vars(fault) for fault in faults]})
@@ -205,7 +204,7 @@ def _facts(file: Gathered) -> dict[str, Any]:
 
 def _put(found: Sequence[Gathered], out: Path) -> None:
     """One file, a folder of files, or a zip, by what the files are called."""
-    with _writing(out):
+    with writing(f"the submission {out}", "Give another --out."):
         if len(found) == 1 and found[0].path == Path():
             out.write_bytes(found[0].content)
         elif any(file.path.parent != Path() for file in found):
@@ -214,15 +213,3 @@ def _put(found: Sequence[Gathered], out: Path) -> None:
                 (out / file.path).write_bytes(file.content)
         else:
             write_zip(out, {str(file.path): file.content for file in found})
-
-
-@contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    """Says in one sentence why a file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise BenchError(
-            f"the submission {out} could not be written: {error.strerror or error}. Give another "
-            "--out."
-        ) from error

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.options import with_run_options
+from benchharness.cli.output import writing
 from benchharness.driver.options import RunOptions
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
@@ -51,11 +52,8 @@ def init(
     path = Path(out or f"{found.own.title}.py")
     if path.exists():
         raise BenchError(f"{path} is there already: give another --out, or move it away.")
-    try:
-        with whole_file(path) as draft:
-            draft.write(lines_of(found).encode())
-    except OSError as error:
-        raise BenchError(f"{path} cannot be written: {error.strerror or error}.") from error
+    with writing(path), whole_file(path) as draft:
+        draft.write(lines_of(found).encode())
     for sentence in found.sentences:
         typer.echo(visible(sentence))
     command = ["bench", "run", "--model", "M", "--plugin", str(path)]
