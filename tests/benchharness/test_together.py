@@ -1,6 +1,5 @@
-"""Several tasks in one encoder: whose turn it is, what is planned, trained, resumed and shown."""
+"""Several tasks in one encoder: what is planned, trained, resumed and shown."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from benchharness.training.batching import (
     Features,
     count_steps,
     mixed_batches,
-    shuffled_batches,
 )
 from benchharness.training.loop import TaskBatches, Training
 from benchharness.training.optimizer import learning_rate
@@ -53,62 +51,6 @@ def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
         **options,
     )
     return list(found.jobs)
-
-
-# Whose turn it is
-
-
-def batches(sizes: list[int], epochs: float = 2, done: int = 0, power: float | None = None):
-    return [
-        (task, items.tolist())
-        for task, items in mixed_batches(
-            sizes, 4, range(done, count_steps(sizes, 4, epochs)), 7, power
-        )
-    ]
-
-
-def test_an_epoch_has_every_batch_of_every_task_once():
-    sizes = [10, 30, 3]
-    found = batches(sizes)
-    assert len(found) == 2 * (3 + 8 + 1)
-    for epoch in (found[:12], found[12:]):
-        items = Counter((task, item) for task, batch in epoch for item in batch)
-        assert items == Counter(
-            (task, item) for task, size in enumerate(sizes) for item in range(size)
-        )
-    assert found[:12] != found[12:]
-    turns = [task for task, _ in found[:12]]
-    assert turns != sorted(turns), "tasks come one after another"
-
-
-@pytest.mark.parametrize("power", [None, 0.0, 1.0])
-def test_a_resumed_run_goes_on_with_the_batches_that_are_left(power: float | None):
-    whole = batches([10, 30, 3], power=power)
-    for done in range(len(whole) + 1):
-        assert batches([10, 30, 3], done=done, power=power) == whole[done:]
-
-
-@pytest.mark.parametrize(
-    ("power", "shares"), [(1.0, (0.2, 0.8)), (0.5, (1 / 3, 2 / 3)), (0, (0.5, 0.5))]
-)
-def test_tasks_are_drawn_by_a_power_of_their_sizes(power: float, shares: tuple[float, float]):
-    turns = [task for task, _ in batches([400, 1600], epochs=8, power=power)]
-    assert len(turns) == 8 * 500
-    found = np.bincount(turns) / len(turns)
-    # Four standard deviations of a share of 4,000 draws.
-    np.testing.assert_allclose(found, shares, atol=4 * 0.5 / 4000**0.5)
-
-
-def test_a_task_that_is_drawn_often_begins_anew():
-    small = [items for task, items in batches([8, 4000], epochs=1, power=0) if task == 0]
-    assert len(small) > 4
-    for first, second in zip(small[::2], small[1::2], strict=False):
-        assert sorted(first + second) == list(range(8))
-
-
-def test_one_task_has_the_batches_of_a_run_of_its_own():
-    alone = [(0, items.tolist()) for items in shuffled_batches(30, 4, range(16), seed=7)]
-    assert batches([30]) == batches([30], power=0.5) == alone
 
 
 # What is learned
