@@ -46,6 +46,8 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "benchharness/recipes/resolve.py": _tests(
         "benchharness",
         *(f"recipes{part}" for part in ("", "_choice", "_sweep", "_transfer", "_upstream")),
+        "cli_request",
+        "plan_starts",
     ),
 }
 """Each source and the tests nearest to it."""
