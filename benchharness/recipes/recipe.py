@@ -533,7 +533,7 @@ class Recipe:
             "tag": self.tag,
             "coref": self.coref,
         }
-        return groups[head]
+        return groups.get(head)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":

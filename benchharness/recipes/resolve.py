@@ -80,7 +80,7 @@ the mentions of train again."""
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
     """The settings of a baseline on tasks of a head type; the majority has none."""
-    return _BAG_OF_WORDS[head] if name == "bag-of-words" else {}
+    return _BAG_OF_WORDS.get(head, _VECTORS) if name == "bag-of-words" else {}
 
 
 _PAPER = "paper"
