@@ -41,7 +41,7 @@ def head_for(task: Task, options: HeadOptions | None = None) -> Head:
         raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
     match options:
         case SpanOptions(answerable_weight=weight, beam_size=beam) if weight or beam:
-            head = answer_head(beam, weight, options.max_answer_tokens)
+            head = answer_head(options)
         case SpanOptions():
             head = span_head(options.max_answer_tokens)
         case TagOptions():

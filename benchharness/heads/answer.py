@@ -19,7 +19,7 @@ from benchharness.encoder import Encoder
 from benchharness.heads import span
 from benchharness.heads.head import Head, Limits, binary_divergence
 from benchharness.heads.span import SpanFeatures, SpanNetwork
-from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
+from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 from benchharness.training.compute import in_fp32
@@ -31,13 +31,9 @@ NEVER = -1e9
 """The logit of what cannot be. It is finite: a prediction with other numbers is refused."""
 
 
-def answer_head(
-    beam_size: int, answerable_weight: float, max_answer_tokens: int = MAX_ANSWER_TOKENS
-) -> Head:
-    """The span head with these values of a recipe, of the first two of which one is above 0."""
-    values = _Values(
-        beam_size=beam_size, answerable_weight=answerable_weight, most=max_answer_tokens
-    )
+def answer_head(options: SpanOptions) -> Head:
+    """The span head with a beam, or with a classifier of questions without an answer, or both."""
+    values = _Values(options=options)
     return Head(
         encode=encode_answers,
         targets=targets,
@@ -80,19 +76,13 @@ class AnswerNetwork(SpanNetwork):
 
     reads_targets = True
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        beam_size: int,
-        *,
-        has_classifier: bool,
-        most: int = MAX_ANSWER_TOKENS,
-    ) -> None:
+    def __init__(self, encoder: Encoder, options: SpanOptions) -> None:
         super().__init__(encoder)
-        self.beam_size, self.most = beam_size, most
+        self.beam_size, self.most = options.beam_size, options.max_answer_tokens
         size = encoder.config.hidden_size
-        self.last = _Joined(size) if beam_size else None
-        self.no_answer = _Joined(size) if has_classifier else None
+        # Drawn in this order, and only where there are any: another one would be other weights.
+        self.last = _Joined(size) if options.beam_size else None
+        self.no_answer = _Joined(size) if options.answerable_weight > 0 else None
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, tokens, 2 + ends): of no answer, of a first token, and of last ones.
@@ -167,35 +157,32 @@ class _Joined(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """A head's values, and its functions that depend on them."""
+    """A head's functions that depend on its options."""
 
-    beam_size: int
-    answerable_weight: float
-    most: int
+    options: SpanOptions
 
     def network(self, encoder: Encoder, task: SpanTask) -> AnswerNetwork:  # noqa: ARG002
-        has_classifier = self.answerable_weight > 0
-        return AnswerNetwork(encoder, self.beam_size, has_classifier=has_classifier, most=self.most)
+        return AnswerNetwork(encoder, self.options)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """One loss per window in fp32: that of the span, and the classifier's times its weight."""
         losses = span.loss(logits[..., 1:], targets[:, :2])  # (windows,)
-        if not self.answerable_weight:
+        if not self.options.answerable_weight:
             return losses
         auxiliary = functional.binary_cross_entropy_with_logits(
             logits[:, 0, 0], targets[:, 2].float(), reduction="none"
         )
-        return losses + self.answerable_weight * auxiliary
+        return losses + self.options.answerable_weight * auxiliary
 
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
         """The same towards a teacher's logits."""
         losses = span.soft_loss(logits[..., 1:], teacher[..., 1:], targets, temperature)
-        if not self.answerable_weight:
+        if not self.options.answerable_weight:
             return losses
         auxiliary = binary_divergence(logits[:, 0, 0], teacher[:, 0, 0], temperature)
-        return losses + self.answerable_weight * auxiliary
+        return losses + self.options.answerable_weight * auxiliary
 
     def decode(
         self,
@@ -214,9 +201,9 @@ class _Values:
         firsts[firsts <= NEVER / 2] = -np.inf
 
         def last(size: int) -> NDArray[np.float64]:
-            scores = lasts[: len(lasts) - size, size] if self.beam_size else lasts[size:, 0]
+            scores = lasts[: len(lasts) - size, size] if self.options.beam_size else lasts[size:, 0]
             return np.where(scores > NEVER / 2, scores, -np.inf).astype(np.float64)
 
-        found = span.best_answers(firsts, last, features, self.most)
-        margins = nulls if self.answerable_weight else nulls - found.scores
+        found = span.best_answers(firsts, last, features, self.options.max_answer_tokens)
+        margins = nulls if self.options.answerable_weight else nulls - found.scores
         return span.predictions(examples, features, found, margins)

@@ -25,7 +25,7 @@ from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.training.compute import in_fp32
 
 BLANKS = ("@placeholder", "_")
-"""What an option is put in the place of: ReCoRD's queries and RACE's cloze questions have one, and
+"""What an option is put in place of: ReCoRD's queries and RACE's cloze questions have one, and
 fairseq's examples/roberta/preprocess_RACE.py fills the latter."""
 
 

@@ -24,12 +24,12 @@ from benchharness.tasks.errors import ModelError
 class TextClassifier(nn.Module):
     """Hidden states (rows, tokens, size) and their mask (rows, tokens) to logits (rows, outputs).
 
-    `pooler` is the encoder's own, or None; `beside` is the size of what else the output layer reads
+    `pooler` is the encoder's own, or None; `extra` is the size of what else the output layer reads
     of every row. Rows are padded at their ends.
     """
 
     def __init__(
-        self, pooler: Any, pooling: Pooling, config: Any, outputs: int, beside: int = 0
+        self, pooler: Any, pooling: Pooling, config: Any, outputs: int, extra: int = 0
     ) -> None:
         super().__init__()
         self.pooling = pooling
@@ -41,20 +41,20 @@ class TextClassifier(nn.Module):
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
-        self.output = fresh_linear(config.hidden_size + beside, outputs, config, pooling.bias)
+        self.output = fresh_linear(config.hidden_size + extra, outputs, config, pooling.bias)
 
     @classmethod
     def on(
-        cls, network: Any, config: Any, outputs: int, beside: int = 0, is_choice: bool = False
+        cls, network: Any, config: Any, outputs: int, extra: int = 0, is_choice: bool = False
     ) -> "TextClassifier":
         """The classifier for an encoder.
 
         The encoder's pooler moves into it, or away: left where it is, it would be computed twice or
-        in vain. What stands beside comes from the states of single tokens.
+        in vain. What is extra comes from the states of single tokens.
         """
         pooling = find_pooling(config.model_type, is_choice)
-        pooler = _trim(network, per_token=beside > 0)
-        return cls(pooler, pooling, config, outputs, beside)
+        pooler = _trim(network, per_token=extra > 0)
+        return cls(pooler, pooling, config, outputs, extra)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state that is classified, (rows, size)."""
@@ -62,18 +62,18 @@ class TextClassifier(nn.Module):
             return _mean(self._transform(hidden), mask)  # (rows, tokens, size) -> (rows, size)
         return STATES[self.reads](hidden, mask)
 
-    def score(self, state: Tensor, beside: Tensor | None = None) -> Tensor:
-        """The logits of every row, from what was read and what stands beside it, (rows, size)."""
+    def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
+        """The logits of every row, from what was read and what is extra, (rows, size)."""
         if self.reads != "late":
             state = self._transform(state)
-        if beside is not None:
-            state = torch.cat([state, beside], dim=-1)  # (rows, size + beside)
+        if extra is not None:
+            state = torch.cat([state, extra], dim=-1)  # (rows, size + extra)
         logits: Tensor = self.output(self.dropout(state))  # (rows, outputs)
         return logits
 
-    def forward(self, hidden: Tensor, mask: Tensor, beside: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor, extra: Tensor | None = None) -> Tensor:
         """The logits of every row."""
-        return self.score(self.read(hidden, mask), beside)
+        return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
         states = self.activation(self.dense(self.dropout_first(states)))
@@ -196,7 +196,7 @@ def _prediction_head(pooler: Any, config: Any) -> nn.Module:
 
 
 class _FeedForward(nn.Module):
-    """BigBird's block before the logits of a span: two layers beside a path around them."""
+    """BigBird's block before the logits of a span: two layers next to a path around them."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 
 
 class _NoDecoder(nn.Module):
-    """Stands in the place of Funnel's decoder and gives what it is given."""
+    """Stands in place of Funnel's decoder and gives what it is given."""
 
     def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
         return (final_hidden,)  # (rows, a quarter of the tokens, size), the first token's first

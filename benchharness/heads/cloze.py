@@ -234,7 +234,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
 def fitted(
     model: LanguageModel, task: Task, example: Any, values: Mapping[str, Any], limit: int
 ) -> list[Encoded]:
-    """The candidates of an example within so many tokens, its longest text cut off where needed.
+    """The candidates of an example within `limit` tokens, its longest text cut off where needed.
 
     All candidates have the same text around them. JobError where there is no room for them.
     """

@@ -248,7 +248,7 @@ class CorefNetwork(nn.Module):
         return losses if self.training else codes
 
     def _window(self, first: int, last: int) -> range:
-        """The rows of a document that are read: in training at most so many, at a random place."""
+        """The rows of a document that are read: in training `segments` at most, from anywhere."""
         left = last - first - self.segments
         if not self.training or left <= 0:
             return range(first, last)
@@ -499,7 +499,7 @@ def _bucket(distances: Tensor) -> Tensor:
 
 
 def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS) -> CorefNetwork:
-    """The network of a task, of so many segments in training."""
+    """The network of a task, of that number of `segments` in training."""
     return CorefNetwork(encoder, len(task.genres), segments)
 
 
@@ -545,7 +545,7 @@ def _clusters(
 
 @cache
 def coref_head(genres: tuple[str, ...], segments: int | None) -> Head:
-    """The head that knows these genres and reads so many segments of a document in training."""
+    """The head that knows these genres, and in training reads at most these segments."""
 
     @wraps(encode)  # by whose name encoded splits are kept
     def encode_genres(

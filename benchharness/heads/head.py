@@ -39,7 +39,7 @@ class Head:
     rows to logits, and `decode(logits, features, examples, task)` one prediction per example. A
     module with `reads_targets` is given its rows' targets in training, as `targets`.
     `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
-    several rows with one logit each, those side by side, and -inf in the place of a missing row.
+    several rows with one logit each, those side by side, and -inf in place of a missing row.
     Logits return to the head that made the features, which alone can read its windows and offsets.
     `soft_loss(logits, teacher, targets, temperature)` gives one loss per item towards a teacher's
     logits; None where a network gives losses and no logits in training.
@@ -122,7 +122,7 @@ LM_TOKENS = 1024
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """The head with the language model's loss beside its own, as many times as `weight` says.
+    """The head with the language model's loss, `weight` times, in addition to its own.
 
     As openai/finetune-transformer-lm, train.py: of a question's options it is the mean over all of
     them, the wrong ones too. Raises ModelError for an encoder whose states have seen what comes

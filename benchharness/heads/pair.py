@@ -106,7 +106,7 @@ def _labels(example: PairExample) -> tuple[str, ...]:
 
 
 class PairNetwork(nn.Module):
-    """An encoder with its family's pooling and classifier on top, and its marks beside that."""
+    """An encoder with its family's pooling and classifier on top, and its marks."""
 
     def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
         super().__init__()
@@ -125,8 +125,8 @@ class PairNetwork(nn.Module):
         """
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
-        beside = None if self.pooling is None else self.pooling(hidden, marks)
-        return with_losses(self, self.classifier(hidden, mask, beside), hidden, inputs)
+        extra = None if self.pooling is None else self.pooling(hidden, marks)
+        return with_losses(self, self.classifier(hidden, mask, extra), hidden, inputs)
 
 
 def network(encoder: Encoder, task: PairTask) -> PairNetwork:
@@ -197,7 +197,7 @@ def decode(
 
 # Marked stretches of the texts (WiC's words, WSC's phrases): their tokens, and their states.
 #
-# SuperGLUE's baseline puts the marked word's representation beside that of [CLS] (WiC), and pools a
+# SuperGLUE's baseline joins the marked word's representation with that of [CLS] (WiC), and pools a
 # phrase's by self-attention (WSC): Wang et al., arXiv:1905.00537, section 5.1, and Lee et al.,
 # arXiv:1707.07045, section 4, for the pooling. Both tasks are done in both ways at once here.
 

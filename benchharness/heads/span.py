@@ -364,7 +364,7 @@ def best_answers(
     features: SpanFeatures,
     most: int,
 ) -> Answers:
-    """The answers with the largest sum of two scores, of at most so many tokens in one window.
+    """The answers with the largest sum of two scores, of at most `most` tokens in one window.
 
     `firsts` (tokens,) are the scores of first tokens; `last(size)` (tokens - size,) those of the
     token that is `size` places behind each.
@@ -431,7 +431,7 @@ SPAN = Head(
 
 
 def span_head(max_answer_tokens: int) -> Head:
-    """The head whose answers have at most so many tokens."""
+    """The head whose answers have at most `max_answer_tokens`."""
     if max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
     return replace(SPAN, decode=partial(decode, max_answer_tokens=max_answer_tokens))

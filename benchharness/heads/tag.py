@@ -49,7 +49,7 @@ class TagFeatures(Features):
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """A sentence: its tokens, the word that each carries, the marked ones, and what stands beside.
+    """A sentence: its tokens, the word that each carries, the marked ones, and its second texts.
 
     Beside a sentence with a predicate stands the predicate's own tokens.
     """
@@ -57,15 +57,15 @@ class _Text:
     tokens: Tokens
     words: NDArray[np.int64]
     marked: tuple[int, int]
-    beside: tuple[Ids, ...]
+    second: tuple[Ids, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
     """One row, where its part of the sentence begins, and the word that each token carries.
 
-    `marks` is where the predicate stands in the row: in the sentence, or else beside it. Around the
-    part are so many tokens `before` and `after` it that are the document's.
+    `marks` is where the predicate stands in the row: in the sentence, or else after it. Around the
+    part are the numbers of tokens `before` and `after` it that are the document's.
     """
 
     row: tuple[Ids, Ids]
@@ -99,7 +99,7 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
                 tokens=tokens[sentence],
                 words=np.where(carried < 0, -1, carried + count),
                 marked=_marked(example, tokens[sentence]),
-                beside=(tokens[predicate].ids,) if asks else (),
+                second=(tokens[predicate].ids,) if asks else (),
             ),
             frame,
             limits,
@@ -149,7 +149,7 @@ def encode_in_documents(
     The document is tokenized as one text. The room that a sentence leaves is shared evenly between
     what comes before and after it, and what one side does not fill is the other's, as in
     studio-ousia/luke, examples/ner/reader.py, which reads CoNLL-2003 as BERT's paper does. A
-    sentence without room beside it is read as `encode` does. Raises DataError for an example
+    sentence without room around it is read as `encode` does. Raises DataError for an example
     without a document.
     """
     frame = Frame.of(tokenizer, texts=1)
@@ -168,7 +168,7 @@ def encode_in_documents(
         moved = replace(inside, starts=inside.starts - start, ends=inside.ends - start)
         carried = _carried_words(example, moved)
         words = np.where(carried < 0, -1, carried + count)
-        text = _Text(tokens=moved, words=words, marked=(0, 0), beside=())
+        text = _Text(tokens=moved, words=words, marked=(0, 0), second=())
         windows += _surrounded(text, every, own, frame, limits)
     return _features(windows, frame, tokenizer, limits)
 
@@ -230,31 +230,31 @@ def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
 
 def _windows(text: _Text, frame: Frame, limits: Limits) -> Iterator[_Window]:
     room = limits.max_tokens - frame.size
-    beside = tuple(ids[: room // 2] for ids in text.beside)
-    room -= sum(map(len, beside))
+    second = tuple(ids[: room // 2] for ids in text.second)
+    room -= sum(map(len, second))
     parts = cut_windows(len(text.tokens), room, stride=max(1, room // 2))
     best = best_windows(parts)
     for number, part in enumerate(parts):
         ids = text.tokens.ids[part]
         yield _Window(
-            row=frame.row(ids, *beside),
+            row=frame.row(ids, *second),
             first=frame.first(),
             words=np.where(best[part] == number, text.words[part], -1),
-            marks=[_place(text.marked, part, ids, frame, beside)],
+            marks=[_place(text.marked, part, ids, frame, second)],
         )
 
 
 def _place(
-    marked: tuple[int, int], part: slice, ids: Ids, frame: Frame, beside: tuple[Ids, ...]
+    marked: tuple[int, int], part: slice, ids: Ids, frame: Frame, second: tuple[Ids, ...]
 ) -> list[int]:
     """Where the predicate stands in a row; the first token stands for one without a token."""
     start, end = marked
     if start < end and part.start <= start and end <= part.stop:
         shift = frame.first() - part.start
         return [start + shift, end + shift]
-    if beside and len(beside[0]):
+    if second and len(second[0]):
         first = frame.first(ids)
-        return [first, first + len(beside[0])]
+        return [first, first + len(second[0])]
     return [0, 1]
 
 
@@ -320,10 +320,10 @@ def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
 
 
 class RoleNetwork(nn.Module):
-    """An encoder, a BiLSTM that is told which word is the predicate, and a layer beside that one.
+    """An encoder, a BiLSTM that is told which word is the predicate, and a layer after that.
 
     Shi and Lin, arXiv:1904.05255, section 3: the states with an embedding of being the predicate go
-    into one BiLSTM; each of its states beside the predicate's goes into a layer of 300 units. The
+    into one BiLSTM; each of its states with the predicate's goes into a layer of 300 units. The
     BiLSTM's states are as large as the encoder's, 768 in each direction of BERT-base as there;
     the paper has 768 of BERT-large too, whose own are 1,024.
     """

@@ -1,4 +1,4 @@
-"""Learning from a teacher beside the labels: from its outputs, its states and its attention.
+"""Distillation: in addition to the labels, a teacher's outputs, states and attention are learned.
 
 The outputs as in Hinton et al., arXiv:1503.02531, and DistilBERT's run_squad_w_distillation.py; the
 states and the attention as in TinyBERT (Jiao et al., arXiv:1909.10351, section 3.1). The teacher

@@ -1,7 +1,7 @@
 """The text head: a row in words to an answer in words, by an encoder with its decoder.
 
-What is said, and how it is read, is `tasks/cast.py`'s. Training is by teacher forcing, decoding is
-greedy: transformers' own `generate`.
+What is said, and how it is read, is `tasks/text_to_text.py`'s. Training is by teacher
+forcing, decoding is greedy: transformers' own `generate`.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 from benchharness.encoder import Encoder
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
-from benchharness.tasks.cast import Cast, cast_of
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.task import Task
+from benchharness.tasks.text_to_text import Cast, cast_of
 from benchharness.training.batching import Features
 
 IGNORED = -100

@@ -170,7 +170,7 @@ _FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of a hyperparameter beside its name, type and default.
+    """What is known of a hyperparameter besides its name, type and default.
 
     `aliases` are what transformers' TrainingArguments, its example scripts, peft and people call
     it. `heads` are the head types that alone have it, all where it is empty. It means nothing, and
@@ -272,7 +272,7 @@ class Schedule:
 class Rows:
     """What is read, and of how many rows.
 
-    `max_tokens` bounds an encoded example. Where `shots` is above 0, about so many rows of train
+    `max_tokens` bounds an encoded example. Where `shots` is above 0, about that many rows of train
     are trained on, with the labels in their proportions; the seed draws them.
 
     Only tasks that are trained together have a `sampling_power`: the task of each step is drawn

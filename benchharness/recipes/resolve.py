@@ -48,10 +48,10 @@ from benchharness.recipes.recipe import (
     kept_layers,
     least_layers,
 )
-from benchharness.tasks.cast import cast_of
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
+from benchharness.tasks.text_to_text import cast_of
 
 # The values that the baselines are learned with; `--recipe` and `--set` do not change them.
 
@@ -107,7 +107,7 @@ _OURS = "ours:"
 class ResolvedRecipe:
     """The settings of one job and what they go by: "paper", "fast", ... or a user's file's stem.
 
-    `is_own` is true for such a file, `overridden` where the user set values beside it, `is_sweep`
+    `is_own` is true for such a file, `overridden` where the user set values in addition, `is_sweep`
     for one point of several, and `start` is what is trained before. `off` are the values that the
     recipe of that name has and the user switched off, which are no part of the settings.
     """
@@ -584,7 +584,7 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """The resolved recipe of a model on a task, and beside its values what is trained before.
+    """The resolved recipe of a model on a task, and in addition what is trained before.
 
     `start_from` is None for what the recipe says, "pretrained", the full name of a task, or a start
     as it is; a model that has another checkpoint's weights says so itself. Nothing is added where

@@ -40,7 +40,7 @@ class Features:
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
-    """Columns of a head's own kind that go into its network beside the ids, 0 at padding."""
+    """Columns of a head's own kind that its network reads like the ids, 0 at padding."""
 
     carried: ClassVar[tuple[str, ...]] = ()
     """Other columns of a head's own kind with a value for each token."""
@@ -235,7 +235,7 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
 
 
 def _chunks(items: Indices, limit: int, tokens: int) -> list[Indices]:
-    """Items of so many padded tokens in even parts of at most `limit`, and of the tokens' bound."""
+    """Items of `tokens` padded ones in even parts of at most `limit`, and of the tokens' bound."""
     parts = max(math.ceil(len(items) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
     return np.array_split(items, min(parts, len(items)))
 
@@ -259,7 +259,7 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
     """The inputs of a network for some rows, each (rows, tokens): ids, mask and token types.
 
     They are as wide as the longest row, rounded up, or have the `width` given. Marked rows have
-    their `marks` beside them.
+    their `marks` too.
     """
     lengths = features.lengths[rows]  # (rows,)
     width = width or _width(lengths, features.max_tokens, ROUNDING)

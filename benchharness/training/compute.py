@@ -56,8 +56,8 @@ class Ranks:
         if count == 1:
             return cls()
         # NCCL refuses two processes on one GPU; gloo carries their numbers through main memory.
-        beside = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's: those of this node
-        own_gpu = device.type == "cuda" and torch.cuda.device_count() >= beside
+        on_node = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's: those of this node
+        own_gpu = device.type == "cuda" and torch.cuda.device_count() >= on_node
         file = os.environ.get(STORE)
         dist.init_process_group(
             "nccl" if own_gpu else "gloo",
@@ -112,7 +112,7 @@ class Ranks:
         return total.to(values.device)
 
     def add_gradients(self, weights: Sequence[nn.Parameter]) -> None:
-        """Puts the sum of all processes' gradients in the place of each one's.
+        """Puts the sum of all processes' gradients instead of each one's.
 
         A weight that none of them has reached keeps no gradient, which AdamW takes for "leave it".
         """
@@ -249,7 +249,7 @@ Layout = Literal["padded", "packed", "bucket"]
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some items of a batch that has so many `terms` in all: a micro-batch.
+    """Some items of a batch that has `terms` losses in all: a micro-batch.
 
     `tensors` are on the device: the padded inputs, named in `inputs`; those of the packing; the
     `items`' numbers; and, where items have several rows, in which of the `slots` of a table (items,

@@ -14,7 +14,7 @@ from torch.nn import functional
 from benchharness.training.batching import MICRO_BATCH_TOKENS
 from benchharness.training.compute import Part
 
-# Weights in bf16 beside their masters in fp32, which the optimizer changes.
+# Weights in bf16 next to their masters in fp32, which the optimizer changes.
 #
 # Autocast casts each weight in the forward pass, and in the backward pass the gradient of each.
 # Here all are cast at once, and so are all gradients: the same numbers to the bit.

@@ -62,7 +62,7 @@ class Plan:
 
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
-        """The plan of a run over so many items of each task."""
+        """The plan of a run over these numbers of items of each task."""
         schedule, batch_size = recipe.schedule, recipe.optim.batch_size
         last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
         layers = recipe.student.layer_epochs if recipe.student else 0.0
@@ -80,7 +80,7 @@ class Plan:
 
 
 def _evenly(steps: int, times: int) -> frozenset[int]:
-    """The steps after which something is done so many times, the last time after the last step."""
+    """The steps after which something is done `times` times, at last after the last step."""
     times = min(times, steps)
     return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
 

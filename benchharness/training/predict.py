@@ -118,7 +118,7 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Memory ran out while a micro-batch of so many `items` was computed in training."""
+    """Memory ran out while a micro-batch of `items` was computed in training."""
 
     def __init__(self, items: int) -> None:
         super().__init__(f"memory ran out in training, at a micro-batch of {items}.")

@@ -43,7 +43,7 @@ class UsedVocabulary:
 def why_whole(network: Any) -> str:
     """Why an encoder's vocabulary cannot be cut; empty where it can, as transformers' own can.
 
-    Code of a checkpoint's own may lack the methods, or compute with the embedding beside them.
+    Code of a checkpoint's own may lack the methods, or compute with the embedding in another way.
     """
     if not is_foreign(network):
         return ""

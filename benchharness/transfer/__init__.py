@@ -1,1 +1,1 @@
-"""Ways of transfer beside full fine-tuning: frozen features and low-rank adapters."""
+"""Ways of transfer besides full fine-tuning: frozen features and low-rank adapters."""

@@ -1,4 +1,4 @@
-"""Encoders whose own weights are not trained: frozen ones, and those with adapters beside them.
+"""Encoders whose own weights are not trained: frozen ones, and those with adapters added to them.
 
 The head on a frozen encoder learns on states that were computed once. Peters et al.,
 arXiv:1903.05987, compare this with fine-tuning; the choices of layers are those of Devlin et al.,
@@ -195,7 +195,7 @@ def _at_places(features: Features, first: int, per_row: bool) -> Features:
     )
 
 
-# Low-rank adapters in the place of fine-tuning.
+# Low-rank adapters instead of fine-tuning.
 
 ADAPTED = {
     *("query", "value"),  # BERT and most others
@@ -210,7 +210,7 @@ ADAPTED = {
 
 
 def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
-    """Puts adapters of this rank beside an encoder's queries and values; they alone are trained.
+    """Puts adapters of this rank next to an encoder's queries and values; they alone are trained.
 
     They start as zero and are added as they are: the scale alpha / r is 1, as the paper's appendix
     D has it for RoBERTa-base. Gives the version of the library that makes them. Raises BenchError
@@ -233,7 +233,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     if not targets:
         raise ModelError(
             f"{network.config.model_type} has no layers for queries and values that adapters can "
-            "stand beside: leave lora_rank out."
+            "stand next to: leave lora_rank out."
         )
     config = LoraConfig(
         r=rank,
@@ -246,7 +246,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
 
 
 def merge_adapters(network: Any) -> None:
-    """Adds what the adapters have learned to the weights that they stand beside."""
+    """Adds what the adapters have learned to the weights that they stand next to."""
     for module in network.modules():
-        if hasattr(module, "lora_A"):  # what peft has put in the place of a layer
+        if hasattr(module, "lora_A"):  # what peft has put instead of a layer
             module.merge()

@@ -45,7 +45,7 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-"""What keeps libraries from printing into the log, and from threads beside those of torch.
+"""What keeps libraries from printing into the log, and from threads in addition to those of torch.
 
 transformers reads its variable when it is imported, which is why that comes after `main` began.
 """

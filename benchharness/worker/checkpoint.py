@@ -55,7 +55,7 @@ class CheckpointWriter:
     def write(self, network: nn.Module) -> None:
         """Writes a checkpoint that transformers can load, whole or not at all.
 
-        Beside it stands the head that `network` has on the encoder, where it has one alone.
+        Next to it stands the head that `network` has on the encoder, where it has one alone.
 
         It has every name that the network has, so weights that it ties are there twice. Raises
         JobError where it cannot be written.
@@ -117,7 +117,7 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
 
 
 def load_head(network: nn.Module, folder: Path, name: str) -> None:
-    """Gives a network on such an encoder the head that the run has left beside it."""
+    """Gives a network on such an encoder the head that the run has left next to it."""
     try:
         found = network.load_state_dict(load_file(folder / HEAD), strict=False)
     except RuntimeError as error:

@@ -29,8 +29,8 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """How fast a job's network predicts its first dev split, and in how much memory.
 
     The weights are those that it is loaded with; fine-tuned ones take as long. Rows are predicted
-    for about so many seconds, all of them at most. Tokens are counted without padding; memory is
-    the most that this process held at once, in bytes of its device.
+    for about `seconds`, each once at most. Tokens are counted without padding; memory is the most
+    that this process held at once, in bytes of its device.
     """
     compute = find_compute(job.precision, deterministic=False)
     recipe = Recipe.from_settings(job.settings)

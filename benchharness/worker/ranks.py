@@ -45,7 +45,7 @@ CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNe
 def main(
     count: int, result_file: Path, words: Sequence[str], worker: Sequence[str] = WORKER
 ) -> int:
-    """Runs the job from stdin in so many processes, and returns the exit status of a worker."""
+    """Runs the job from stdin in `count` processes, and returns the exit status of a worker."""
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves

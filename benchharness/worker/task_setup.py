@@ -28,7 +28,7 @@ from benchharness.training.loop import TaskBatches
 from benchharness.worker.technique import Technique
 
 HELD_OUT = "held-out"
-"""What the rows of train that are not trained on are called, beside the splits of the job."""
+"""What the rows of train that are not trained on are called, next to the splits of the job."""
 
 
 @dataclass(kw_only=True)

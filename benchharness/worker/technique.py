@@ -14,9 +14,9 @@ from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe, TextOptions
-from benchharness.tasks.cast import rows_to_learn
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
+from benchharness.tasks.text_to_text import rows_to_learn
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.training.vocabulary import UsedVocabulary
@@ -57,7 +57,7 @@ class Technique:
         return rows
 
     def feature_key(self, task: Task) -> str:  # noqa: ARG002
-        """What features depend on, beside their head, its limits and the tokenizer."""
+        """What features depend on, besides their head, its limits and the tokenizer."""
         return ""
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:

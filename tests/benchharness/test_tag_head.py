@@ -1,4 +1,3 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,7 +30,7 @@ from tests.helpers.device_stand_in import Waits
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import make_batches
+from tests.helpers.training import having, make_batches
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]
@@ -166,7 +165,7 @@ def test_it_learns_tags():
     ]
     features = encode(examples, encoder.tokenizer, Limits(max_tokens=10))
     body = network(encoder, TASK)
-    recipe = replace(
+    recipe = having(
         USUAL,
         learning_rate=3e-3,
         epochs=8,

@@ -11,12 +11,12 @@ import transformers
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits
 from benchharness.heads.text import IGNORED, SILENT, TextFeatures, TextNetwork, text_head
-from benchharness.tasks.cast import cast_of
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
+from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.compute import Compute
 from benchharness.training.meter import DivergedError
 from benchharness.training.predict import predict

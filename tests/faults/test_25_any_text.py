@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from benchharness.training.predict import predict
 from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import make_batches
+from tests.helpers.training import having, make_batches
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 NASTY = {
@@ -142,7 +141,7 @@ def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits)
     features = head.encode(examples, encoder.tokenizer, limits)
     assert features.lengths.max() <= limits.max_tokens
     network = head.network(encoder, task)
-    recipe = replace(
+    recipe = having(
         USUAL,
         epochs=1 if len(features) < 100 else 0.02,
         batch_size=4,
