@@ -304,19 +304,18 @@ class Files:
             for pattern in other.files
             if other is not split
         }
-        close = [
-            (likeness, path)
-            for path in self._walked
-            if name_key(path.rpartition("/")[2]) not in others
-            for pattern in split.files
-            if (likeness := _likeness(path, pattern, source.home)) > 0
-        ]
-        return f"{max(close)[1]} comes nearest" if close else ""
+        paths = [path for path in self._walked if name_key(path.rpartition("/")[2]) not in others]
+        close = [(_likeness(path, p, source.home), path) for path in paths for p in split.files]
+        likeness, path = max(close, default=(0.0, ""))
+        return f"{path} comes nearest" if likeness else ""
 
     @cached_property
     def _walked(self) -> list[str]:
         return list(islice(_walk(self.root, DEPTH), MOST_WALKED))
 
+
+ALIKE = 0.8
+"""How much of two names agrees where one is likely meant as the other."""
 
 MOST_NAMES, MOST_FOLDERS, MOST_WALKED, DEPTH = 6, 60, 1000, 3
 """How much is said of a folder, and looked at for what is said."""
@@ -382,19 +381,13 @@ def _likeness(path: str, pattern: str, home: str) -> float:
     What has no folder of its own is looked for in its suite's, or in none.
     """
     (folder, _, name), (wanted_folder, _, wanted) = path.rpartition("/"), pattern.rpartition("/")
-    wanted_folder = wanted_folder or (folder and home)
     if re.findall(r"\d", name) != re.findall(r"\d", wanted):
         return 0
-    names = _ratio(name, wanted, 0.75)
-    if not wanted_folder or not names:
-        return names
-    folders = _ratio(folder.rpartition("/")[2], wanted_folder, 0.8)
-    return folders and folders + names
+    folders = (folder.rpartition("/")[2], wanted_folder or home) if folder else ("", wanted_folder)
+    ratios = _ratio(name, wanted), _ratio(*folders)
+    return sum(ratios) if ratios[0] >= ALIKE and (ratios[1] >= ALIKE or not any(folders)) else 0
 
 
 @lru_cache(maxsize=MOST_WALKED)
-def _ratio(one: str, other: str, least: float) -> float:
-    """How like two names are, from 0 to 1; 0 where they are less so than `least`."""
-    matcher = SequenceMatcher(None, name_key(one), name_key(other))
-    is_near = matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least
-    return ratio if is_near and (ratio := matcher.ratio()) >= least else 0
+def _ratio(one: str, other: str) -> float:
+    return SequenceMatcher(None, name_key(one), name_key(other)).ratio()

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 from benchharness.tasks.errors import DataError
@@ -319,6 +320,5 @@ def _name(names: tuple[str, ...], label: Any, place: str) -> str:
 
 def _shortest(number: float) -> float:
     """The shortest decimal of a float32, which is what the official file says: 3.8, not 3.79999."""
-    import numpy as np  # noqa: PLC0415  (imported already by the library whose number it is)
-
-    return float(str(np.float32(number)))
+    texts = (f"{number:.{digits}g}" for digits in range(1, 10))
+    return next(float(text) for text in texts if pack("f", float(text)) == pack("f", number))
