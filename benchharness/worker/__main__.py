@@ -18,14 +18,15 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.job import ZERO_SHOT, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import load_plugins, plugins_of
@@ -83,26 +84,24 @@ def _read_job(file: Path | None) -> Job:
     return Job.from_json(json.loads(file.read_bytes()) if file else json.load(sys.stdin))
 
 
+RUNNERS = {
+    "baseline": "benchharness.baselines:run_baseline",
+    "zero-shot": "benchharness.worker.zero_shot:run_zero_shot",
+    "model": "benchharness.worker.job:run_job",
+}
+"""What runs a job, by its kind: scikit-learn or torch, whose imports take seconds, not both."""
+
+
 def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     define_task(job.definition)
     if job.plugins:
         _load_plugins(job)
-    if job.kind == "baseline":
-        with importing():
-            from benchharness.baselines import run_baseline  # scikit-learn, but no torch
-
-        return run_baseline(job, report)
-    if job.is_zero_shot:
-        with importing():
-            from benchharness.worker.zero_shot import run_zero_shot  # as the next
-
-        return run_zero_shot(job, report)
+    kind = ZERO_SHOT if job.is_zero_shot else job.kind
     with importing():
-        from benchharness.worker.job import run_job  # torch and transformers, seconds of import
-
-    return run_job(job, report, **options)
+        run: Callable[..., Result] = resolve_name(RUNNERS[kind])
+    return run(job, report, **(options if kind == "model" else {}))
 
 
 def _load_plugins(job: Job) -> None:
