@@ -14,12 +14,15 @@ import pytest
 import benchharness as bh
 from benchharness.cli.app import main
 from benchharness.driver.which import Grid, Trial, check_tasks, measured, next_step
+from benchharness.engines import inference
 from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
+from benchharness.tasks.errors import JobError
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
+from benchharness.worker.inference import measure_prediction
 from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine
@@ -413,8 +416,31 @@ def test_what_scores_without_training_is_not_measured():
     assert measured(here, [job])[job.model].startswith("not measured")
 
 
-def test_predicting_is_measured_in_a_process_of_its_own():
-    found = measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120)
+def check_cost(found: Inference) -> None:
     assert found.tokens_per_second > 10
     assert 10**8 < found.peak_memory_bytes < 10**10
     assert found.parameters > 600_000
+
+
+def test_what_predicting_costs_is_measured():
+    check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
+
+
+@pytest.mark.soak
+def test_it_is_measured_in_a_process_of_its_own():
+    check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
+
+
+def test_the_process_gets_the_job_and_its_last_line_counts(monkeypatch):
+    """Libraries print too; what ends it is one sentence."""
+    cost = {"tokens_per_second": 1.0, "peak_memory_bytes": 2, "parameters": 3, "threads": 4}
+    program = (
+        "import json, sys; task = json.load(sys.stdin)['task']\n"
+        f"cost = {cost!r} if task == 'glue/rte' else {{'error': task + ' is no use.'}}\n"
+        "print('a library'); print(json.dumps(cost))"
+    )
+    monkeypatch.setattr(inference, "COMMAND", (sys.executable, "-c", program))
+    slot = Slot(device="cpu", environment={})
+    assert measure_inference(make_job("glue/rte"), slot, 120) == Inference(**cost)
+    with pytest.raises(JobError, match="cola is no use"):
+        measure_inference(make_job("glue/cola"), slot, 120)
