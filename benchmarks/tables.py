@@ -168,6 +168,10 @@ def _growth(record: Record) -> Iterable[str]:
         yield f"\n**{record['note']}**"
 
 
+MOST_KINDS = 6
+"""How many kinds of operations the page shows, the longest first."""
+
+
 def _profile(record: Record) -> Iterable[str]:
     """Shares of training and predicting by kind of operation."""
     profiles = record["profiles"]
@@ -178,7 +182,7 @@ def _profile(record: Record) -> Iterable[str]:
         (kind, *(f"{p['seconds'].get(kind, 0.0) / totals[t]:.0%}" for t, p in profiles.items()))
         for kind in kinds
     ]
-    yield from table(("share of training and predicting", *profiles), rows)
+    yield from table(("share of training and predicting", *profiles), rows[:MOST_KINDS])
     if record["note"]:
         yield f"\n**{record['note']}**"
 
