@@ -76,6 +76,11 @@ def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval
     return Interval(low=median(values) - reach, high=median(values) + reach)
 
 
+def useful_interval(values: Sequence[float]) -> Interval | None:
+    """The 95 % interval of the median, None of fewer than LEAST_SEEDS."""
+    return median_interval(values) if len(values) >= LEAST_SEEDS else None
+
+
 # What the best of several gains by chance alone.
 
 

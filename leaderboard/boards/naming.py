@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchharness.leaderboard.boards.entry import Entry
@@ -237,17 +237,14 @@ def _said(entry: Entry) -> tuple[str, ...]:
 def is_called(entry: Entry, name: str) -> bool:
     """Whether a name is of the entry: its model, and as much of the rest as one likes.
 
-    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16"; a label of earlier versions too, such as
-    "minilm:paper+set ~0c2a".
+    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16".
     """
     for model in dict.fromkeys((entry.model, unquoted(entry.model))):
         if name == model:
             return True
         if name.startswith(f"{model}:"):
             rest = name[len(model) + 1 :]
-            return rest in _old_labels(entry) or all(
-                _is_said(entry, part) for part in rest.split(":")
-            )
+            return all(_is_said(entry, part) for part in rest.split(":"))
     return False
 
 
@@ -263,14 +260,6 @@ def _is_word(entry: Entry, word: str) -> bool:
         return True
     runs = [run for run in entry.runs if run.settings]
     return bool(runs) and all(is_setting(word, run.settings) for run in runs)
-
-
-def _old_labels(entry: Entry) -> Set[str]:
-    """What it was called while four digits of a digest told rows apart."""
-    ends = [f", best of {entry.points} on dev"] if entry.points else [""]
-    marks = ["", *(f"{gap}~{entry.variant}" for gap in (" ", "") if entry.variant)]
-    labels = {f"{entry.recipe}{mark}{end}" for mark in marks for end in ends}
-    return labels | {f"{label}:{entry.precision}" for label in labels}
 
 
 def typed_names(entry: Entry) -> tuple[str, ...]:

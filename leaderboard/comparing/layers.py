@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
-from benchharness.leaderboard.boards.entry import LEVEL, Entry
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.job import FEATURES_SETTING
-from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
+from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.tasks.suites import distinct_title
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
@@ -25,8 +25,7 @@ class LayerPoint:
     @property
     def interval(self) -> Interval | None:
         """The 95 % interval of the median over seeds, None of fewer than three."""
-        values = self.cell.values
-        return median_interval(values, level=LEVEL) if len(values) >= LEAST_SEEDS else None
+        return useful_interval(self.cell.values)
 
 
 @dataclass(frozen=True, kw_only=True)

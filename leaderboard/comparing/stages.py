@@ -12,16 +12,15 @@ from scipy.special import stdtr
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
-from benchharness.leaderboard.boards.entry import LEVEL, Entry
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
 from benchharness.leaderboard.comparing.uncertainty import Known
 from benchharness.leaderboard.job import Stage, recipe_words
 from benchharness.leaderboard.statistics import (
-    LEAST_SEEDS,
     Interval,
     holm,
     median_deviation,
-    median_interval,
+    useful_interval,
 )
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
@@ -287,8 +286,7 @@ def _title_of_mean(board: Board, tasks: Sequence[str]) -> str:
 
 def _point(stage: Stage, entry: Entry, *, task: str) -> StagePoint:
     cell = entry.cells[task]
-    has_interval = len(cell.values) >= LEAST_SEEDS
-    interval = median_interval(cell.values, level=LEVEL) if has_interval else None
+    interval = useful_interval(cell.values)
     return StagePoint(
         model=entry.model, stage=stage, values=cell.values, median=cell.median, interval=interval
     )
@@ -304,10 +302,9 @@ def _mean_point(stage: Stage, entry: Entry, *, tasks: Sequence[str]) -> StagePoi
     seeds = sorted(set.intersection(*(set(values) for values in by_seed)))
     values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
     median = sum(cell.median for cell in cells) / len(cells)
-    interval = None
-    if len(values) >= LEAST_SEEDS:
-        spread = median_interval(values, level=LEVEL)
-        reach = (spread.high - spread.low) / 2
+    interval = useful_interval(values)
+    if interval is not None:
+        reach = (interval.high - interval.low) / 2
         interval = Interval(low=median - reach, high=median + reach)
     return StagePoint(
         model=entry.model,

@@ -13,7 +13,7 @@ import scipy  # its parts are loaded on first use
 from benchharness.leaderboard.regression.sample import Change, Sample, find_change
 from benchharness.leaderboard.statistics import holm
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.suites import distinct_title, find_task
+from benchharness.tasks.suites import distinct_title
 
 Array = npt.NDArray[np.float64]
 
@@ -112,8 +112,7 @@ class TaskVerdict:
 
     `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
     whatever the others do, `detectable` the true drop that would be found in four of five checks.
-    `flips` are None where the baseline counts other answers as right (see RIGHT_RULE). `change` is
-    where training left the baseline's, None where it did not or could not be compared.
+    `change` is where training left the baseline's, None where it did not or could not be compared.
     """
 
     task: str
@@ -123,7 +122,7 @@ class TaskVerdict:
     tolerated: float
     detectable: float
     is_worse: bool
-    flips: tuple[Flip, ...] | None
+    flips: tuple[Flip, ...]
     change: Change | None = None
 
     @property
@@ -224,7 +223,8 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
-    corrected = holm([_p_value(*pair) for pair in pairs.values()])
+    chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
+    corrected = holm(list(map(float, chances)))
     share = alpha / max(1, len(pairs))
     tasks = tuple(
         _verdict(task, *pair, p_value, ids, alpha, share, _change(before[task], now[task]))
@@ -242,7 +242,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         tasks=tasks,
         collapses=collapses,
         unjudged=(*unjudged, *lost),
-        notes=(*notes, *collapses.lines, *_notes_on_flips(tasks)),
+        notes=(*notes, *collapses.lines),
         may_change=may_change,
     )
 
@@ -283,9 +283,6 @@ def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
     change: Change | None,
 ) -> TaskVerdict:
     seen = (before.scores, len(now.scores), 1 / before.examples, share)
-    # The rules of what is right differ where a model may abstain.
-    may_abstain = getattr(find_task(task), "no_answer", False)
-    has_one_rule = before.right_rule == now.right_rule or not may_abstain
     return TaskVerdict(
         task=task,
         before=before,
@@ -294,7 +291,7 @@ def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
         tolerated=tolerated_drop(*seen),
         detectable=detectable_drop(*seen),
         is_worse=p_value < alpha,
-        flips=find_flips(before, now, ids) if has_one_rule else None,
+        flips=find_flips(before, now, ids),
         change=change,
     )
 
@@ -303,18 +300,6 @@ def _change(before: Sample, now: Sample) -> Change | None:
     """Where training left the baseline's; other weights or libraries have other losses anyway."""
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
-
-
-def _notes_on_flips(tasks: Sequence[TaskVerdict]) -> Iterator[str]:
-    if names := ", ".join(distinct_title(task.task) for task in tasks if task.flips is None):
-        yield (
-            f"The examples of {names} were not compared: the baseline is from a version that "
-            "counted other answers as right; write it again with `bench baseline`."
-        )
-
-
-def _p_value(before: Sample, now: Sample) -> float:
-    return float(drop_p_values(before.scores, now.scores, 1 / before.examples))
 
 
 # How large a drop of a score is noise: Student's t on the spread that the baseline's seeds show.

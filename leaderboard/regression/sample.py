@@ -181,10 +181,6 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
 FEW_SEEDS = 5
 """With fewer the tolerance is far above the spread: see docs/regression.md."""
 
-RIGHT_RULE = 2
-"""Goes up when other predictions count as right. Rule 1, which a baseline without this field was
-written by, took an answer's text alone, even where the model preferred no answer (SQuAD 2.0)."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -192,10 +188,9 @@ class Sample:
 
     `scores` are the task's score by the suite's rule, in the order of `seeds`, in 0..1. `right` has
     for each scored split ("glue/cola:dev") one text for each seed, of one character for each
-    example in the split's order: "1" where it was right, "0" where not, by the rule `right_rule`.
-    `beginnings` are the first losses of each seed and `maker` what they were computed by; a
-    baseline that was written before they were looked at has none. `collapsed` are the seeds whose
-    run has learned nothing, which baselines tell since version 0.2.
+    example in the split's order: "1" where it was right, "0" where not. `beginnings` are the first
+    losses of each seed and `maker` what they were computed by. `collapsed` are the seeds whose run
+    has learned nothing.
     """
 
     conditions: Conditions
@@ -204,7 +199,6 @@ class Sample:
     right: Mapping[str, tuple[str, ...]]
     beginnings: tuple[Beginning, ...] = ()
     maker: str = ""
-    right_rule: int = RIGHT_RULE
     collapsed: tuple[int, ...] = ()
 
     @property
@@ -272,10 +266,9 @@ class Sample:
             seeds=tuple(data["seeds"]),
             scores=tuple(float(score) for score in data["scores"]),
             right={split: tuple(runs) for split, runs in data["right"].items()},
-            beginnings=tuple(Beginning.from_json(row) for row in data.get("beginnings", ())),
-            maker=str(data.get("maker", "")),
-            right_rule=int(data.get("right_rule", 1)),
-            collapsed=tuple(data.get("collapsed", ())),
+            beginnings=tuple(map(Beginning.from_json, data["beginnings"])),
+            maker=str(data["maker"]),
+            collapsed=tuple(data["collapsed"]),
         )
         if fault := _fault(sample):
             raise ValueError(fault)

@@ -62,8 +62,6 @@ def explanations(verdict: Verdict) -> Iterator[str]:
 
 def flip_lines(task: TaskVerdict) -> list[str]:
     """How many examples flipped, and the clearest that are wrong now."""
-    if task.flips is None:
-        return [f"{distinct_title(task.task)}: the baseline does not tell which examples were lost"]
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
@@ -101,7 +99,7 @@ def _task(task: TaskVerdict) -> dict[str, Any]:
         "tolerated_drop": task.tolerated,
         "detectable_drop": task.detectable,
         "examples": task.before.examples,
-        "flips": [asdict(flip) for flip in task.flips or ()],
+        "flips": [asdict(flip) for flip in task.flips],
     }
 
 

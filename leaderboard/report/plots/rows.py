@@ -18,7 +18,7 @@ from benchharness.leaderboard.report.plots.figure import (
     Text,
     shortened,
 )
-from benchharness.leaderboard.statistics import LEAST_SEEDS, Interval, median_interval
+from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.tasks.suites import ScoreRule, find_task, title_of
 
 MOST_ROWS = 200
@@ -94,11 +94,12 @@ def _spread_row(named: NamedEntry, cell: Cell, x: Axis, y: float) -> tuple[Mark,
 
 def _interval(cell: Cell) -> Interval | None:
     """The 95 % interval of the median over seeds, in percent; None of too few seeds."""
-    if len(cell.values) < LEAST_SEEDS:
+    interval = useful_interval(cell.values)
+    if interval is None:
         return None
     task = find_task(cell.task)
     bounds = score_bounds(task, [metric.name for metric in task.metrics], cell.values)
-    found = median_interval(cell.values).within(bounds)
+    found = interval.within(bounds)
     return Interval(low=100 * found.low, high=100 * found.high)
 
 

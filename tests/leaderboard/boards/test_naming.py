@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchharness.leaderboard.boards.board import Board, boards_with, select_entry
-from benchharness.leaderboard.boards.naming import full_label, heads, is_called, short_name
+from benchharness.leaderboard.boards.naming import full_label, heads, short_name
 from benchharness.leaderboard.job import Setting, recipe_words, setting_word, value_text
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
@@ -89,14 +89,6 @@ def test_a_name_that_no_row_has_says_those_of_its_model(board: Board) -> None:
     said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
-
-
-def test_names_of_earlier_versions_are_taken(board: Board) -> None:
-    for entry in board.entries[1:3]:
-        assert len(entry.variant) == 4
-        for old in (f"minilm:paper+set ~{entry.variant}", f"minilm:paper+set~{entry.variant}:fp32"):
-            assert select_entry(board, old) is entry
-    assert not is_called(board.entries[0], f"minilm:paper ~{board.entries[1].variant}")
 
 
 def test_rows_of_one_recipe_are_told_apart_by_what_differs() -> None:

@@ -1,11 +1,9 @@
 import json
-from dataclasses import replace
 
 import pytest
 
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.regression import Baseline, conditions_of, judge, sample_of
-from benchharness.leaderboard.regression.verdict_text import facts_of, to_markdown
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairExample
@@ -142,34 +140,3 @@ def test_a_sample_says_which_examples_each_seed_had_right():
 def test_predictions_for_other_rows_are_refused():
     with pytest.raises(DataError, match="not for the rows that are there now"):
         sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})
-
-
-def old(text):
-    """The file as versions wrote it that counted an answer as right by its text alone."""
-    data = json.loads(text)
-    for each in data["tasks"].values():
-        del each["right_rule"]
-    return json.dumps(data)
-
-
-def judged(task):
-    """The verdict on a drop from 100 examples right to none, by a baseline of an old version."""
-    split = f"{task}:dev"
-    made = replace(BASELINE, tasks={task: sample((0.8, 0.81, 0.8), "1" * 100, split)})
-    before = Baseline.from_text(old(made.to_text()), "baseline.json").tasks
-    now = {task: sample((0.1, 0.1), "0" * 100, split)}
-    return judge("", before, now, {split: [str(n) for n in range(100)]}, alpha=0.05)
-
-
-def test_an_old_baseline_names_the_examples_that_every_rule_counts_alike():
-    found = judged("squad/v1.1")
-    assert len(found.tasks[0].flips) == 100
-    assert found.notes == ()
-
-
-def test_an_old_baseline_names_no_examples_of_squad_2_and_says_why():
-    found = judged("squad/v2.0")
-    assert found.worse
-    assert facts_of(found)["tasks"]["squad/v2.0"]["flips"] == []
-    assert "SQuAD 2.0 were not compared" in found.notes[0]
-    assert "not tell which examples were lost" in to_markdown(found)
