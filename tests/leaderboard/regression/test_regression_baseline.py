@@ -30,8 +30,8 @@ def test_a_file_is_read_as_it_was_written():
     [
         ("", "is not a baseline"),
         ("[]", "is not a baseline"),
-        ('{"format": 1}', "KeyError: 'tasks'"),
-        ('{"format": 2, "tasks": {}}', "of format 2, and this version reads format 1"),
+        ('{"format": 2}', "KeyError: 'tasks'"),
+        ('{"format": 1, "tasks": {}}', "of format 1, and this version reads format 2"),
     ],
 )
 def test_what_is_no_baseline_is_one_sentence(text, words):
