@@ -26,14 +26,12 @@ class Traits(NamedTuple):
     """What code that knows no kind of answer asks of an example.
 
     texts:     all that is read, the context first, then what is asked
-    content:   equal for rows that say the same, but for id and answer
     shown:     what the question was, for a reader; the text where there is no question
-    prompt:    the context and what is asked, without options
+    prompt:    the context and what is asked, without options; "" where `shown` is that
     asked:     the question, "" where there is none
     claims:    the texts where a "not" matters: nearly every long passage holds some
     passage:   what other rows have too, and would give this one away; None where each has its own
-    own_texts: the texts that would give the row away where they stand in train
-    unit:      the group of rows that are scored together
+    own_texts: what would give the row away where it stands in train, if that is not all texts
     stratum:   a sample has the share of each stratum: mostly of each label
     slices:    the benchmark's own slices that the row is in
     labels:    the names of its labels or tags
@@ -41,14 +39,12 @@ class Traits(NamedTuple):
     """
 
     texts: tuple[str, ...]
-    content: Hashable
     shown: str
-    prompt: str
-    own_texts: tuple[str, ...]
+    prompt: str = ""
+    own_texts: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     asked: str = ""
     passage: str | None = None
-    unit: str | None = None
     stratum: str = ""
     slices: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -58,10 +54,24 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A row of a task; `gold_field` is the field that holds its gold answer."""
+    """A row of a task; `gold_field` is the field that holds its gold answer.
+
+    Where rows of a `group` are scored together it `is_in_unit`.
+    """
 
     id: str
     gold_field: ClassVar[str]
+    is_in_unit: ClassVar[bool] = False
+
+    @property
+    def unit(self) -> str | None:
+        """The group of rows that it is scored together with."""
+        return getattr(self, "group", None) if self.is_in_unit else None
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for rows that say the same, but for id and answer. Asked of every row: quick."""
+        return self.traits.texts
 
     @property
     def traits(self) -> Traits:
@@ -112,6 +122,12 @@ class PairExample(Example):
     marks: tuple[Mark, ...] = ()
     about: str = field(default="", metadata=_BESIDE)
     gold_field: ClassVar[str] = "label"
+    is_in_unit: ClassVar[bool] = True
+
+    @property
+    def content(self) -> Hashable:
+        """Its texts, and what is marked in them."""
+        return self.text_a, self.text_b, self.marks
 
     @property
     def traits(self) -> Traits:
@@ -120,13 +136,10 @@ class PairExample(Example):
         names = (self.label,) if isinstance(self.label, str) else self.label
         return Traits(
             texts=(one, other),
-            content=(one, self.text_b, self.marks),
             shown=one if self.text_b is None else f"{one} / {other}",
             prompt=one if self.text_b is None else f"{one}\n{other}",
-            own_texts=(one, other),
             claims=(one, other),
             asked=next((text for text in (one, other) if text.rstrip().endswith("?")), ""),
-            unit=self.group,
             stratum=str(round(self.label) if isinstance(self.label, float) else self.label),
             slices=tuple(f"category {name}" for name in self.categories),
             labels=names if isinstance(names, tuple) else (),
@@ -171,6 +184,12 @@ class SpanExample(Example):
     facts: tuple[int, ...] = _later(())
     absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
     gold_field: ClassVar[str] = "answers"
+    is_in_unit: ClassVar[bool] = True
+
+    @property
+    def content(self) -> Hashable:
+        """Question and context."""
+        return self.question, self.context
 
     @property
     def answer_texts(self) -> tuple[str, ...]:
@@ -183,14 +202,12 @@ class SpanExample(Example):
         named = (f"category {name}" for name in self.categories)
         return Traits(
             texts=(self.context, self.question),
-            content=(self.question, self.context),
             shown=self.question,
             prompt=f"{self.context}\n{self.question}".strip("\n"),
             own_texts=(self.context,),
             claims=(self.question,),
             asked=self.question,
             passage=self.group or self.context,
-            unit=self.group,
             stratum=str(bool(self.answers)),
             slices=(*named, "HasAns" if self.answers else "NoAns"),
             is_unlearnable=bool(self.answers) and all(start < 0 for _, start in self.answers or ()),
@@ -241,10 +258,8 @@ class ChoiceExample(Example):
         texts = (self.context, self.question, *self.options)
         return Traits(
             texts=texts,
-            content=texts,
             shown=self.question or self.context,
             prompt=f"{self.context}\n{self.question}".strip("\n"),
-            own_texts=texts,
             claims=(self.question,),
             asked=self.question,
             passage=self.context or None,
@@ -285,10 +300,7 @@ class TagExample(Example):
         text = " ".join(self.words)
         return Traits(
             texts=(text,),
-            content=self.words,
             shown=text,
-            prompt=text,
-            own_texts=self.words,
             claims=(text,),
             labels=tuple(dict.fromkeys(self.tags or ())),
         )
@@ -309,14 +321,17 @@ class RoleExample(TagExample):
         return self.id.rpartition("/")[0]
 
     @property
+    def content(self) -> Hashable:
+        """The words and which of them is the predicate."""
+        return self.words, self.predicate
+
+    @property
     def traits(self) -> Traits:
         """As of every example."""
         found = super().traits
         shown = f"{found.shown} ({self.words[self.predicate]})"
         return found._replace(
-            content=(self.words, self.predicate),
             shown=shown,
-            prompt=shown,
             passage=found.shown,
         )
 
@@ -352,10 +367,7 @@ class DocumentExample(Example):
         text = " ".join(self.words)
         return Traits(
             texts=(text,),
-            content=self.sentences,
             shown=text,
-            prompt=text,
-            own_texts=self.words,
             passage=self.id.rpartition("/")[0],
             slices=(f"genre {self.genre}",) if self.genre else (),
         )

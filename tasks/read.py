@@ -59,11 +59,11 @@ def _units(
 
 
 def _unit(example: Example) -> str | None:
-    return example.traits.unit
+    return example.unit
 
 
 def _passage(example: Example) -> str | None:
-    return example.traits.passage or example.traits.unit
+    return example.traits.passage or example.unit
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "") -> list[list[int]]:
@@ -248,9 +248,7 @@ def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
     split whose texts stand in a train split. What is 0 is left out. The benchmarks have such rows
     (QQP, SST-2, SNLI), so that none is dropped; a reader of a score should know how many there are.
     """
-    texts = {
-        name: [example.traits.content for example in rows.examples] for name, rows in splits.items()
-    }
+    texts = {name: [example.content for example in rows.examples] for name, rows in splits.items()}
     trained = {text for name, found in texts.items() if name.endswith(":train") for text in found}
     counts = {}
     for name, found in texts.items():

@@ -348,7 +348,7 @@ def units_of(examples: Sequence[Example]) -> Units:
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
-        found.setdefault(example.traits.unit or place, []).append(place)
+        found.setdefault(example.unit or place, []).append(place)
     return list(found.values())
 
 

@@ -246,7 +246,7 @@ def _instance(
     record: Mapping[str, Any], split: ExportedSplit, prediction: Any, example: Example
 ) -> dict[str, Any]:
     """What every line of an example has."""
-    kind, raw = answer_type(split.task), example.traits.prompt
+    kind, raw = answer_type(split.task), example.traits.prompt or example.traits.shown
     references = [kind.spoken(gold, example) for gold in kind.golds(example)]
     choices = kind.choices(example) if split.texts or not kind.is_words else ()
     said = kind.spoken(prediction, example, texts=split.texts)

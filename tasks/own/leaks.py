@@ -43,8 +43,9 @@ class Leak(NamedTuple):
 
 def words_of(example: Example) -> tuple[str, ...]:
     """The words that would give an example away, in lower case: all, or those of its passage."""
-    found = [word for text in example.traits.own_texts for word in re.findall(r"\w+", text.lower())]
-    return tuple(found or ["".join(example.traits.own_texts)])
+    texts = example.traits.own_texts or example.traits.texts
+    found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
+    return tuple(found or ["".join(texts)])
 
 
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
