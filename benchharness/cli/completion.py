@@ -6,7 +6,8 @@ proposed, and nothing is said.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from itertools import chain
@@ -34,14 +35,16 @@ MANY_RUNS = 200
 
 def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
     """What the function of this name proposes for a word that begins like this, each word once."""
+    found: dict[str, str] = {}
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         with suppress(BenchError):
             load_plugins(ctx.params.get("plugin") or None)
-        found = {
-            word: told
-            for word, told in PROPOSERS[name](ctx, incomplete)
-            if word.lower().startswith(incomplete.lower()) and visible(word) == word
-        }
+        with suppress(BenchError, OSError):
+            found.update(
+                (word, told)
+                for word, told in PROPOSERS[name](ctx, incomplete)
+                if word.lower().startswith(incomplete.lower()) and visible(word) == word
+            )
     return list(found.items())
 
 
@@ -67,19 +70,14 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
     """
     chosen = ctx.params.get("suite") or ()
     names = [chosen] if isinstance(chosen, str) else list(chosen)
-    with suppress(BenchError):
-        inside = [task for name in names for suite in find_suites(name) for task in suite.tasks]
-        yield from ((_short(task), title_of(task)) for task in inside)
-    if names:
-        return
-    yield from ((task, title_of(task)) for task in TASKS)
-    if incomplete:
-        short = [_short(task) for task in TASKS]
-        yield from ((_short(t), title_of(t)) for t in TASKS if short.count(_short(t)) == 1)
-
-
-def _short(task: str) -> str:
-    return task.partition("/")[2]
+    inside = [task for name in names for suite in find_suites(name) for task in suite.tasks]
+    short = Counter(task.partition("/")[2] for task in inside or TASKS)
+    for task in inside or TASKS:
+        name = task.partition("/")[2]
+        if not inside:
+            yield task, title_of(task)
+        if inside or (incomplete and short[name] == 1):
+            yield name, title_of(task)
 
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
@@ -93,8 +91,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def _toml_files() -> Iterator[Proposal]:
-    with suppress(OSError):
-        yield from ((path.name, "") for path in sorted(Path().glob("*.toml")))
+    return ((path.name, "") for path in sorted(Path().glob("*.toml")))
 
 
 def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
@@ -102,23 +99,15 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
     With several proposals a shell puts no space behind what they share.
     """
-    names = [name for name in SETTINGS if name.startswith(_name(incomplete))]
-    for name in names:
-        yield f"{name}=", ""
-        if len(names) == 1:
-            yield from ((f"{name}={value}", "") for value in _values(name))
-
-
-def _name(setting: str) -> str:
-    return setting.partition("=")[0].lower()
-
-
-def _values(name: str) -> Iterable[str]:
-    if name in SETTINGS and (words := SETTINGS[name].rule.words):
-        return words
-    tables = chain.from_iterable(read_recipe(p).values() for p in packaged_names().values())
-    found = {str(value.value) for table in tables if (value := table.get(name)) is not None}
-    return sorted(found)
+    begun = incomplete.partition("=")[0].lower()
+    names = [name for name in SETTINGS if name.startswith(begun)]
+    yield from ((f"{name}=", "") for name in names)
+    if len(names) == 1:
+        (name,) = names
+        tables = chain.from_iterable(read_recipe(p).values() for p in packaged_names().values())
+        used = {str(value.value) for table in tables if (value := table.get(name)) is not None}
+        for word in SETTINGS[name].rule.words or sorted(used):
+            yield f"{name}={word}", ""
 
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
@@ -127,13 +116,17 @@ def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     yield "pretrained", "the checkpoint's own"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
         yield "multi-task", "the tasks of --multi-task"
-    yield from ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
+    yield from _trained()
 
 
 def multi_task(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """What may share an encoder: suites, and tasks that have rows to train on."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
-    yield from ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
+    yield from _trained()
+
+
+def _trained() -> Iterator[Proposal]:
+    return ((name, title_of(name)) for name, task in TASKS.items() if task.has_train)
 
 
 def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
@@ -143,13 +136,13 @@ def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """The models that have runs in the store."""
-    with suppress(BenchError), _store(ctx) as store:
+    with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
 
 def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
     """The beginnings of stored runs' keys."""
-    with suppress(BenchError), _store(ctx) as store:
+    with _store(ctx) as store:
         if incomplete or store.count() <= MANY_RUNS:
             for run in store.runs(key=incomplete.lower() or None):
                 yield run.key[:12], f"{run.model} {run.task}, seed {run.seed}, {run.status}"
@@ -182,20 +175,8 @@ def _store(ctx: typer.Context) -> Store:
     return open_store(db, create=False, upgrade=False)
 
 
-Proposer = Callable[[typer.Context, str], Iterator[Proposal]]
-
-PROPOSERS: Mapping[str, Proposer] = {
-    "keys": keys,
-    "models": models,
-    "multi_task": multi_task,
-    "recipes": recipes,
-    "settings": settings,
-    "shown": shown,
-    "starts": starts,
-    "stored_models": stored_models,
-    "stored_systems": stored_systems,
-    "suites": suites,
-    "tasks": tasks,
-    "trackers": trackers,
-}
+PROPOSERS = {
+    each.__name__: each
+    for each in (models, suites, tasks, recipes, settings, starts, multi_task, trackers)
+} | {each.__name__: each for each in (stored_models, keys, stored_systems, shown)}
 """By the names that options use."""
