@@ -65,7 +65,7 @@ def shared_forks():
 
     forks = SharedForks()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("benchharness.engines.choice.ForkServer", forks.fresh_or_shared)
+        patch.setattr("benchharness.engines.local.ForkServer", forks.fresh_or_shared)
         yield forks
     forks.end()
 

@@ -16,7 +16,7 @@ from benchharness.driver.options import RunOptions
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.choice import Placement
+from benchharness.engines.local import Placement
 from benchharness.engines.process import Outcome, ended_at_last
 from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from benchharness.driver.options import RunOptions
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.teachers import find_teacher
-from benchharness.engines.choice import EngineChoice, Placement, find_placement
+from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
 from benchharness.estimate import memory_of
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from benchharness import __version__
-from benchharness.engines.choice import EngineChoice, Placement
-from benchharness.engines.local import LocalEngine
+from benchharness.engines.local import EngineChoice, LocalEngine, Placement
 from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
 from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
 from benchharness.estimate import estimate_memory

@@ -1,23 +1,30 @@
-"""The local engine: every job in a supervised process of this machine, one per slot at a time."""
+"""The local engine: every job in a supervised process of this machine, one per slot at a time.
+
+At the end is what `--engine` chooses: this one, or the module of another one's name.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import replace
-from functools import partial
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Protocol
 
 from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.process import (
     WORKER,
+    Engine,
     Outcome,
     Report,
     WorkerProcess,
     end_processes,
     spawning,
+    worker_command,
 )
-from benchharness.engines.slots import Sharing, Slot
+from benchharness.engines.slots import Sharing, Slot, find_slots
 from benchharness.kept_folders import (
     CHECKPOINTS,
     Holds,
@@ -28,7 +35,7 @@ from benchharness.kept_folders import (
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, job_name
-from benchharness.tasks.errors import JobError
+from benchharness.tasks.errors import BenchError, JobError, unknown_name
 
 POLL_SECONDS = 0.1
 
@@ -223,3 +230,104 @@ def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:
     if isinstance(outcome, Failure):
         return replace(outcome, error=f"{outcome.error} It hung before, and was started again.")
     return replace(outcome, provenance={**outcome.provenance, "hung": 1})
+
+
+# Which engine runs the jobs, and where: what `--engine` and the options around it choose.
+
+ENGINES = ("local", "ray", "slurm")
+"""The engines; one that is not local is the module of its name, whose `place` makes a placement."""
+
+
+class Maker(Protocol):
+    """Makes the engine of a placement."""
+
+    def __call__(
+        self,
+        *,
+        timeout: float | None,
+        checkpoints: Path,
+        keep: Collection[str],
+        snapshots: SnapshotFolder | None = None,
+        holds: Holds | None = None,
+    ) -> Engine:
+        """The arguments are those of the local engine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where jobs will run: the slots, as far as they are known beforehand, and their engine.
+
+    `forks` are there where the jobs are forked on this machine.
+    """
+
+    slots: tuple[Slot, ...]
+    engine: Maker
+    forks: ForkServer | None = None
+
+    @contextmanager
+    def prepared(self, modules: Sequence[str]) -> Iterator[None]:
+        """Modules that jobs will need are imported meanwhile, where that can be done here."""
+        if self.forks is None:
+            yield
+            return
+        self.forks.prepare(self.slots[0].environment, modules)
+        with closing(self.forks):
+            yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineChoice:
+    """The words of the command line; `jobs` is how many at once, None for the engine's own choice.
+
+    Each job trains in so many `processes`. `small` jobs start up for longer than they compute, and
+    `fit` of them can be here at once, by their number and memory. In `folder` is what a run keeps
+    beside its database.
+    """
+
+    name: str = "local"
+    address: str | None = None
+    words: tuple[str, ...] = ()
+    device: str = "auto"
+    jobs: int | None = None
+    processes: int = 1
+    small: bool = False
+    fit: int = 1
+    folder: Path = Path()
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """What the words NAME=VALUE say; BenchError where one does not."""
+        parsed: dict[str, str] = {}
+        for word in self.words:
+            name, equals, value = (part.strip() for part in word.partition("="))
+            if not (name and equals and value) or name in parsed:
+                raise BenchError(
+                    f"--engine-option {word!r} is not NAME=VALUE, such as cpus=4, or comes twice."
+                )
+            parsed[name] = value
+        return parsed
+
+
+def find_placement(choice: EngineChoice) -> Placement:
+    """The placement that was chosen; BenchError where it is not there or has no such option."""
+    if choice.name not in ENGINES:
+        raise unknown_name("engine", choice.name, ENGINES)
+    if choice.name == "local":
+        return _local(choice)
+    found: Placement = import_module(f"benchharness.engines.{choice.name}").place(choice)
+    return found
+
+
+def _local(choice: EngineChoice) -> Placement:
+    if choice.address is not None or choice.options:
+        raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
+    slots = find_slots(
+        choice.device, choice.jobs, fit=choice.fit, processes=choice.processes, small=choice.small
+    )
+    if choice.processes > 1:
+        command = worker_command(choice.processes)
+        return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))
+    if not can_fork():
+        return Placement(slots=slots, engine=partial(LocalEngine, slots))
+    forks = ForkServer()
+    return Placement(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)

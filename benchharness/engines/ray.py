@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchharness.engines.choice import EngineChoice, Placement
 from benchharness.engines.cluster import (
     NUMBERS,
     Lost,
@@ -25,6 +24,7 @@ from benchharness.engines.cluster import (
     run_remote,
     sparsely,
 )
+from benchharness.engines.local import EngineChoice, Placement
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError, unknown_name

@@ -10,7 +10,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchharness.engines.choice import EngineChoice, Placement
 from benchharness.engines.cluster import (
     NUMBERS,
     Lost,
@@ -24,6 +23,7 @@ from benchharness.engines.cluster import (
     run_remote,
     sparsely,
 )
+from benchharness.engines.local import EngineChoice, Placement
 from benchharness.engines.process import SAVING_SECONDS
 from benchharness.engines.slots import find_gpus
 from benchharness.progress import Progress

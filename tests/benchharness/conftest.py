@@ -20,7 +20,7 @@ def fake_jobs(monkeypatch):
     from benchharness.engines.local import LocalEngine
 
     engine = partial(LocalEngine, command=COMMAND)
-    monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
 
     def plan(jobs):
         planned = Plan(jobs=tuple(jobs), rows={})

@@ -37,7 +37,7 @@ def learn(monkeypatch):
     def put(world=0, stop_after=None, **shares):
         named = {f"glue/{task}": share for task, share in shares.items()}
         engine = LearnedEngine({**GOOD, **named}, world, stop_after)
-        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         return engine.started
 
     return put
@@ -149,7 +149,7 @@ def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
     task = find_own(path).task.name
     for share, code in ((0.8, 0), (0.3, 3)):
         engine = LearnedEngine({task: share}, world=code)
-        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         if not code:
             words = ("--data-file", path, "--precision", "fp32", "--no-baselines")
             assert bench("run", "--model", "tiny", *words).code == 0

@@ -21,7 +21,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 from functools import partial
 sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
-import benchharness.engines.choice as choice
+import benchharness.engines.local as choice
 import benchharness.driver.plan as plan
 import benchharness.driver.session as session
 from benchharness.cli.app import main

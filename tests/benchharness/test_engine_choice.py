@@ -7,9 +7,8 @@ from importlib.util import find_spec
 import pytest
 
 from benchharness.engines import ray as ray_engine
-from benchharness.engines.choice import EngineChoice, find_placement
 from benchharness.engines.cluster import ClusterEngine
-from benchharness.engines.local import LocalEngine
+from benchharness.engines.local import EngineChoice, LocalEngine, find_placement
 from benchharness.engines.ray import NodeSize, jobs_at_once
 from benchharness.engines.slots import find_slots
 from benchharness.tasks.errors import BenchError

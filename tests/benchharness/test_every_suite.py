@@ -59,7 +59,7 @@ def test_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
 @pytest.mark.slow
 @pytest.mark.soak
 def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkeypatch):
-    monkeypatch.setattr("benchharness.engines.choice.LocalEngine", OneProcess)
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", OneProcess)
     ended = bench(*SEEDS, *SHORT, "--data", "mini", "--json")
     assert ended.code == 0, ended.err
     summary = json.loads(ended.out)

@@ -48,7 +48,7 @@ def bench(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("benchharness.stored.report.make_report", lambda *_, **__: None)
 
     def run(engine, *words, how=(*GRID, *FIVE)):
-        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         monkeypatch.setattr(sys, "argv", [*WORDS, *how, *words])
         with pytest.raises(SystemExit) as ended:
             main()

@@ -8,8 +8,7 @@ import torch
 
 from benchharness.driver.plan import plan, resolve_precision
 from benchharness.driver.request import Request
-from benchharness.engines.choice import Placement
-from benchharness.engines.local import LocalEngine
+from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory

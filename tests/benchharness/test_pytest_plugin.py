@@ -18,10 +18,10 @@ from collections import defaultdict
 
 from tests.helpers.learned_engine import LearnedEngine
 
-import benchharness.engines.choice
+import benchharness.engines.local
 
 shares = defaultdict(lambda: 0.9, {"glue/rte": 0.8})
-benchharness.engines.choice.LocalEngine = LearnedEngine(shares, world=1)
+benchharness.engines.local.LocalEngine = LearnedEngine(shares, world=1)
 """
 TESTS = """
 import pytest
@@ -53,7 +53,7 @@ def project(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     engine = LearnedEngine(defaultdict(lambda: 0.9, {"glue/rte": 0.98}))
-    monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
     GOOD["comma"].write(tmp_path)
     words = "--model tiny --task glue/rte --task glue/sst2 --data mini"
     options = "--limit 100 --set epochs=2 --precision fp32 --no-baselines --device cpu"

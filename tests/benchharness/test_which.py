@@ -184,7 +184,7 @@ def bench(tmp_path, monkeypatch, capsys, folders):
     mini = ("--data", "mini")
 
     def run(engine, *words, among=encoders, minutes="60", tasks=("glue/rte",), data=mini):
-        monkeypatch.setattr("benchharness.engines.choice.LocalEngine", engine)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         asked = [word for task in tasks for word in ("--task", task)]
         where = (*data, "--limit", "100", "--device", "cpu", "--precision", "fp32")
         argv = ["bench", "which", *among, *asked, *where, "--minutes", minutes, *words]

@@ -64,7 +64,7 @@ import sys
 from functools import partial
 sys.path.insert(0, {root!r})
 from tests.helpers.fake_worker import COMMAND, make_job
-import benchharness.engines.choice as choice
+import benchharness.engines.local as choice
 import benchharness.driver.plan as plan
 import benchharness.driver.session as session
 from benchharness.cli.app import main

@@ -313,7 +313,7 @@ from tests.helpers.fake_worker import COMMAND, make_job
 import benchharness.driver.drive as drive
 import benchharness.driver.plan as plan
 import benchharness.driver.session as session
-import benchharness.engines.choice as choice
+import benchharness.engines.local as choice
 from benchharness.cli.app import main
 choice.LocalEngine = partial(choice.LocalEngine, command=COMMAND)
 jobs = tuple(make_job("slow:0.1", f"glue/{{name}}") for name in ("cola", "rte", "mrpc"))

@@ -8,7 +8,7 @@ from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.choice import Placement
+from benchharness.engines.local import Placement
 from benchharness.engines.process import Outcome
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job

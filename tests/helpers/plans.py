@@ -10,8 +10,7 @@ from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines.choice import Placement
-from benchharness.engines.local import LocalEngine
+from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate
 from benchharness.leaderboard.job import Job
