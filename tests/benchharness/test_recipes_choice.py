@@ -55,7 +55,7 @@ WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurob
 
 
 def test_a_model_that_names_a_recipe_which_is_not_there_is_not_trained_by_another() -> None:
-    assert problem("minlm") == "no recipe of x is called 'minlm'. Did you mean 'minilm'?"
+    assert problem("minlm").endswith("Did you mean 'minilm'?")
 
 
 def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
@@ -176,18 +176,14 @@ def test_the_later_layer_says_it_in_its_unit(tmp_path: Path):
 
 
 def test_a_patience_without_evaluations_is_refused():
-    assert problem(early_stopping="1", evaluations="1").startswith(
-        "early_stopping is 1 (--set), but evaluations is 1 (--set): a patience needs more "
-    )
+    assert "but evaluations is 1 (--set)" in problem(early_stopping="1", evaluations="1")
     assert "but evaluations is 3 (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
 
 
 @pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
 def test_rows_that_nothing_is_chosen_on_are_refused(more: dict[str, str]):
-    assert problem(select_on="train:0.1", **more).startswith(
-        "select_on is 'train:0.1' (--set), but the run chooses among no evaluations: give "
-    )
+    assert "chooses among no evaluations" in problem(select_on="train:0.1", **more)
 
 
 def test_an_average_is_of_what_there_is_and_is_no_best():
