@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from benchharness.tasks.suites import distinct_title
 
@@ -102,8 +102,39 @@ class Teacher:
     alone: str
 
 
+class Described:
+    """What people read of a job, and of the row of one."""
+
+    recipe: str
+    overridden: bool
+    is_sweep: bool
+    settings: Mapping[str, Setting]
+    task: str
+    fingerprints: Mapping[str, str]
+
+    @property
+    def recipe_label(self) -> str:
+        """The recipe as people see it: "paper+set sweep"."""
+        return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
+
+    @property
+    def shown_recipe(self) -> str:
+        """What was set, or the recipe's name where nothing was."""
+        return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
+
+    @cached_property
+    def trained_tasks(self) -> tuple[str, ...]:
+        """The tasks that it is trained on, by name: mostly one."""
+        return trained_tasks(self.fingerprints) or (self.task,)
+
+    @property
+    def title(self) -> str:
+        """What people call what it is trained on: "RTE", "5 tasks together"."""
+        return training_title(self.trained_tasks)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Described):
     """One model, fine-tuned with one seed on one task, or on several that share its encoder.
 
     `model` is the name shown on a board, `checkpoint` the folder or hub id it is loaded from, and
@@ -204,16 +235,6 @@ class Job:
         return self.recipe == ZERO_SHOT and not self.own_recipe
 
     @property
-    def recipe_label(self) -> str:
-        """The recipe as people see it: "paper+set sweep"."""
-        return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
-
-    @property
-    def shown_recipe(self) -> str:
-        """What was set, or the recipe's name where nothing was."""
-        return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
-
-    @property
     def started_from(self) -> str:
         """What it was trained on before: "glue/mnli (run 12 digits)".
 
@@ -242,16 +263,6 @@ class Job:
         """Who teaches it: "bert-large (run 12 digits)"; empty for nobody."""
         teacher = self.teacher
         return "" if teacher is None else f"{teacher.model} (run {teacher.run[:12]})"
-
-    @property
-    def trained_tasks(self) -> tuple[str, ...]:
-        """The tasks that it is trained on, by name: mostly one."""
-        return trained_tasks(self.fingerprints) or (self.task,)
-
-    @property
-    def title(self) -> str:
-        """What people call what it is trained on: "RTE", "5 tasks together"."""
-        return training_title(self.trained_tasks)
 
     @property
     def curve_split(self) -> str:
@@ -357,23 +368,7 @@ class Word(NamedTuple):
     typed: str
 
 
-class WithSettings(Protocol):
-    """A job, or the row of one."""
-
-    @property
-    def recipe(self) -> str:
-        """The name of its recipe."""
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether it is one point of several."""
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """Its hyperparameters, as far as they are known."""
-
-
-def recipe_words(label: str, jobs: Iterable[WithSettings]) -> tuple[Word, ...]:
+def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     """What was set in jobs of one recipe; its `label` where nothing was, or nobody knows what.
 
     Values of which the jobs have several are joined, "lr 2e-5/3e-5"; of a sweep they are what was

@@ -9,15 +9,12 @@ from typing import Any, NamedTuple
 
 from benchharness.leaderboard.job import (
     SINGLE,
+    Described,
     Job,
     Kind,
     Setting,
     Stage,
     Teacher,
-    recipe_label,
-    recipe_words,
-    trained_tasks,
-    training_title,
 )
 from benchharness.tasks.answers import CONSTANT, answer_type
 from benchharness.tasks.errors import BenchError, JobError
@@ -273,7 +270,7 @@ MOST_SPLITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRow:
+class RunRow(Described):
     """One stored run without its predictions and curves: what lists and boards are made of.
 
     `status` is "finished" or the kind of its Failure; `scores` are by task, then by name as people
@@ -334,34 +331,14 @@ class RunRow:
         return self.is_single and bool(COLLAPSED & set(self.flags.get(task, ())))
 
     @property
-    def recipe_label(self) -> str:
-        """The recipe as it is stored: "paper+set sweep"."""
-        return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
-
-    @property
-    def shown_recipe(self) -> str:
-        """What was set, or the recipe's name where nothing was."""
-        return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
-
-    @property
     def suite(self) -> str:
         """The suite that the task belongs to."""
         return self.task.partition("/")[0]
 
     @cached_property
-    def trained_tasks(self) -> tuple[str, ...]:
-        """The tasks that it was trained on, by name; where it was trained on none, its own."""
-        return trained_tasks(self.fingerprints) or (self.task,)
-
-    @cached_property
     def suites(self) -> tuple[str, ...]:
         """The suites of the tasks that it was trained on: mostly one."""
         return tuple(dict.fromkeys(task.partition("/")[0] for task in self.trained_tasks))
-
-    @property
-    def title(self) -> str:
-        """What people call what it was trained on: "RTE", "5 tasks together"."""
-        return training_title(self.trained_tasks)
 
     def score_of(self, task: str, measure: Measure) -> float | None:
         """The score of a task by what it is of; None where the run has none."""
