@@ -63,7 +63,13 @@ def declared(name: str) -> Any:
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
 Tasks = Annotated[list[str] | None, declared("task")]
-Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The HTML report to write.")]
+_OUT = "What comes out"
+"""The head under which the help of a command with many options has these."""
+
+Out = Annotated[
+    str,
+    typer.Option("--out", metavar="FILE", help="The HTML report to write.", rich_help_panel=_OUT),
+]
 ShowPaths = Annotated[
     bool,
     typer.Option(
@@ -71,7 +77,10 @@ ShowPaths = Annotated[
         help="Show whole paths of this machine; else a path is its last part and six digits.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of text.")]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", help="Print JSON on stdout instead of text.", rich_help_panel=_OUT),
+]
 DataFilter = Annotated[
     str | None,
     typer.Option(
