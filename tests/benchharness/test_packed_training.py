@@ -16,7 +16,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.training import loop as training
 from benchharness.training.loop import Training
-from benchharness.worker import setup as setups
+from benchharness.worker import task_setup as setups
 from tests.helpers.families import save_family
 from tests.helpers.training import CPU, RECIPE, begin_task, having, weights_of
 
@@ -49,7 +49,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             if plain:
                 patch.setattr(packing, "use_packed_rows", lambda network, device: None)
                 patch.setattr(setups, "use_first_token", lambda network: None)
-            network = setups.network_of([setup], encoder, SLOWLY, CPU.device)
+            network = setups.network_of([setup], encoder, CPU.device)
         take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
         features = setup.head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
