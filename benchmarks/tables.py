@@ -187,29 +187,6 @@ def _profile(record: Record) -> Iterable[str]:
         yield f"\n**{record['note']}**"
 
 
-def _bounds(speed: Record, profile: Record) -> Iterable[str]:
-    """What the ratios would be if nothing of ours took time but start-up and matrix products."""
-    rows = []
-    for c in comparisons(speed):
-        profiled = profile["profiles"].get(c.entry["task"])
-        if profiled is None:
-            continue
-        seconds = profiled["seconds"]
-        share = seconds["matrix products"] / sum(seconds.values())
-        whole, train, predict = (
-            c.middle("ours", name) or 0.0
-            for name in ("seconds", "train_seconds", "predict_seconds")
-        )
-        least = whole - (1 - share) * (train + predict)
-        ratios = [
-            number(theirs and theirs / least, ".1f")
-            for theirs in (c.middle(side, "seconds") for side in PEERS)
-        ]
-        rows.append((c.name, f"{whole:.1f}", f"{share * (train + predict):.1f}", *ratios))
-    head = ("task", "ours, s", "of it matrix products, s", "bound to best", "bound to shipped")
-    return table(head, rows)
-
-
 BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
     GPU: ((GPU,), partial(gpu_page, trial=False)),
     "conditions": (("speed",), _conditions),
@@ -218,7 +195,6 @@ BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
     "scores": (("seeds",), _scores),
     "work": (("speed",), _work),
     "profile": (("profile",), _profile),
-    "bounds": (("speed", "profile"), _bounds),
     "growth": (("growth",), _growth),
 }
 """The page's blocks: the records that each comes from, and what makes it."""

@@ -132,8 +132,6 @@ def test_the_page_is_filled_and_filling_again_changes_nothing():
     assert "| RTE | accuracy | 60.0 70.0 80.0 | 60.0 70.0 80.0 | 60.0 70.0 80.0 |" in page
     assert "**Preliminary.**" in page
     assert "| attention | 25% |" in page
-    # 20 s, of which training and predicting 4.5; a quarter of these are products: 16.6 s are left.
-    assert "| RTE | 20.0 | 1.1 | 3.6 | 12.0 |" in page
     assert page.count("text\n") == len(tables.BLOCKS)
     assert tables.fill(page, records) == page
 
