@@ -126,7 +126,7 @@ def _read_resealed(content: bytes, folder: Path) -> None:
 def _read_forged(content: bytes, folder: Path) -> None:
     """A run whose digest fits what was changed in it, as only an attacker writes one."""
     path = folder / "forged.jsonl.gz"
-    header = b'{"format":"benchharness archive","version":1}'
+    header = b'{"format":"benchharness archive","version":2}'
     with suppress(Exception):  # what cannot even be digested stays as it is
         content = _with_digest(json.loads(content))
     _read_resealed(header + b"\n" + content + b"\n\n", folder)
