@@ -13,7 +13,6 @@ from unittest.mock import MagicMock
 import pandas as pd
 import pytest
 
-from benchharness.cli.task import init
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
 from benchharness.tasks.own.find import find_own
@@ -370,12 +369,10 @@ def test_a_hidden_tag_of_the_hub_is_no_name():
     assert hub_table("there", flat).columns["tags"] == [["O", "O"], None]
 
 
-def test_a_plugin_of_any_names_can_be_loaded(tmp_path, monkeypatch, capsys):
+def test_a_plugin_of_any_names_can_be_loaded(tmp_path, bench):
     """Also where a label is MySQL's NULL, and the file's name has a space."""
-    monkeypatch.chdir(tmp_path)
     table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
-    init("my rows.csv", out="mine.py")
-    assert "--data 'my rows.csv'" in capsys.readouterr().out
+    assert "--data 'my rows.csv'" in bench("task", "init", "my rows.csv", "--out", "mine.py").out
     (task,) = runpy.run_path("mine.py")["TASKS"]
     assert set(task.labels) == {r"\N", '"""'}
 
