@@ -49,7 +49,9 @@ class Setting:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setting":
-        """The setting that `to_json` described."""
+        """The setting that `to_json` described. Raises TypeError where its value is none."""
+        if not isinstance(data["value"], str | int | float):
+            raise TypeError(f"a setting's value is {data['value']!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:

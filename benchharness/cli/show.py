@@ -201,7 +201,9 @@ def _show_differences(
     if file is not None:
         second = Path(file).name
     if as_json:
-        print_json([asdict(difference) for difference in found])
+        sides = [{"first": each.first, "second": each.second} for each in found]
+        said = [{name: of and of.to_json() for name, of in side.items()} for side in sides]
+        print_json([asdict(each) | side for each, side in zip(found, said, strict=True)])
         return
     names = [task.name for task in tasks]
     rows = [
