@@ -32,7 +32,7 @@ from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, 
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import measured, options_among, search
+from benchharness.driver.which import choose, measured, options_among
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
@@ -58,7 +58,7 @@ from benchharness.stored.frames import (
 )
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import score_files
-from benchharness.stored.which import Answer, find_answers
+from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
@@ -164,7 +164,7 @@ def run(
             with session.run(planned) as driven:
                 failed = [each for each in driven.outcomes if isinstance(each, Failure)]
     names = job_names(planned.jobs)
-    tasks = (*session.request.tasks, *session.request.multi_task)
+    tasks = session.request.every_task
     return Results(
         db=asked.db,
         keys=tuple(job.key for job in planned.jobs),
@@ -239,16 +239,14 @@ def which(
     _load(plugins)
     asked = options_among(_options({"task": task, **options}), listed(among))
     session = Session.of(asked, _watching(progress))
-    found, searched = search(session, minutes)
-    with open_store(asked.db) as store:
-        answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
-    failed = [each for each in searched.outcomes if isinstance(each, Failure)]
+    answers, search = choose(session, minutes)
+    failed = [each for each in search.outcomes if isinstance(each, Failure)]
     return Choice(
         answers=tuple(answers),
-        cost=measured(session.request, searched.jobs),
-        runs=len(searched.jobs),
-        of=searched.of,
-        left=searched.left,
+        cost=measured(session.request, search.jobs),
+        runs=len(search.jobs),
+        of=len(search.trials),
+        left=search.left,
         failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
     )
 

@@ -76,26 +76,22 @@ CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 """From the widest to the narrowest; they decide which kernels torch takes, and so the last bits."""
 
 
-def collect(  # noqa: PLR0913  (what only the worker knows, by name)
+def collect(
     job: Job,
     *,
-    rows: Mapping[str, int],
-    left_out: Mapping[str, int],
-    repeats: Mapping[str, Mapping[str, int]],
+    splits: Mapping[str, Mapping[str, int]],
     tokenizer: str,
-    device: str,
-    threads: int,
-    processes: int = 1,
+    machine: Mapping[str, Any],
     started: str,
 ) -> dict[str, Any]:
     """Everything that a reader needs to judge a result or to get it again, as plain data.
 
-    `rows` counts the examples of each split by the names of `job.fingerprints`, `left_out` those
-    that the benchmark's convention leaves out (SNLI's without a gold label), `repeats` those that
-    are there before or in train (`count_repeats`), `tokenizer` is the digest of the tokenizer as it
-    was loaded (`text_digest` of its JSON), `device` the name of the processor that trained ("cpu",
-    "NVIDIA H200"), `threads` torch's in each of the `processes` that trained together, `started`
-    UTC in ISO 8601.
+    `splits` count, by the names of `job.fingerprints`, the examples of each ("rows"), those that
+    the benchmark's convention leaves out ("left_out": SNLI's without a gold label), and those that
+    are there before or in train (`count_repeats`). `tokenizer` is the digest of the tokenizer as it
+    was loaded (`text_digest` of its JSON). `machine` says what torch knows of it: the "device", the
+    name of the processor that trained ("cpu", "NVIDIA H200"), and the "threads" in each of the
+    "processes" that trained together. `started` is UTC in ISO 8601.
     """
     # What the user allowed the checkpoint to do, where it is anything.
     given = {"trust_remote_code": job.trust_remote_code, "allow_pickle": job.allow_pickle}
@@ -109,12 +105,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
             **{name: value for name, value in given.items() if value},
         },
         "data": {
-            split: {
-                "rows": rows[split],
-                "left_out": left_out[split],
-                **repeats.get(split, {}),
-                "fingerprint": fingerprint,
-            }
+            split: {**splits[split], "fingerprint": fingerprint}
             for split, fingerprint in job.fingerprints.items()
         },
         "recipe": {
@@ -128,7 +119,7 @@ def collect(  # noqa: PLR0913  (what only the worker knows, by name)
         },
         "versions": {"python": platform.python_version(), **library_versions()},
         **({"plugins": dict(job.plugins)} if job.plugins else {}),
-        "machine": {**_machine(), "device": device, "threads": threads, "processes": processes},
+        "machine": {**_machine(), **machine},
         "started": started,
     }
 

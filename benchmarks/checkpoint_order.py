@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.comparing.stages import StageCurve
+from benchharness.leaderboard.comparing.curves import StageCurve
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored.curves import find_curves
 

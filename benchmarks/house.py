@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 PACKAGES = ("benchharness", "leaderboard", "tasks")
-TORCH = ("encoder", "heads", "training", "transfer", "worker")
+TORCH = ("encoder", "heads", "training", "worker")
 TORCH_CODE = tuple(f"benchharness/{name}/" for name in TORCH)
 
 ANSWER_MODULES = ("tasks/examples.py", "tasks/task.py", "tasks/answers/", "benchharness/heads/")

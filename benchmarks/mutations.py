@@ -30,10 +30,9 @@ def _tests(folder: str, *names: str) -> tuple[str, ...]:
 
 
 TARGETS: Mapping[str, tuple[str, ...]] = {
-    "tasks/metrics/choices.py": _tests("tasks/metrics", "choices"),
     "tasks/metrics/classification.py": _tests(
         "tasks/metrics",
-        *("classification", "correlation", "groups", "label_f1", "flags", "no_label"),
+        *("choices", "classification", "correlation", "groups", "label_f1", "flags", "no_label"),
     ),
     "tasks/metrics/entities.py": _tests(
         "tasks/metrics", "entities", "entities_seqeval", "roles", "coreference"

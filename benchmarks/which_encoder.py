@@ -4,7 +4,7 @@
 
 GRID is a store of `bench run` with several encoders, tasks, learning rates and seeds: the full
 grid. Each repetition draws the seeds of every encoder, task and rate anew, in another order (with
-`--draw` so many with replacement), and asks `next_step` what to run until the share of the grid's
+`--draw` so many with replacement), and runs the rounds of a search until the share of the grid's
 seconds is spent. The answer is held against that of the full grid of the same draw: regret is the
 full grid's score of its best encoder less its score of the one that was chosen, each the best
 median over seeds of its rates.
@@ -17,7 +17,7 @@ from random import Random
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchharness.driver.which import Grid, Trial, next_step
+from benchharness.driver.search import Grid, Size, Trial, encoder_rounds, in_turn
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.suites import find_suite, title_of
@@ -37,7 +37,7 @@ class Stored(NamedTuple):
     @property
     def total(self) -> float:
         """The seconds of all of it."""
-        return self.grid.seeds * sum(self.seconds.values())
+        return sum(self.grid[place[:2]].seeds * found for place, found in self.seconds.items())
 
 
 def read(db: str, encoders: Sequence[str], seeds: int, draw: int | None) -> Stored:
@@ -60,12 +60,7 @@ def read(db: str, encoders: Sequence[str], seeds: int, draw: int | None) -> Stor
             scores.setdefault(place, []).append(cell.median)
             seconds.setdefault(place, []).append(row.seconds)
     fewest = min(map(len, scores.values()))
-    grid = Grid(
-        tasks=tuple(dict.fromkeys(task for task, _, _ in scores)),
-        encoders=tuple(dict.fromkeys(encoder for _, encoder, _ in scores)),
-        points={place[:2]: len(rates) for place in scores},
-        seeds=draw or fewest,
-    )
+    grid = {place[:2]: Size(len(rates), draw or fewest) for place in scores}
     kept = scores if draw else {place: found[:fewest] for place, found in scores.items()}
     return Stored(grid, kept, {place: fmean(found) for place, found in seconds.items()})
 
@@ -76,8 +71,10 @@ def search(
     """What has ended when no trial fits into the seconds any more, and the seconds spent."""
     ended: dict[Trial, float | None] = {}
     spent = 0.0
-    while (step := next_step(stored.grid, ended)) is not None:
-        for trial in step.trials:
+    for trials, _ in in_turn(encoder_rounds, stored.grid, ended):
+        for trial in trials:
+            if trial in ended:
+                continue
             seconds = stored.seconds[trial[:3]]
             if spent + seconds > budget:
                 return ended, spent
@@ -89,19 +86,18 @@ def search(
 def chosen(grid: Grid, ended: Mapping[Trial, float | None]) -> dict[str, dict[str, float]]:
     """By task each encoder's score, as a board has it: the best of the points with most seeds."""
     found: dict[str, dict[str, float]] = {}
-    for task in grid.tasks:
-        for encoder in grid.encoders:
-            points = [
-                [value for t, value in ended.items() if t[:3] == (task, encoder, point)]
-                for point in range(grid.points[task, encoder])
-            ]
-            most = max(map(len, points))
-            medians = [
-                median(scored)
-                for own in points
-                if len(own) == most and (scored := [v for v in own if v is not None])
-            ]
-            found.setdefault(task, {})[encoder] = max(medians, default=-math.inf)
+    for pair, size in grid.items():
+        points = [
+            [value for t, value in ended.items() if t[:3] == (*pair, point)]
+            for point in range(size.candidates)
+        ]
+        most = max(map(len, points))
+        medians = [
+            median(scored)
+            for own in points
+            if len(own) == most and (scored := [v for v in own if v is not None])
+        ]
+        found.setdefault(pair[0], {})[pair[1]] = max(medians, default=-math.inf)
     return found
 
 
@@ -129,10 +125,11 @@ def main() -> None:
     options = _parse()
     stored = read(options.db, options.among or (), options.seeds, options.draw)
     grid = stored.grid
+    tasks, encoders = (set(names) for names in zip(*grid, strict=True))
+    rates, seeds = next(iter(grid.values()))
     print(
-        f"{len(grid.encoders)} encoders, {len(grid.tasks)} tasks, "
-        f"{max(grid.points.values())} rates, {grid.seeds} seeds: {len(grid)} runs, "
-        f"{stored.total:,.0f} s"
+        f"{len(encoders)} encoders, {len(tasks)} tasks, {rates} rates, {seeds} seeds: "
+        f"{len(grid) * rates * seeds} runs, {stored.total:,.0f} s"
     )
     every = {
         Trial(*place, seed): value

@@ -292,15 +292,19 @@ class Job(Described):
         }
         settings = {name: Setting.from_json(setting) for name, setting in data["settings"].items()}
         job = cls(**{**data, **known, "settings": settings})
-        names = (job.model, job.checkpoint, job.weights, job.task, job.data, job.recipe, job.source)
-        names += () if job.teacher is None else tuple(vars(job.teacher).values())
+        for name, kind in _PLAIN_TYPES.items():
+            if not isinstance(value := getattr(job, name), kind):
+                raise TypeError(f"its {name} is {value!r:.40}")
         if not isinstance(job.definition, dict | None):
             raise TypeError("the definition of its task is not an object")
         if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):
             raise TypeError("its fingerprints, its documents, or what is off, are not an object")
-        digests = (*job.fingerprints.values(), *job.documents.values())
-        if not all(isinstance(text, str) for text in (*names, *digests)):
-            raise TypeError("one of its names or fingerprints is not text")
+        texts = (*job.fingerprints.values(), *job.documents.values())
+        texts += () if job.teacher is None else tuple(vars(job.teacher).values())
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(
+                "one of its fingerprints, or of what it says of its teacher, is no text"
+            )
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
         return job
@@ -309,6 +313,12 @@ class Job(Described):
 _FIELDS = frozenset(each.name for each in fields(Job))
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
 """The fields that are objects of their own, or None."""
+
+_PLAIN_TYPES: Mapping[str, Any] = {
+    each.name: each.type
+    for each in fields(Job)
+    if each.type in (str, int, bool, int | None, str | None)
+}
 
 
 def _plain(value: Any) -> Any:

@@ -26,6 +26,12 @@ def visible(text: str, keep: str = "") -> str:
     )
 
 
+def counted(number: int, noun: str, to: int | None = None) -> str:
+    """How many there are: "1 seed", "3 seeds", from one number to another "1 to 3 seeds"."""
+    numbers = str(number) if to in (None, number) else f"{number} to {to}"
+    return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
+
+
 def storable(text: str) -> str:
     r"""The text with what databases refuse written out: NUL as `\x00`, lone surrogates as `\udc80`.
 

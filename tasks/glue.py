@@ -6,13 +6,14 @@ download; QQP's first release has broken training lines, QQP-clean.zip has them 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
 from benchharness.tasks.sources import Column, Row, Source, Split
-from benchharness.tasks.sources.source import label_of, text
+from benchharness.tasks.sources.files import name_key
+from benchharness.tasks.sources.source import label_of, splits_of, text
 from benchharness.tasks.task import Metric, PairTask
 
 # Tasks of one or two text columns and a label in tab-separated files, as GLUE's are.
@@ -84,11 +85,7 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
 
 def tsv_splits(folder: str) -> dict[str, Split]:
     """The splits of a GLUE folder: train.tsv, dev.tsv and test.tsv, whose labels are hidden."""
-    return {
-        "train": Split(hub="train", files=(f"{folder}/train.tsv",)),
-        "dev": Split(hub="validation", files=(f"{folder}/dev.tsv",)),
-        "test": Split(hub="test", files=(f"{folder}/test.tsv",), hidden=True),
-    }
+    return splits_of(*(f"{folder}/{name}.tsv" for name in ("train", "dev", "test")), hidden=True)
 
 
 def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]:
@@ -116,12 +113,15 @@ SPELLINGS = {
 }
 """Other names of GLUE's folders: those of the download script, and of the archives."""
 
-_glue_task = partial(pair_task, hub=HUB, revision=REVISION, spellings=SPELLINGS)
+
+def _glue_task(title: str, **facts: Any) -> PairTask:
+    """A task of GLUE's, whose folder is called as the task."""
+    known = {"title": title, "folder": title, "hub": HUB, "revision": REVISION}
+    return pair_task(name=f"glue/{name_key(title)}", spellings=SPELLINGS, **{**known, **facts})
+
 
 COLA = _glue_task(
-    name="glue/cola",
-    title="CoLA",
-    folder="CoLA",
+    "CoLA",
     texts={"sentence": "sentence"},
     labels=("unacceptable", "acceptable"),
     label_texts="01",
@@ -135,9 +135,7 @@ COLA = _glue_task(
 )
 
 SST2 = _glue_task(
-    name="glue/sst2",
-    title="SST-2",
-    folder="SST-2",
+    "SST-2",
     texts={"sentence": "sentence"},
     labels=("negative", "positive"),
     label_texts="01",
@@ -146,9 +144,7 @@ SST2 = _glue_task(
 )
 
 MRPC = _glue_task(
-    name="glue/mrpc",
-    title="MRPC",
-    folder="MRPC",
+    "MRPC",
     texts={"sentence1": "#1 String", "sentence2": "#2 String"},
     label="Quality",
     labels=("not_equivalent", "equivalent"),
@@ -165,9 +161,7 @@ MRPC = _glue_task(
 )
 
 STSB = _glue_task(
-    name="glue/stsb",
-    title="STS-B",
-    folder="STS-B",
+    "STS-B",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     label="score",
     value_range=(0.0, 5.0),
@@ -176,9 +170,7 @@ STSB = _glue_task(
 )
 
 QQP = _glue_task(
-    name="glue/qqp",
-    title="QQP",
-    folder="QQP",
+    "QQP",
     texts={"question1": "question1", "question2": "question2"},
     label="is_duplicate",
     labels=("not_duplicate", "duplicate"),
@@ -195,10 +187,8 @@ def _mnli(split: str, genres: str) -> tuple[str, ...]:
 
 
 MNLI = _glue_task(
-    name="glue/mnli",
-    title="MNLI",
+    "MNLI",
     split_titles={"dev": "m", "dev_mm": "mm", "test": "m", "test_mm": "mm"},
-    folder="MNLI",
     texts={"premise": "sentence1", "hypothesis": "sentence2"},
     label="gold_label",
     labels=("entailment", "neutral", "contradiction"),
@@ -214,9 +204,7 @@ MNLI = _glue_task(
 )
 
 QNLI = _glue_task(
-    name="glue/qnli",
-    title="QNLI",
-    folder="QNLI",
+    "QNLI",
     texts={"question": "question", "sentence": "sentence"},
     labels=("entailment", "not_entailment"),
     metrics=(accuracy,),
@@ -224,10 +212,8 @@ QNLI = _glue_task(
 )
 
 RTE = _glue_task(
-    name="glue/rte",
-    title="RTE",
+    "RTE",
     benchmark="RTE",
-    folder="RTE",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     labels=("entailment", "not_entailment"),
     metrics=(accuracy,),
@@ -235,10 +221,8 @@ RTE = _glue_task(
 )
 
 WNLI = _glue_task(
-    name="glue/wnli",
-    title="WNLI",
+    "WNLI",
     benchmark="the Winograd schemas",
-    folder="WNLI",
     texts={"sentence1": "sentence1", "sentence2": "sentence2"},
     labels=("not_entailment", "entailment"),
     label_texts="01",

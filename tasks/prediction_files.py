@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchharness.tasks.answers import AnswerType, answer_type
 from benchharness.tasks.errors import BenchError, DataError
@@ -26,15 +26,21 @@ from benchharness.tasks.metrics import (
     official_conlleval,
     official_v1,
     official_v2,
-    swept_in_order,
     tag_accuracy,
     to_iob1,
     to_iob2,
 )
 from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
-from benchharness.tasks.metrics.squad import normalise
+from benchharness.tasks.metrics.squad import normalise, swept_in_order
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.sources.formats import chain_mentions, content_of, role_tags
+from benchharness.tasks.sources.formats import (
+    DOCUMENT,
+    Word,
+    chain_mentions,
+    content_of,
+    role_tags,
+    sentences_of,
+)
 from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
 from benchharness.tasks.submission.answer_file import (
     Answers,
@@ -45,10 +51,8 @@ from benchharness.tasks.submission.answer_file import (
     decoded,
 )
 from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.race import HEADER as RACE_HEADER
-from benchharness.tasks.submission.race import LETTERS
-from benchharness.tasks.submission.reading import read_conversations
-from benchharness.tasks.submission.squad import read_answers
+from benchharness.tasks.submission.questions import read_answers, read_conversations
+from benchharness.tasks.submission.table import LETTERS, RACE_HEADER
 from benchharness.tasks.task import CorefTask, RoleTask, SpanTask, TagTask, Task
 
 SHOWN = 3
@@ -61,16 +65,22 @@ Tags = tuple[str, ...]
 class PredictionFile:
     """One prediction for each example, in order, and what had to be read leniently to get them.
 
-    `missing` counts the rows that the file leaves out. `sweep_order` are the question ids in the
-    order of the no-answer scores, which decides between equal ones where SQuAD's script looks for
-    the best threshold. `columns` are CoNLL's last two, gold and predicted tags, by sentence.
+    `left_out` counts missing rows whose predictions do not say so. `sweep_order` are the question
+    ids in the order of the no-answer scores, which decides between equal ones where SQuAD's script
+    looks for the best threshold. `columns` are CoNLL's last two, gold and predicted tags, by
+    sentence.
     """
 
     predictions: tuple[Prediction, ...]
     notes: tuple[str, ...] = ()
-    missing: int = 0
+    left_out: int = 0
     sweep_order: tuple[str, ...] | None = None
     columns: tuple[tuple[Tags, Tags], ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """How many rows the file leaves out."""
+        return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +166,6 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
     return PredictionFile(
         predictions=predictions,
         notes=notes,
-        missing=sum(p.missing for p in predictions),
         sweep_order=None if scores is None else tuple(scores),
     )
 
@@ -173,20 +182,10 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> 
     predictions = tuple(
         answers.get(e.id) or SpanPrediction(id=e.id, text="", missing=True) for e in examples
     )
-    missing = sum(prediction.missing for prediction in predictions)
-    return PredictionFile(predictions=predictions, notes=notes, missing=missing)
+    return PredictionFile(predictions=predictions, notes=notes)
 
 
 # CoNLL's columns: a word a line, the last column its predicted tag, an empty line in between.
-
-DOCUMENT = "-DOCSTART-"
-
-
-class Word(NamedTuple):
-    """A line's number from 1, and its columns."""
-
-    line: int
-    columns: Sequence[str]
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
@@ -196,14 +195,10 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: NoAnswer) -> Pre
     taken for that of another word.
     """
     text, notes = _decoded(path)
-    sentences = list(_sentences(text))
+    sentences = list(sentences_of(text.split("\n")))
     examples: Sequence[Any] = rows.examples
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
-    if len(own) != len(examples):
-        raise DataError(
-            f"{path} has {len(own)} sentences, expected {len(examples)}: an empty line "
-            "ends each, and none may be left out."
-        )
+    _check_sentences(path, own, "sentences", examples)
     predictions = tuple(
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
         for sentence, example in zip(own, examples, strict=True)
@@ -212,30 +207,24 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: NoAnswer) -> Pre
     return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
 
-def _sentences(text: str) -> Iterator[list[Word]]:
-    """The words of each sentence; a document's line is one of its own."""
-    sentence: list[Word] = []
-    for number, line in enumerate([*text.split("\n"), ""], start=1):
-        columns = line.split()
-        if columns and columns[0] != DOCUMENT:
-            sentence.append(Word(number, columns))
-            continue
-        if sentence:
-            yield sentence
-            sentence = []
-        if columns:
-            yield [Word(number, columns)]
-
-
-def _tags(
-    path: Path, task: TagTask, sentence: Sequence[Word], example: TagExample
-) -> tuple[str, ...]:
-    first = sentence[0].line
-    if len(sentence) != len(example.words):
+def _check_sentences(
+    path: Path, found: Sequence[Sequence[Word]], noun: str, examples: Sequence[Any]
+) -> None:
+    """DataError where there are other sentences than the examples', or of other lengths."""
+    if len(found) != len(examples):
         raise DataError(
-            f"{path} line {first} begins a sentence of {len(sentence)} words, expected "
-            f"{len(example.words)}: {' '.join(example.words[:8])} ..."
+            f"{path} has {len(found)} {noun}, expected {len(examples)}: an empty line ends each, "
+            "and none may be left out."
         )
+    for sentence, example in zip(found, examples, strict=True):
+        if len(sentence) != len(example.words):
+            raise DataError(
+                f"{path} line {sentence[0].line} begins a sentence of {len(sentence)} words, "
+                f"expected {len(example.words)}: {' '.join(example.words[:8])} ..."
+            )
+
+
+def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExample) -> Tags:
     for (line, columns), expected in zip(sentence, example.words, strict=True):
         word, tag = columns[0], columns[-1]
         if len(columns) > 1 and word != expected:
@@ -246,7 +235,7 @@ def _tags(
     try:
         return to_iob2([columns[-1] for _, columns in sentence])
     except BenchError as error:
-        raise DataError(f"{path} line {first}: {error}") from error
+        raise DataError(f"{path} line {sentence[0].line}: {error}") from error
 
 
 def _columns(
@@ -297,35 +286,27 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: NoAnswer) -> Pred
     text, notes = _decoded(path)
     examples: Sequence[Any] = rows.examples
     asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
-    told = [s for s in _sentences(text) if any(w.columns[0] != "-" for w in s)]
-    if len(told) != len(asked):
-        raise DataError(
-            f"{path} has {len(told)} sentences with predicates, expected {len(asked)}: an empty "
-            "line ends each, and none may be left out."
-        )
+    told = [s for s in sentences_of(text.split("\n")) if any(w.columns[0] != "-" for w in s)]
+    _check_sentences(path, told, "sentences with predicates", [group[0] for group in asked])
     predictions, missing = list[TagPrediction](), 0
     for sentence, group in zip(told, asked, strict=True):
-        columns = _role_columns(path, task, sentence, len(group[0].words))
+        columns = _role_columns(path, task, sentence)
         nothing = (OUTSIDE,) * len(sentence)
         missing += sum(example.predicate not in columns for example in group)
         predictions += [
             TagPrediction(id=example.id, tags=columns.get(example.predicate, nothing))
             for example in group
         ]
-    return PredictionFile(predictions=tuple(predictions), notes=notes, missing=missing)
+    return PredictionFile(predictions=tuple(predictions), notes=notes, left_out=missing)
 
 
 OUTSIDE = "O"
 
 
-def _role_columns(
-    path: Path, task: RoleTask, sentence: Sequence[Word], words: int
-) -> Mapping[int, Tags]:
+def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mapping[int, Tags]:
     """The tags of each predicate, by its place."""
     place = f"{path} line {sentence[0].line}"
     predicates = [n for n, word in enumerate(sentence) if word.columns[0] != "-"]
-    if len(sentence) != words:
-        raise DataError(f"{place} begins a sentence of {len(sentence)} words, expected {words}.")
     for line, columns in sentence:
         if len(columns) != len(predicates) + 1:
             raise DataError(
@@ -428,8 +409,7 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
         _prediction(file, kind, example, answers[place])
         for example, place in zip(rows.examples, places, strict=True)
     )
-    missing = sum(answers[place] is None for place in places)
-    return PredictionFile(predictions=predictions, notes=notes, missing=missing)
+    return PredictionFile(predictions=predictions, notes=notes)
 
 
 def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
@@ -522,28 +502,25 @@ def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> Predicti
 Numbers = Mapping[str, float]
 
 
-def _squad_script(
-    task: SpanTask, found: PredictionFile, examples: Sequence[Any]
-) -> tuple[Numbers, Numbers]:
-    predictions: Sequence[Any] = found.predictions
+Script = Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]
+"""`official(task, file, examples)` is what the official script prints, and the scores that only the
+file can tell: they depend on the order of equal no-answer scores, or on the scheme of the tags."""
+
+
+def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, Numbers]:
     if not task.no_answer:
-        return official_v1(predictions, examples), {}
-    official = official_v2(predictions, examples, found.sweep_order)
-    if found.sweep_order is None:
-        return official, {}
-    return official, swept_in_order(predictions, examples, found.sweep_order)
+        return official_v1(found.predictions, examples), {}
+    order = found.sweep_order
+    own = {} if order is None else swept_in_order(found.predictions, examples, order)
+    return official_v2(found.predictions, examples, order), own
 
 
-def _conlleval(
-    _task: TagTask, found: PredictionFile, _examples: Sequence[Any]
-) -> tuple[Numbers, Numbers]:
+def _conlleval(_task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
     official = official_conlleval(found.columns)
     return official, {tag_accuracy.name: official["accuracy"] / 100}
 
 
-def _printed(
-    script: Callable[[Any, Any], Numbers],
-) -> Callable[[Task, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]:
+def _printed(script: Callable[[Any, Any], Numbers]) -> Script:
     return lambda _task, found, examples: (script(found.predictions, examples), {})
 
 
@@ -551,16 +528,12 @@ def _printed(
 class Layout:
     """A form of prediction files.
 
-    `official(task, file, examples)` is what the official script prints, in `unit`, and the scores
-    that only the file can tell: they depend on the order of equal no-answer scores, or on the
-    scheme of the tags. `takes_scores` says that no-answer scores may stand in a second file.
+    The `official` numbers are in `unit`. `takes_scores` says that no-answer scores may stand in a
+    second file.
     """
 
     read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
-    official: Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]] = lambda *_: (
-        {},
-        {},
-    )
+    official: Script = lambda *_: ({}, {})
     unit: str = "in percent"
     takes_scores: bool = False
 

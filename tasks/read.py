@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
@@ -26,7 +27,7 @@ def subset(examples: Sequence[Example], limit: int) -> list[Example]:
     """
     if limit < 1:
         raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
-    return [examples[index] for index in sample(examples, limit, _unit)]
+    return [examples[index] for index in sample(examples, limit, attrgetter("unit"))]
 
 
 def sample(
@@ -56,14 +57,6 @@ def _units(
         group = group_of(example)
         units[f"row {index}" if group is None else f"group {group}"].append(index)
     return list(units.values())
-
-
-def _unit(example: Example) -> str | None:
-    return example.unit
-
-
-def _passage(example: Example) -> str | None:
-    return example.traits.passage or example.unit
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "") -> list[list[int]]:
@@ -110,7 +103,7 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
             f"{number} shots cannot be drawn from {len(rows.examples)} training rows: ask for "
             "fewer, or train on all of them without --shots."
         )
-    return _part(rows, sample(rows.examples, number, _unit, f"{seed} "))
+    return _part(rows, sample(rows.examples, number, attrgetter("unit"), f"{seed} "))
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
@@ -121,7 +114,7 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
     Raises DataError where nothing would be left.
     """
     number = max(1, round(share * len(rows.examples)))
-    held = sample(rows.examples, number, _passage)
+    held = sample(rows.examples, number, lambda e: e.traits.passage or e.unit)
     taken = set(held)
     left = [index for index in range(len(rows.examples)) if index not in taken]
     if not left:
@@ -201,26 +194,17 @@ def fingerprint(examples: Iterable[Example]) -> str:
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:
         kind: Any = type(example)
-        added, beside = _added(kind), _beside(kind)
-        said = {
-            k: v
-            for k, v in vars(example).items()
-            if k not in beside and (k not in added or v != added[k])
-        }
+        left = _left_out(kind)
+        said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
 
 
 @cache
-def _added(kind: Any) -> Mapping[str, object]:
-    """The fields that examples of a class had not always, with their defaults."""
-    return {each.name: each.default for each in fields(kind) if each.metadata.get("later")}
-
-
-@cache
-def _beside(kind: Any) -> frozenset[str]:
-    """The fields of a class that no fingerprint has."""
-    return frozenset(each.name for each in fields(kind) if each.metadata.get("beside"))
+def _left_out(kind: Any) -> Mapping[str, object]:
+    """The fields of a class that no fingerprint has ("..."), or none where they are as here."""
+    marked = [each for each in fields(kind) if {"later", "beside"} & set(each.metadata)]
+    return {each.name: ... if "beside" in each.metadata else each.default for each in marked}
 
 
 def document_digest(examples: Iterable[Example]) -> str:

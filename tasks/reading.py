@@ -19,9 +19,9 @@ from benchharness.tasks.metrics.reading import (
     QUAC_F1,
 )
 from benchharness.tasks.metrics.squad import normalise, token_f1
-from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import number, numbers, text, texts
-from benchharness.tasks.task import SpanTask
+from benchharness.tasks.sources import Row, Source
+from benchharness.tasks.sources.source import number, numbers, splits_of, text, texts
+from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
 #
@@ -134,10 +134,7 @@ QUAC = SpanTask(
         home="quac",
         spellings={"quac": ("QuAC_v0.2",)},
         format="quac",
-        splits={
-            "train": Split(hub="train", files=("train_v0.2.json",)),
-            "dev": Split(hub="validation", files=("val_v0.2.json",)),
-        },
+        splits=splits_of("train_v0.2.json", "val_v0.2.json"),
         columns={name: name for name in QUAC_COLUMNS},
         classes={"followups": FOLLOW_UP, "yesnos": YES_NO},
         arrange=_quac_rows,
@@ -318,10 +315,7 @@ COQA = SpanTask(
         home="coqa",
         spellings={"coqa": ("CoQA_v1.0",)},
         format="coqa",
-        splits={
-            "train": Split(hub="train", files=("coqa-train-v1.0.json",)),
-            "dev": Split(hub="validation", files=("coqa-dev-v1.0.json",)),
-        },
+        splits=splits_of("coqa-train-v1.0.json", "coqa-dev-v1.0.json"),
         columns={name: name for name in COQA_COLUMNS},
         optional=tuple(name for name in COQA_COLUMNS if name.startswith("additional")),
         arrange=_coqa_rows,
@@ -412,11 +406,6 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
-def _is_nowhere(split: str, example: SpanExample) -> bool:
-    """A training question whose answer does not stand in its paragraphs."""
-    return split == "train" and all(start < 0 for _, start in example.answers or ())
-
-
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",
@@ -429,10 +418,7 @@ HOTPOT = SpanTask(
         home="hotpotqa",
         spellings={"hotpotqa": ("hotpot", "hotpot_qa")},
         format="hotpotqa",
-        splits={
-            "train": Split(hub="train", files=("hotpot_train_v1.1.json",)),
-            "dev": Split(hub="validation", files=("hotpot_dev_distractor_v1.json",)),
-        },
+        splits=splits_of("hotpot_train_v1.1.json", "hotpot_dev_distractor_v1.json"),
         columns={name: name for name in HOTPOT_COLUMNS},
     ),
     convert=_hotpot_question,
@@ -440,7 +426,7 @@ HOTPOT = SpanTask(
     details=HOTPOTQA_DETAILS,
     facts=True,
     files="hotpotqa",
-    leaves_out=_is_nowhere,
+    leaves_out=cannot_be_learned,
     cite="Yang et al., HotpotQA: A Dataset for Diverse, Explainable Multi-hop QA, EMNLP 2018",
 )
 

@@ -4,17 +4,13 @@ Rows without a gold label, on which fewer than three of five annotators agreed, 
 every split, as everyone does since the paper; `SplitRows.left_out` counts them.
 """
 
-from benchharness.tasks.examples import PairExample
 from benchharness.tasks.glue import pair
 from benchharness.tasks.metrics import accuracy
-from benchharness.tasks.sources import Source, Split
-from benchharness.tasks.task import PairTask
+from benchharness.tasks.sources import Source
+from benchharness.tasks.sources.source import splits_of
+from benchharness.tasks.task import PairTask, has_no_label
 
 LABELS = ("entailment", "neutral", "contradiction")
-
-
-def _has_no_gold_label(_split: str, example: PairExample) -> bool:
-    return example.label is None
 
 
 SNLI = PairTask(
@@ -27,10 +23,7 @@ SNLI = PairTask(
         home="snli",
         spellings={"snli": ("snli_1.0",)},
         format="jsonl",
-        splits={
-            name: Split(hub=hub, files=(f"snli_1.0_{name}.jsonl",))
-            for name, hub in {"train": "train", "dev": "validation", "test": "test"}.items()
-        },
+        splits=splits_of(*(f"snli_1.0_{name}.jsonl" for name in ("train", "dev", "test"))),
         columns={"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"},
         label_names=LABELS,
         unlabelled="-",
@@ -38,7 +31,7 @@ SNLI = PairTask(
     convert=pair("premise", "hypothesis"),
     labels=LABELS,
     metrics=(accuracy,),
-    leaves_out=_has_no_gold_label,
+    leaves_out=has_no_label,
     cite="Bowman et al., A Large Annotated Corpus for Learning Natural Language Inference, 2015",
 )
 

@@ -5,9 +5,9 @@ Only train and dev are public. Scoring needs the answers' texts alone, training 
 
 from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
-from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import numbers, text, texts
-from benchharness.tasks.task import SpanTask
+from benchharness.tasks.sources import Row, Source
+from benchharness.tasks.sources.source import numbers, splits_of, text, texts
+from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 COLUMNS = ("id", "title", "context", "question", "answers.text", "answers.answer_start")
 
@@ -20,10 +20,7 @@ def _source(hub: str, config: str, revision: str, version: str) -> Source:
         home="squad",
         spellings={"squad": _folders(version)},
         format="squad",
-        splits={
-            "train": Split(hub="train", files=(f"train-v{version}.json",)),
-            "dev": Split(hub="validation", files=(f"dev-v{version}.json",)),
-        },
+        splits=splits_of(f"train-v{version}.json", f"dev-v{version}.json"),
         columns={name: name for name in COLUMNS},
         no_answer=version == "2.0",
     )
@@ -61,12 +58,6 @@ def find_answer(context: str, answer: str, start: int) -> int:
     return nearest
 
 
-def _cannot_be_learnt(split: str, example: SpanExample) -> bool:
-    """A training question whose answers are nowhere in its context."""
-    answers = example.answers or ()
-    return split == "train" and bool(answers) and all(start < 0 for _, start in answers)
-
-
 SQUAD_1 = SpanTask(
     name="squad/v1.1",
     title="SQuAD 1.1",
@@ -76,7 +67,7 @@ SQUAD_1 = SpanTask(
     ),
     convert=_question,
     metrics=SQUAD_V1,
-    leaves_out=_cannot_be_learnt,
+    leaves_out=cannot_be_learned,
     cite="Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension, EMNLP 2016",
 )
 
@@ -91,7 +82,7 @@ SQUAD_2 = SpanTask(
     metrics=SQUAD_V2,
     details=SQUAD_V2_DETAILS,
     no_answer=True,
-    leaves_out=_cannot_be_learnt,
+    leaves_out=cannot_be_learned,
     cite="Rajpurkar et al., Know What You Don't Know: Unanswerable Questions for SQuAD, ACL 2018",
 )
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.metrics import accuracy
-from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import text
-from benchharness.tasks.task import PairTask
+from benchharness.tasks.sources import Row, Source
+from benchharness.tasks.sources.source import splits_of, text
+from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
 """By their numbers in the trees."""
@@ -92,11 +92,6 @@ def _unfold(rows: Sequence[Row]) -> list[Row]:
     return unfolded
 
 
-def _is_no_class(_split: str, example: PairExample) -> bool:
-    """A neutral sentence among two classes."""
-    return example.label is None
-
-
 def _is_not_scored(split: str, example: PairExample) -> bool:
     """A phrase of a split that is scored."""
     return split != "train" and bool(example.categories)
@@ -111,10 +106,7 @@ _SOURCE = Source(
     revision="refs/convert/parquet",
     home="sst",
     spellings={"sst": ("SST-5", "SST1", "trainDevTestTrees_PTB")},
-    splits={
-        name: Split(hub=hub, files=(f"trees/{name}.txt",))
-        for name, hub in {"train": "train", "dev": "validation", "test": "test"}.items()
-    },
+    splits=splits_of("trees/train.txt", "trees/dev.txt", "trees/test.txt"),
     columns={"ptb_tree": 0},
 )
 
@@ -129,7 +121,7 @@ def _task(name: str, title: str, names: Mapping[int, str]) -> PairTask:
         convert=_graded(names.get),
         labels=tuple(dict.fromkeys(names.values())),
         metrics=(accuracy,),
-        leaves_out=_is_no_class,
+        leaves_out=has_no_label,
         cite=_CITE,
     )
 

@@ -11,19 +11,16 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.tasks.blimp import BLIMP_TASKS
-from benchharness.tasks.conll2003 import CONLL2003_TASKS
-from benchharness.tasks.conll2012 import CONLL2012_TASKS
+from benchharness.tasks.conll import CONLL2003_TASKS, CONLL2012_TASKS
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS
-from benchharness.tasks.race import RACE_TASKS
+from benchharness.tasks.multiple_choice import BLIMP_TASKS, RACE_TASKS, SWAG_TASKS
 from benchharness.tasks.reading import COQA_TASKS, HOTPOTQA_TASKS, QUAC_TASKS
 from benchharness.tasks.snli import SNLI_TASKS
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
-from benchharness.tasks.swag import SWAG_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
 
 # Score rules: how the scores of a suite's tasks become one number.
@@ -78,21 +75,6 @@ GLUE_9 = ScoreRule(
     cite="Wang et al., GLUE, ICLR 2019: tasks weigh the same, their metrics averaged first",
 )
 
-GLUE_8_DEV = ScoreRule(
-    name="GLUE-dev-8",
-    cells={
-        "glue/cola": ("mcc",),
-        "glue/sst2": ("accuracy",),
-        "glue/mrpc": ("accuracy",),
-        "glue/stsb": ("pearson",),
-        "glue/qqp": ("accuracy",),
-        "glue/mnli": ("accuracy",),
-        "glue/qnli": ("accuracy",),
-        "glue/rte": ("accuracy",),
-    },
-    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, WNLI left out",
-)
-
 SUPERGLUE_8 = ScoreRule(
     name="SuperGLUE-8",
     cells={
@@ -115,6 +97,17 @@ GLUE_8 = replace(
     cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule with WNLI left out",
 )
 
+GLUE_8_DEV = replace(
+    GLUE_8,
+    name="GLUE-dev-8",
+    cells={
+        **GLUE_8.cells,
+        **dict.fromkeys(("glue/mrpc", "glue/qqp", "glue/mnli"), ("accuracy",)),
+        "glue/stsb": ("pearson",),
+    },
+    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, WNLI left out",
+)
+
 GLUE_8_DEV_SPEARMAN = replace(
     GLUE_8_DEV,
     name="GLUE-dev-8-spearman",
@@ -129,106 +122,44 @@ GLUE_9_DEV = replace(
     cite="transformers, distillation README: macro score on dev with WNLI, matched MNLI only",
 )
 
-SQUAD = ScoreRule(
-    name="SQuAD",
-    cells={"squad/v1.1": ("f1",), "squad/v2.0": ("f1",)},
-    cite="ours: the mean of both versions' F1; papers print the versions apart",
-)
 
-SQUAD_1 = ScoreRule(
-    name="SQuAD-1.1",
-    cells={"squad/v1.1": ("f1",)},
-    cite="Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016",
+# fmt: off
+_ONE = (
+    ("SQuAD", "f1", ("squad/v1.1", "squad/v2.0"),
+     "ours: the mean of both versions' F1; papers print the versions apart"),
+    ("SQuAD-1.1", "f1", ("squad/v1.1",), "Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016"),
+    ("SQuAD-2.0", "f1", ("squad/v2.0",), "Rajpurkar et al., Know What You Don't Know, ACL 2018"),
+    ("RACE", "accuracy", ("race/all",),
+     "Lai et al., RACE, EMNLP 2017: middle and high pooled"),
+    ("CoNLL-2003", "f1", ("conll2003/ner",),
+     "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
+    ("CoNLL-2012", "f1", ("conll2012/coref", "conll2012/srl"),
+     "ours: the mean of both tasks' F1; papers print the tasks apart"),
+    ("CoNLL-2012-coref", "f1", ("conll2012/coref",),
+     "Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e"),
+    ("CoNLL-2012-SRL", "f1", ("conll2012/srl",),
+     "Carreras and Màrquez, CoNLL-2005 shared task: F1 of arguments, predicates given"),
+    ("SWAG", "accuracy", ("swag/regular",), "Zellers et al., SWAG, EMNLP 2018"),
+    ("SNLI", "accuracy", ("snli/snli",),
+     "Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015"),
+    ("BLiMP", "accuracy", ("blimp/blimp",),
+     "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
+    ("SST-5", "accuracy", ("sst/sst5",),
+     "Socher et al., EMNLP 2013: the root's five classes, trained on sentences"),
+    ("QuAC", "f1", ("quac/quac",),
+     "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"),
+    ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
+    ("HotpotQA", "joint_f1", ("hotpotqa/distractor",),
+     "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"),
 )
+# fmt: on
+"""Rules that are the mean over tasks of one score each: name, score, tasks, paper."""
 
-SQUAD_2 = ScoreRule(
-    name="SQuAD-2.0",
-    cells={"squad/v2.0": ("f1",)},
-    cite="Rajpurkar et al., Know What You Don't Know, ACL 2018",
-)
-
-RACE = ScoreRule(
-    name="RACE",
-    cells={"race/all": ("accuracy",)},
-    cite="Lai et al., RACE, EMNLP 2017: middle and high pooled",
-)
-
-CONLL2003 = ScoreRule(
-    name="CoNLL-2003",
-    cells={"conll2003/ner": ("f1",)},
-    cite="Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1",
-)
-
-CONLL2012 = ScoreRule(
-    name="CoNLL-2012",
-    cells={"conll2012/coref": ("f1",), "conll2012/srl": ("f1",)},
-    cite="ours: the mean of both tasks' F1; papers print the tasks apart",
-)
-
-CONLL2012_COREF = ScoreRule(
-    name="CoNLL-2012-coref",
-    cells={"conll2012/coref": ("f1",)},
-    cite="Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e",
-)
-
-CONLL2012_SRL = ScoreRule(
-    name="CoNLL-2012-SRL",
-    cells={"conll2012/srl": ("f1",)},
-    cite="Carreras and Màrquez, CoNLL-2005 shared task: F1 of arguments, predicates given",
-)
-
-SWAG = ScoreRule(
-    name="SWAG",
-    cells={"swag/regular": ("accuracy",)},
-    cite="Zellers et al., SWAG, EMNLP 2018",
-)
-
-SNLI = ScoreRule(
-    name="SNLI",
-    cells={"snli/snli": ("accuracy",)},
-    cite="Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015",
-)
-
-BLIMP = ScoreRule(
-    name="BLiMP",
-    cells={"blimp/blimp": ("accuracy",)},
-    cite="Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms",
-)
-
-SST_5 = ScoreRule(
-    name="SST-5",
-    cells={"sst/sst5": ("accuracy",)},
-    cite="Socher et al., EMNLP 2013: the root's five classes, trained on sentences",
-)
-
-QUAC = ScoreRule(
-    name="QuAC",
-    cells={"quac/quac": ("f1",)},
-    cite="Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree",
-)
-
-COQA = ScoreRule(
-    name="CoQA",
-    cells={"coqa/coqa": ("f1",)},
-    cite="Reddy et al., CoQA, TACL 2019: F1 over all turns",
-)
-
-HOTPOTQA = ScoreRule(
-    name="HotpotQA",
-    cells={"hotpotqa/distractor": ("joint_f1",)},
-    cite="Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted",
-)
+_GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
 RULES: Mapping[str, ScoreRule] = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            *(GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV),
-            *(SUPERGLUE_8, SQUAD, SQUAD_1, SQUAD_2),
-            *(RACE, CONLL2003, CONLL2012, CONLL2012_COREF, CONLL2012_SRL),
-            *(SWAG, SNLI, BLIMP, SST_5, QUAC, COQA, HOTPOTQA),
-        )
-    }
+    {rule.name: rule for rule in _GLUE_RULES}
+    | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 )
 """By name."""
 
@@ -247,43 +178,30 @@ class Suite:
     cite: str
 
 
-def _suite(name: str, title: str, tasks: Sequence[Task], rule: ScoreRule, cite: str) -> Suite:
+def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
+    """A suite whose rule is called as it is, and whose paper is that of its first task."""
     return Suite(
-        name=name, title=title, tasks=tuple(task.name for task in tasks), rule=rule, cite=cite
+        name=tasks[0].suite,
+        title=title,
+        tasks=tuple(task.name for task in tasks),
+        rule=RULES[rule or title],
+        cite=cite or tasks[0].cite,
     )
 
 
-GLUE = _suite(
-    "glue",
-    "GLUE",
-    GLUE_TASKS,
-    GLUE_9,
-    "Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
-)
-SUPERGLUE = _suite(
-    "superglue",
-    "SuperGLUE",
-    SUPERGLUE_TASKS,
-    SUPERGLUE_8,
-    "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019",
-)
+SUPERGLUE_CITE = "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019"
 
 _suites = {
     suite.name: suite
     for suite in (
-        GLUE,
-        SUPERGLUE,
-        _suite("squad", "SQuAD", SQUAD_TASKS, SQUAD, "Rajpurkar et al., 2016 and 2018"),
-        _suite("race", "RACE", RACE_TASKS, RACE, RACE_TASKS[0].cite),
-        _suite("conll2003", "CoNLL-2003", CONLL2003_TASKS, CONLL2003, CONLL2003_TASKS[0].cite),
-        _suite("conll2012", "CoNLL-2012", CONLL2012_TASKS, CONLL2012, CONLL2012_TASKS[0].cite),
-        _suite("swag", "SWAG", SWAG_TASKS, SWAG, SWAG_TASKS[0].cite),
-        _suite("snli", "SNLI", SNLI_TASKS, SNLI, SNLI_TASKS[0].cite),
-        _suite("blimp", "BLiMP", BLIMP_TASKS, BLIMP, BLIMP_TASKS[0].cite),
-        _suite("sst", "SST", SST_TASKS, SST_5, SST_TASKS[0].cite),
-        _suite("quac", "QuAC", QUAC_TASKS, QUAC, QUAC_TASKS[0].cite),
-        _suite("coqa", "CoQA", COQA_TASKS, COQA, COQA_TASKS[0].cite),
-        _suite("hotpotqa", "HotpotQA", HOTPOTQA_TASKS, HOTPOTQA, HOTPOTQA_TASKS[0].cite),
+        _suite("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite),
+        _suite("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE),
+        _suite("SQuAD", SQUAD_TASKS, cite="Rajpurkar et al., 2016 and 2018"),
+        *(_suite("RACE", RACE_TASKS), _suite("CoNLL-2003", CONLL2003_TASKS)),
+        *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", SWAG_TASKS)),
+        *(_suite("SNLI", SNLI_TASKS), _suite("BLiMP", BLIMP_TASKS)),
+        *(_suite("SST", SST_TASKS, "SST-5"), _suite("QuAC", QUAC_TASKS)),
+        *(_suite("CoQA", COQA_TASKS), _suite("HotpotQA", HOTPOTQA_TASKS)),
     )
 }
 

@@ -6,9 +6,10 @@ comes first, and what is asked of it, is as in the official baseline (jiant).
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from string import punctuation
+from types import MappingProxyType
 from typing import Any
 
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
@@ -26,7 +27,8 @@ from benchharness.tasks.metrics import (
     question_f1,
 )
 from benchharness.tasks.sources import Column, Row, Source, Split
-from benchharness.tasks.sources.source import label_of, number, text, texts
+from benchharness.tasks.sources.files import name_key
+from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, PairTask, Task
 
 # SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
@@ -133,61 +135,55 @@ REVISION = "3de24cf8022e94f4ee4b9d55a6f539891524d646"
 FALSE_OR_TRUE = ("False", "True")
 
 
-def _splits(folder: str) -> dict[str, Split]:
-    return {
-        "train": Split(hub="train", files=(f"{folder}/train.jsonl",)),
-        "dev": Split(hub="validation", files=(f"{folder}/val.jsonl",)),
-        "test": Split(hub="test", files=(f"{folder}/test.jsonl",), hidden=True),
-    }
-
-
-def _source(  # noqa: PLR0913 - a declaration, one keyword per fact
-    config: str,
-    folder: str,
-    columns: Sequence[str] | Mapping[str, Column],
-    *,
-    labels: tuple[str, ...] = (),
-    label_texts: Sequence[str] = (),
-    splits: Mapping[str, Split] | None = None,
-    unfold: Callable[[Mapping[str, Any]], Iterator[Mapping[str, Any]]] | None = None,
-    optional: tuple[str, ...] = (),
-) -> Source:
+def _source(title: str, columns: Sequence[str] | Mapping[str, Column], **facts: Any) -> Source:
     """A config of the hub's data set and its folder; columns are named alike unless mapped."""
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
-    return Source(
-        hub=HUB,
-        config=config,
-        revision=REVISION,
-        home="superglue",
-        spellings={"superglue": ("superglue_data", "combined")},
-        format="jsonl",
-        splits=_splits(folder) if splits is None else splits,
-        columns={**named, "label": "label"} if labels else named,
-        label_names=labels,
-        label_texts=dict(zip(label_texts, labels, strict=True)) if label_texts else {},
-        unfold=unfold,
-        optional=optional,
+    known = {
+        "hub": HUB,
+        "config": name_key(title),
+        "revision": REVISION,
+        "home": "superglue",
+        "spellings": {"superglue": ("superglue_data", "combined")},
+        "format": "jsonl",
+        "splits": splits_of(
+            *(f"{title}/{name}.jsonl" for name in ("train", "val", "test")), hidden=True
+        ),
+        "columns": {**named, "label": "label"} if "label_names" in facts else named,
+    }
+    return Source(**{**known, **facts})
+
+
+def _pair_task(
+    title: str,
+    columns: Sequence[str] | Mapping[str, Column],
+    labels: tuple[str, ...],
+    source: Mapping[str, Any] = MappingProxyType({}),
+    **facts: Any,
+) -> PairTask:
+    """A task of two texts, which are the first columns unless it is said how a row converts."""
+    known = {"convert": pair(*list(columns)[:2]), "metrics": (accuracy,)}
+    return PairTask(
+        name=f"superglue/{name_key(title)}",
+        title=title,
+        source=_source(title, columns, label_names=labels, **source),
+        labels=labels,
+        **{**known, **facts},
     )
 
 
-BOOLQ = PairTask(
-    name="superglue/boolq",
-    title="BoolQ",
-    source=_source("boolq", "BoolQ", ("passage", "question"), labels=FALSE_OR_TRUE),
-    convert=pair("passage", "question"),
-    labels=FALSE_OR_TRUE,
-    metrics=(accuracy,),
+def _test_only(title: str) -> dict[str, Any]:
+    return {"splits": {"test": Split(hub="test", files=(f"{title}/{title}.jsonl",))}}
+
+
+BOOLQ = _pair_task(
+    *("BoolQ", ("passage", "question"), FALSE_OR_TRUE),
     cite="Clark et al., BoolQ: Exploring the Surprising Difficulty of Yes/No Questions, NAACL 2019",
 )
 
 CB_LABELS = ("entailment", "contradiction", "neutral")
 
-CB = PairTask(
-    name="superglue/cb",
-    title="CB",
-    source=_source("cb", "CB", ("premise", "hypothesis"), labels=CB_LABELS),
-    convert=pair("premise", "hypothesis"),
-    labels=CB_LABELS,
+CB = _pair_task(
+    *("CB", ("premise", "hypothesis"), CB_LABELS),
     metrics=(macro_f1(CB_LABELS), accuracy),
     cite="de Marneffe et al., The CommitmentBank, Sinn und Bedeutung 2019",
 )
@@ -211,46 +207,33 @@ COPA = ChoiceTask(
     name="superglue/copa",
     title="COPA",
     source=_source(
-        "copa",
         "COPA",
         ("premise", *COPA_CHOICES, "question"),
-        labels=COPA_CHOICES,
-        label_texts="01",
+        label_names=COPA_CHOICES,
+        label_texts=dict(zip("01", COPA_CHOICES, strict=True)),
     ),
     convert=_copa,
     metrics=(choice_accuracy,),
     cite="Roemmele et al., Choice of Plausible Alternatives, AAAI Spring Symposium 2011",
 )
 
-
-MULTIRC = PairTask(
-    name="superglue/multirc",
-    title="MultiRC",
-    source=_source(
-        "multirc",
-        "MultiRC",
-        ("paragraph", "question", "answer", "idx.paragraph", "idx.question", "idx.answer"),
-        labels=FALSE_OR_TRUE,
-        label_texts="01",
-        unfold=multirc_rows,
-    ),
+MULTIRC = _pair_task(
+    "MultiRC",
+    ("paragraph", "question", "answer", "idx.paragraph", "idx.question", "idx.answer"),
+    FALSE_OR_TRUE,
+    {"label_texts": {"0": "False", "1": "True"}, "unfold": multirc_rows},
     convert=multirc_example,
-    labels=FALSE_OR_TRUE,
     metrics=(answer_option_f1("True"), question_exact_match),
     details=(question_f1("True"),),
     cite="Khashabi et al., Looking Beyond the Surface, NAACL 2018",
 )
-
 
 RECORD = ChoiceTask(
     name="superglue/record",
     title="ReCoRD",
     option="entity",
     source=_source(
-        "record",
-        "ReCoRD",
-        ("passage", "query", "entities", "answers", "idx.query"),
-        unfold=record_rows,
+        "ReCoRD", ("passage", "query", "entities", "answers", "idx.query"), unfold=record_rows
     ),
     convert=record_example,
     metrics=(option_f1, option_exact_match),
@@ -259,14 +242,9 @@ RECORD = ChoiceTask(
 
 RTE_LABELS = ("entailment", "not_entailment")
 
-RTE = PairTask(
-    name="superglue/rte",
-    title="RTE",
+RTE = _pair_task(
+    *("RTE", ("premise", "hypothesis"), RTE_LABELS),
     benchmark="RTE",
-    source=_source("rte", "RTE", ("premise", "hypothesis"), labels=RTE_LABELS),
-    convert=pair("premise", "hypothesis"),
-    labels=RTE_LABELS,
-    metrics=(accuracy,),
     cite="Dagan et al., The PASCAL Recognising Textual Entailment Challenge, 2006, and RTE2, 3, 5",
 )
 
@@ -280,20 +258,13 @@ def _wic(row: Row) -> PairExample:
     return replace(example, marks=(first, second), about="" if word is None else text(row, "word"))
 
 
-WIC = PairTask(
-    name="superglue/wic",
-    title="WiC",
-    source=_source(
-        "wic",
-        "WiC",
-        ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "word"),
-        labels=FALSE_OR_TRUE,
-        optional=("word",),
-    ),
+WIC = _pair_task(
+    "WiC",
+    ("sentence1", "sentence2", "start1", "start2", "end1", "end2", "word"),
+    FALSE_OR_TRUE,
+    {"optional": ("word",)},
     convert=_wic,
-    labels=FALSE_OR_TRUE,
     marks=2,
-    metrics=(accuracy,),
     cite="Pilehvar and Camacho-Collados, WiC: the Word-in-Context Dataset, NAACL 2019",
 )
 
@@ -310,35 +281,18 @@ def _wsc(row: Row) -> PairExample:
 
 WSC_SPANS = ("span1_index", "span2_index", "span1_text", "span2_text")
 
-WSC = PairTask(
-    name="superglue/wsc",
-    title="WSC",
+WSC = _pair_task(
+    "WSC",
+    {"text": "text", **{name: f"target.{name}" for name in WSC_SPANS}},
+    FALSE_OR_TRUE,
     benchmark="the Winograd schemas",
-    source=_source(
-        "wsc",
-        "WSC",
-        {"text": "text", **{name: f"target.{name}" for name in WSC_SPANS}},
-        labels=FALSE_OR_TRUE,
-    ),
     convert=_wsc,
-    labels=FALSE_OR_TRUE,
     marks=2,
-    metrics=(accuracy,),
     cite="Levesque et al., The Winograd Schema Challenge, KR 2012",
 )
 
-AXB = PairTask(
-    name="superglue/axb",
-    title="AX-b",
-    source=_source(
-        "axb",
-        "AX-b",
-        ("sentence1", "sentence2"),
-        labels=RTE_LABELS,
-        splits={"test": Split(hub="test", files=("AX-b/AX-b.jsonl",))},
-    ),
-    convert=pair("sentence1", "sentence2"),
-    labels=RTE_LABELS,
+AXB = _pair_task(
+    *("AX-b", ("sentence1", "sentence2"), RTE_LABELS, _test_only("AX-b")),
     trained_on=RTE.name,
     metrics=(matthews,),
     cite="Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
@@ -350,18 +304,9 @@ def _axg(row: Row) -> PairExample:
     return replace(pair("premise", "hypothesis")(row), group=str(number(row, "idx") // 2))
 
 
-AXG = PairTask(
-    name="superglue/axg",
-    title="AX-g",
-    source=_source(
-        "axg",
-        "AX-g",
-        ("premise", "hypothesis"),
-        labels=RTE_LABELS,
-        splits={"test": Split(hub="test", files=("AX-g/AX-g.jsonl",))},
-    ),
+AXG = _pair_task(
+    *("AX-g", ("premise", "hypothesis"), RTE_LABELS, _test_only("AX-g")),
     convert=_axg,
-    labels=RTE_LABELS,
     trained_on=RTE.name,
     metrics=(gender_parity,),
     details=(accuracy,),

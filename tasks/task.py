@@ -40,6 +40,16 @@ def _nothing(_split: str, _example: Any) -> bool:
     return False
 
 
+def has_no_label(_split: str, example: Any) -> bool:
+    """Of `leaves_out`: an example whose label is none, such as one that nobody agreed on."""
+    return bool(example.is_hidden)
+
+
+def cannot_be_learned(split: str, example: Any) -> bool:
+    """Of `leaves_out`: a training example whose answers are nowhere in its context."""
+    return split == "train" and bool(example.traits.is_unlearnable)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric(Generic[PredictionT, ExampleT]):
     """A named score. `compute(predictions, examples)` takes both in the same order.
@@ -90,6 +100,12 @@ def total(values: Iterable[float]) -> float:
     Python's own `sum` rounds once from 3.12 on, and gives another last digit.
     """
     return reduce(add, values, 0.0)
+
+
+def harmonic(precision: float, recall: float) -> float:
+    """The harmonic mean of both; 0 where both are."""
+    both = precision + recall
+    return 2 * precision * recall / both if both else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,16 +335,11 @@ def find_fault(task: Task, example: Example) -> str:
             return _answer_fault(task, example)
         case ChoiceTask(), ChoiceExample():
             return _gold_fault(example)
-        case TagTask(), TagExample() if _is_of_roles(task, example):
+        case TagTask(), TagExample() if (task.kind == "role") == isinstance(example, RoleExample):
             return _tag_fault(task, example) or _predicate_fault(example)
         case CorefTask(), DocumentExample():
             return _cluster_fault(example)
     return f"is a {type(example).__name__}, which no {task.head} task has"
-
-
-def _is_of_roles(task: TagTask, example: TagExample) -> bool:
-    """Whether an example has a predicate where the task needs one, and none where not."""
-    return isinstance(task, RoleTask) == isinstance(example, RoleExample)
 
 
 def _label_fault(task: PairTask, example: PairExample) -> str:
@@ -343,17 +354,13 @@ def _label_fault(task: PairTask, example: PairExample) -> str:
         if not (isinstance(label, float) and math.isfinite(label) and low <= label <= high):
             return f"has the label {label!r}; expected {low:g} to {high:g}"
     elif task.multi_label:
-        unknown = [each for each in _names(label) if each not in task.labels]
-        if unknown or not isinstance(label, tuple):
-            named = unknown[0] if unknown else label
-            return f"has the label {named!r}; expected any of {', '.join(task.labels)}"
+        named = label if isinstance(label, tuple) else None
+        odd = [label] if named is None else [each for each in named if each not in task.labels]
+        if odd:
+            return f"has the label {odd[0]!r}; expected any of {', '.join(task.labels)}"
     elif label not in task.labels:
         return f"has the label {label!r}; expected one of {', '.join(task.labels)}"
     return ""
-
-
-def _names(label: object) -> tuple[object, ...]:
-    return label if isinstance(label, tuple) else ()
 
 
 def _mark_fault(task: PairTask, example: PairExample) -> str:

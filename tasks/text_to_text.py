@@ -6,7 +6,7 @@ stand in the order of their names, as there. Tasks that T5 has not are cast alik
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,10 +109,16 @@ def _pair_cast(task: PairTask) -> Cast:
         return Cast(words=_wsc_words, targets=_wsc_targets, read=_read_referent)
     if task.is_regression:
         return _number_cast(task)
+
+    def read(answer: str, example: PairExample) -> PairPrediction:
+        if (said := answer.strip()) in task.labels:
+            return PairPrediction(id=example.id, label=said)
+        return PairPrediction(id=example.id, label="", text=answer)
+
     return Cast(
         words=_pair_words(task),
         targets=lambda example: () if example.label is None else (str(example.label),),
-        read=lambda answer, example: _read_label(answer, example, task.labels),
+        read=read,
         answers=task.labels,
     )
 
@@ -143,13 +149,6 @@ def _marked(example: PairExample, number: int) -> str:
     mark = example.marks[number]
     text = example.text_a if mark.text == "a" else example.text_b or ""
     return text[mark.start : mark.end]
-
-
-def _read_label(answer: str, example: PairExample, labels: Sequence[str]) -> PairPrediction:
-    said = answer.strip()
-    if said in labels:
-        return PairPrediction(id=example.id, label=said)
-    return PairPrediction(id=example.id, label="", text=answer)
 
 
 _STEPS = 25

@@ -1,6 +1,6 @@
 """`bench` as a user calls it: real training of the tiny encoder on mini data.
 
-What goes well and what is killed has a process of its own, the rest is called in this one.
+What is killed has a process of its own, the rest is called in this one.
 """
 
 import json
@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.helpers.bench_process import all_gone, start, wait_for_line, workers_of
-from tests.helpers.bench_process import bench as bench_process
 
 SHORT = ("--limit", "32", "--set", "epochs=1", "--device", "cpu", "--jobs", "1", "--seeds", "1")
 ALONE = (*SHORT, "--no-baselines")
@@ -31,10 +30,20 @@ def table(bench):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def kept():
+    """The folder of the first test that needs a run, and what that printed."""
+    return []
+
+
+@pytest.fixture
+def finished(bench, kept, tmp_path, tmp_path_factory, monkeypatch):
     """A folder in which two tasks were run, and what that printed."""
-    folder = tmp_path_factory.mktemp("finished")
-    return folder, bench_process(folder, "run", "--data", "mini", *ALONE, *TWO_TASKS)
+    if not kept:
+        folder = tmp_path_factory.mktemp("finished")
+        monkeypatch.chdir(folder)
+        kept.extend((folder, bench("run", "--data", "mini", *ALONE, *TWO_TASKS)))
+        monkeypatch.chdir(tmp_path)
+    return kept
 
 
 def test_a_run_ends_with_the_table_and_the_report(finished):

@@ -15,8 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
-WHAT = ("--model", "tiny", "--suite", "glue", "--task", "rte", "--limit", "300")
-SETTINGS = ("batch_size=8", "epochs=4", "warmup_ratio=0")
+WHAT = ("--model", "tiny", "--suite", "glue", "--task", "rte", "--limit", "100")
+SETTINGS = ("batch_size=8", "epochs=2", "warmup_ratio=0")
 HOW = (*(word for each in SETTINGS for word in ("--set", each)), "--device", "cpu", "--jobs", "1")
 
 PAIR, BATCHING = "benchharness/heads/pair.py", "benchharness/training/batching.py"

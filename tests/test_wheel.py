@@ -43,7 +43,7 @@ from tasks import MINE
 
 
 @pytest.mark.bench(
-    model="tiny", suite="glue", task="rte", limit=16, data="mini", settings=["epochs=1"],
+    model="tiny", suite="glue", task="rte", limit=16, data="mini", set={"epochs": 1},
     baseline="baseline.json", seeds=2)
 def test_rte_is_no_worse():
     assert MINE == "my tasks"

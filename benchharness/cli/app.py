@@ -42,11 +42,11 @@ COMMANDS = {
     "report": Command("report:report", "Write the leaderboard as an HTML page."),
     "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
     "compare": Command("compare:compare", "Compare two systems task by task."),
-    "predictions": Command("predictions:predictions", "Write a page of every prediction."),
+    "predictions": Command("report:predictions", "Write a page of every prediction."),
     "which": Command("which:which", "Say which encoder is best, within a budget."),
     "curve": Command("curve:curve", "Test where scores still improve."),
     "plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
-    "baseline": Command("baseline:baseline", "Write the scores of stored runs, for `check`."),
+    "baseline": Command("check:baseline", "Write the scores of stored runs, for `check`."),
     "check": Command("check:check", "Fail where a model is worse than its baseline."),
     "score": Command("score:score", "Score a prediction file that anyone made."),
     "submit": Command("submit:submit", "Write, check or repair a submission."),
@@ -61,7 +61,7 @@ COMMANDS = {
     "list": Command(
         "show:list_app", help="List suites, tasks, models, published results or stored runs."
     ),
-    "db": Command("db:db_app", help="Check, back up or merge the leaderboard's database."),
+    "db": Command("rows:db_app", help="Check, back up or merge the leaderboard's database."),
 }
 """Every command's module imports what it needs at its top, and only the module of the command that
 was called is imported: `bench --help` and shell completion read this table alone."""

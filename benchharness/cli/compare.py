@@ -10,13 +10,12 @@ import typer
 from benchharness.cli.chosen import Chosen, System, board_facts, of_chosen, print_heading
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
-from benchharness.leaderboard.comparing import power as powers
+from benchharness.leaderboard.comparing import noise
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
 from benchharness.stored.boards import Rows
-from benchharness.stored.contrasts import contrasts_of
-from benchharness.stored.uncertainty import known_cells
+from benchharness.stored.contrasts import contrasts_of, known_cells
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
@@ -141,8 +140,7 @@ def _show_slices(found: Contrast) -> None:
     if not found.slices:
         return
     typer.echo(
-        f"{title_of(found.task)} by category (no tests: with so many slices, some stand out by "
-        "chance)"
+        f"{title_of(found.task)} by category (no tests: with many slices, some stand out by chance)"
     )
     rows = [
         {
@@ -215,7 +213,7 @@ def plan(
         for rows in chosen.rows(store, (one, other)):
             board, entries, tasks = rows
             known = {task: known_cells(board, entries, task, store) for task in tasks}
-            found = powers.compare(board, entries, known, alpha=alpha, power=power)
+            found = noise.compare(board, entries, known, alpha=alpha, power=power)
             compared.append((rows, found))
     if chosen.as_json:
         print_json(
@@ -243,7 +241,7 @@ def plan(
     )
 
 
-def _power_cells(found: powers.Comparison) -> tuple[str, ...]:
+def _power_cells(found: noise.Comparison) -> tuple[str, ...]:
     one, other = found.values
     means = []
     for values, spread in zip(found.values, found.spreads or (None, None), strict=True):
@@ -259,7 +257,7 @@ def _power_cells(found: powers.Comparison) -> tuple[str, ...]:
     )
 
 
-def _power_facts(found: powers.Comparison) -> dict[str, Any]:
+def _power_facts(found: noise.Comparison) -> dict[str, Any]:
     return {
         "values": [list(values) for values in found.values],
         "difference": found.difference,

@@ -10,8 +10,7 @@ from benchharness.cli.chosen import Chosen, board_facts, of_chosen, print_headin
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.comparing.layers import LayerCurve
-from benchharness.leaderboard.comparing.stages import StageCurve
+from benchharness.leaderboard.comparing.curves import LayerCurve, StageCurve
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
 from benchharness.stored.curves import find_curves, find_layers
@@ -87,7 +86,7 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
             scope = f" [noise of {curve.scope}]" if curve.scope else ""
             typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
     typer.echo(
-        "±: half of the 95 % interval of the median over seeds. A stretch rises or falls where "
+        "±: half of the 95 % interval of the median over seeds. A segment rises or falls where "
         "checkpoints"
     )
     typer.echo(

@@ -45,7 +45,7 @@ from benchharness.leaderboard.exports.predictions import (
 from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import visible, whole_file
+from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored.answers import exported_boards, exported_splits
 from benchharness.stored.contrasts import ties_of
 from benchharness.tasks.errors import BenchError
@@ -134,8 +134,8 @@ Ties = Annotated[
     bool,
     typer.Option(
         "--ties",
-        help="In a table, make bold too what the test of `bench compare` does not tell apart from "
-        "the best; reads the examples.",
+        help="In a table, make bold too what is not significantly different from the best, by the "
+        "test of `bench compare`; reads the examples.",
     ),
 ]
 Out = Annotated[
@@ -222,7 +222,7 @@ def export(  # noqa: PLR0913  (one parameter for each option)
     store = open_store(db, create=False)
     with store, writing(everything), whole_file(everything) as file:
         count = write_archive(file, store.stored_runs())
-    typer.echo(visible(f"archive: {everything}, {count} run{'' if count == 1 else 's'}"))
+    typer.echo(visible(f"archive: {everything}, {counted(count, 'run')}"))
 
 
 def _check_format(form: Format, **options: object) -> None:
@@ -269,7 +269,7 @@ def _put_predictions(
         record = every_eval_ever_record(boards, datetime.now(UTC), __version__)
         with writing(out):
             path, count = write_every_eval_ever(out, record, noted())
-        said = f"export: {path}, {count} samples beside it"
+        said = f"export: {path}, {count} samples next to it"
     else:
         count = _put_rows(form, noted(), out)
         said = f"export: {out}, {count} predictions"
@@ -329,12 +329,12 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
                 f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv "
                 "or .json)."
             )
-    with open_store(db) as store, counting(noun, count) as counted:
+    with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))
         if noun == "runs":
-            added = store.add_stored(counted(read_archive(file)))
+            added = store.add_stored(watched(read_archive(file)))
         else:
-            added = store.add_results(map(to_result, counted(read_rows(file))))
+            added = store.add_results(map(to_result, watched(read_rows(file))))
     if as_json:
         print_json({"file": str(file), noun: count, "added": added})
         return

@@ -80,7 +80,7 @@ def leaderboard(  # noqa: PLR0913  (one parameter for each option)
         whole = gained(whole, store)
         boards = [top_of(board, shown) for board in whole]
         if intervals:
-            from benchharness.stored.uncertainty import add_uncertainty  # noqa: PLC0415  (numpy)
+            from benchharness.stored.contrasts import add_uncertainty  # noqa: PLC0415  (numpy)
 
             boards = [add_uncertainty(board, store) for board in boards]
     if as_json:
@@ -125,9 +125,9 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
 
     What is published stays in percent, as printed, also in an entry's reproductions.
     """
-    imported = [published_facts(x.row) for block in imported_blocks(board) for x in block.lines]
+    imported = [published_facts(row) for block in imported_blocks(board) for row in block.rows]
     blocks = published_blocks(board) if published else ()
-    rows = [published_facts(line.row) for block in blocks for line in block.lines]
+    rows = [published_facts(row) for block in blocks for row in block.rows]
     return {
         **board_facts(board),
         "rule": board.rule.name,

@@ -11,8 +11,7 @@ from typing import Any
 
 import typer
 
-from benchharness.leaderboard.boards.published import PublishedRow
-from benchharness.leaderboard.boards.systems import System, rows_of_model
+from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.result import (
     Failure,
     Result,

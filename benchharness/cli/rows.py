@@ -1,18 +1,20 @@
-"""`bench rename`, `bench hide` and `bench delete`: what a leaderboard shows, and what it holds."""
+"""`bench rename`, `hide`, `delete` and `db`: what a leaderboard shows, and what it holds."""
 
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from benchharness.cli.options import Database, Suites, completed_by, in_this_database, with_plugins
-from benchharness.cli.output import writing
+from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.show import Model, TaskName, find_runs
+from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
@@ -23,7 +25,7 @@ from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.stored.boards import gather_boards, stored_name
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import distinct_title
 
 Row = Annotated[
@@ -116,7 +118,7 @@ def delete(  # noqa: PLR0913  (one parameter for each option)
 ) -> None:
     """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
 
-    They are written to an archive beside the database before, which `bench import` takes back.
+    They are written to an archive next to the database before, which `bench import` takes back.
     """
     if not (keys or model or suite or task):
         raise BenchError(
@@ -222,3 +224,74 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
         write_archive(file, store.stored_runs(keys))
     return archive
+
+
+# `bench db`: check, copy and merge the leaderboard's database.
+
+
+db_app = typer.Typer(
+    no_args_is_help=True, help="Check, back up or merge the leaderboard's database."
+)
+
+BackupFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="The copy to make; of a database server an archive (.jsonl.gz)."
+    ),
+]
+Other = Annotated[
+    str, typer.Argument(metavar="OTHER", help="The database whose runs to take: a path or a URL.")
+]
+
+KEYS_SHOWN = 10
+
+
+@db_app.command()
+def check(*, db: Database = DATABASE) -> None:
+    """Say everything that is wrong with the database; reads every byte of it.
+
+    Its file, its schema, the digest of every run, and rows without their run. Exit code 5 for any
+    fault. Nothing is changed.
+    """
+    found = 0
+    with open_store(db, create=False, upgrade=False) as store:
+        for fault in chain(store.kept_faults(), store.faults()):
+            typer.echo(visible(fault))
+            found += 1
+        if not found:
+            typer.echo(visible(f"{store.name}: sound, jobs: {store.count()}"))
+            return
+    raise StoreError(
+        f"{store.name} has {found} fault{'' if found == 1 else 's'}: put a backup in its place, or "
+        "save what is whole (docs/store.md)."
+    )
+
+
+@db_app.command()
+def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
+    """Copy the database while others use it: of one moment, and whole or not at all."""
+    with open_store(db, create=False) as store:
+        store.back_up(file)
+    typer.echo(visible(f"backup: {file}"))
+
+
+@db_app.command()
+def merge(other: Other, *, db: Database = DATABASE) -> None:
+    """Take all runs of another database into this one; what is here already is not doubled.
+
+    Where both have run a job, all attempts are kept in the order in which they ended, and the
+    newest result counts.
+    """
+    with open_store(other, create=False) as source, open_store(db) as store:
+        tell_notes(store.taken.sentences(store.name))
+        total = source.count()
+        with counting("runs", source.attempt_count()) as counted:
+            merged = store.merge(counted(source.stored_runs()))
+    typer.echo(f"{merged.added} runs added, of {total} jobs.")
+    if merged.shared:
+        keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])
+        more = ", ..." if len(merged.shared) > KEYS_SHOWN else ""
+        typer.echo(
+            f"both have different runs of {len(merged.shared)} jobs ({keys}{more}): all are kept, "
+            "the newest result counts."
+        )

@@ -29,7 +29,7 @@ from benchharness.cli.output import (
 )
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.published import published as published_rows
-from benchharness.leaderboard.boards.systems import systems
+from benchharness.leaderboard.boards.published import systems
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
@@ -168,7 +168,7 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
         case _:
             raise BenchError(
                 "`bench show recipe` takes a model and a task, two models and perhaps a task, or a "
-                f"recipe file alone or beside a model, found {len(names)} "
+                f"recipe file alone or with a model, found {len(names)} "
                 f"name{'' if len(names) == 1 else 's'}: try `bench show recipe roberta cola`, "
                 "`bench show recipe roberta electra` or `bench show recipe roberta cola mine.toml`."
             )

@@ -1,6 +1,7 @@
 """`bench task init`: the task of somebody's own data as lines to keep and to edit."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
 from textwrap import indent
@@ -10,10 +11,11 @@ import typer
 
 from benchharness.cli.options import with_run_options
 from benchharness.cli.output import writing
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import OF_OWN_DATA, RunOptions
+from benchharness.driver.request import find_own_data
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.own.find import Found, find_own
+from benchharness.tasks.own.find import Found
 
 task_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -24,7 +26,7 @@ def _group() -> None:
 
 
 @task_app.command("init")
-@with_run_options({"columns", "metric", "encoding", "no_header"})
+@with_run_options(OF_OWN_DATA)
 def init(
     options: RunOptions,
     rows: Annotated[
@@ -41,14 +43,8 @@ def init(
 
     What the file says can be edited: the name, the labels, the metrics, the share that is dev.
     """
-    found = find_own(
-        rows,
-        hub=hf,
-        columns=options.columns or "",
-        metrics=options.metric,
-        encoding=options.encoding or "",
-        no_header=options.no_header,
-    )
+    found = find_own_data(replace(options, hf=rows) if hf else replace(options, data_file=rows))
+    assert found is not None, "the place of rows was named"
     path = Path(out or f"{found.own.title}.py")
     if path.exists():
         raise BenchError(f"{path} is there already: give another --out, or move it away.")

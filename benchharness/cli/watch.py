@@ -44,14 +44,14 @@ Once = Annotated[
 def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Show the runs that write to a leaderboard now: what is done, what runs, how long it takes.
 
-    Works in another terminal beside `bench run` and `bench check`, and ends when they do, with exit
+    Works in another terminal than `bench run` and `bench check`, and ends when they do, with exit
     code 1 if a job has failed. With --json every change is a line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()
     runs = list(_opened(folder, known))
     if not runs:
-        typer.echo(visible(f"no run goes on beside {shown_place(db)}."), err=True)
+        typer.echo(visible(f"no run goes on next to {shown_place(db)}."), err=True)
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:

@@ -11,15 +11,15 @@ from benchharness.cli.options import AsJson, completed_by, with_plugins, with_ru
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_WHICH, WHAT, RunOptions
+from benchharness.driver.search import Search
 from benchharness.driver.session import Session
-from benchharness.driver.which import Searched, measured, options_among, search
+from benchharness.driver.which import choose, measured, options_among
 from benchharness.engines.inference import Inference
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
-from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_name, job_names
-from benchharness.stored.which import Answer, Candidate, find_answers
+from benchharness.stored.which import Answer, Candidate
 from benchharness.tasks.suites import distinct_title
 
 Among = Annotated[
@@ -55,24 +55,22 @@ def which(options: RunOptions, *, among: Among, minutes: Minutes, as_json: AsJso
     request = session.request
     for note in request.notes:
         typer.echo(visible(note), err=as_json)
-    found, searched = search(session, minutes, tell=lambda words: typer.echo(f"{words}.", err=True))
-    with open_store(options.db) as store:
-        answers = find_answers(store, searched.jobs, found.grid.tasks, searched.majority)
+    answers, search = choose(session, minutes, lambda words: typer.echo(f"{words}.", err=True))
     with Console(stderr=True).status("measuring the encoders"):
-        costs = measured(request, searched.jobs)
-    failures = [each for each in searched.outcomes if isinstance(each, Failure)]
+        costs = measured(request, search.jobs)
+    failures = [each for each in search.outcomes if isinstance(each, Failure)]
     if as_json:
-        print_json(_to_json(answers, searched, costs, failures))
+        print_json(_to_json(answers, search, costs, failures))
     else:
-        _show(answers, searched, costs, request.slots[0].device)
-        names = job_names([*searched.jobs, *(failure.job for failure in failures)])
+        _show(answers, search, costs, request.slots[0].device)
+        names = job_names([*search.jobs, *(failure.job for failure in failures)])
         tell_notes(complaints(failures, names))
     raise typer.Exit(exit_code(failures))
 
 
 def _show(
     answers: Sequence[Answer],
-    searched: Searched,
+    search: Search,
     costs: Mapping[str, Inference | str],
     device: str,
 ) -> None:
@@ -87,7 +85,7 @@ def _show(
         typer.echo(visible(answer.sentence))
         if answer.missing:
             typer.echo(visible(f"no score of {', '.join(answer.missing)}."))
-    for line in _legend(last, searched, costs, device):
+    for line in _legend(last, search, costs, device):
         typer.echo(visible(line))
 
 
@@ -108,12 +106,8 @@ def _row(
         **({"point": ", ".join(candidate.points.values())} if len(answers) == 1 else {}),
         "seeds": "-".join(dict.fromkeys(map(str, candidate.seeds))),
         "tokens/s": f"{cost.tokens_per_second:,.0f}" if isinstance(cost, Inference) else "",
-        "memory": _megabytes(cost) if isinstance(cost, Inference) else "",
+        "memory": f"{cost.peak_memory_bytes / 1e6:,.0f} MB" if isinstance(cost, Inference) else "",
     }
-
-
-def _megabytes(cost: Inference) -> str:
-    return f"{cost.peak_memory_bytes / 1e6:,.0f} MB"
 
 
 def _column(answer: Answer) -> str:
@@ -121,7 +115,7 @@ def _column(answer: Answer) -> str:
 
 
 def _score(answer: Answer, encoder: str) -> str:
-    """The score with a star for the best and what is not told apart from it, "!" as on a board."""
+    """The score with a star for what `Answer.best` has, "!" as on a board."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
             noted = "!" if candidate.notes and len(answer.tasks) == 1 else ""
@@ -136,11 +130,11 @@ def _interval(candidate: Candidate) -> str:
 
 
 def _legend(
-    last: Answer, searched: Searched, costs: Mapping[str, Inference | str], device: str
+    last: Answer, search: Search, costs: Mapping[str, Inference | str], device: str
 ) -> Iterator[str]:
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
-    yield f"*: the best of a column, and what is not told apart from it (95 %{over})."
+    yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
     for candidate in last.candidates:
         for task, notes in candidate.notes.items():
             yield f"!: {', '.join(notes)}: {candidate.encoder} {distinct_title(task)}."
@@ -152,15 +146,15 @@ def _legend(
     known = [cost for cost in costs.values() if isinstance(cost, Inference)]
     if known:
         where = device if device != "cpu" else f"the CPU ({_threads(known[0].threads)})"
-        first = searched.jobs[0]
+        first = search.jobs[0]
         yield (
             f"tokens/s and memory: predicting dev rows of {distinct_title(first.task)} in "
             f"{first.precision} on {where}, each encoder alone in a process."
         )
     yield from (f"{name}: {cost}" for name, cost in costs.items() if isinstance(cost, str))
-    runs = f"{len(searched.jobs)} of {searched.of} runs of the whole grid"
-    if searched.left:
-        yield f"{runs}; next come {searched.left}: the same command goes on."
+    runs = f"{len(search.jobs)} of {len(search.trials)} runs of the whole grid"
+    if search.left:
+        yield f"{runs}; next come {search.left}: the same command goes on."
     else:
         yield f"{runs}: no other can change the answer."
 
@@ -171,15 +165,15 @@ def _threads(count: int) -> str:
 
 def _to_json(
     answers: Sequence[Answer],
-    searched: Searched,
+    search: Search,
     costs: Mapping[str, Inference | str],
     failures: Sequence[Failure],
 ) -> dict[str, Any]:
     return {
         "exit_code": exit_code(failures),
-        "runs": len(searched.jobs),
-        "of": searched.of,
-        "left": searched.left or None,
+        "runs": len(search.jobs),
+        "of": len(search.trials),
+        "left": search.left or None,
         "answers": [_facts(answer) for answer in answers],
         "inference": {
             name: asdict(cost) if isinstance(cost, Inference) else {"error": cost}

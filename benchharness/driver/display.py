@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from statistics import fmean
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -43,12 +42,7 @@ class Display:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 

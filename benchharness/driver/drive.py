@@ -17,11 +17,11 @@ from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
-from benchharness.engines.process import Outcome, ended_at_last
+from benchharness.engines.process import Orders, Outcome, ended_at_last
 from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.store.database import BUSY_SECONDS
+from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
@@ -67,14 +67,26 @@ class Driven(NamedTuple):
 
 
 @contextmanager
-def prepared_workers(request: Request) -> Iterator[None]:
+def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
     """While it lasts, workers on this machine start with the libraries of the request's jobs.
 
-    Importing them takes seconds, and is done while the jobs are still planned. SIGTERM and a second
-    Ctrl-C end this process soon, whatever hangs.
+    Importing them takes seconds, and is done while the jobs are still planned, but where as many
+    are stored as there may be: then most likely none will start. SIGTERM and a second Ctrl-C end
+    this process soon, whatever hangs.
     """
-    with ended_at_last(), request.placement.prepared(modules_of(request.kind, request.tasks)):
+    modules = () if _seem_stored(request, options) else modules_of(request.kind, request.tasks)
+    with ended_at_last(), request.placement.prepared(modules):
         yield
+
+
+def _seem_stored(request: Request, options: RunOptions) -> bool:
+    """Whether the database has runs for each model, task and seed, by whatever recipe."""
+    if options.force or not is_there(options.db):
+        return False
+    models, tasks = ({each.name for each in some} for some in (request.models, request.tasks))
+    with open_store(options.db, create=False) as store:
+        stored = store.count(model=models, task=tasks)
+    return stored >= len(models) * len(tasks) * len(request.seeds)
 
 
 @contextmanager
@@ -105,11 +117,13 @@ def drive(
     folder = schedule.checkpoints.folder.parent
     snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
     engine = placement.engine(
-        timeout=options.timeout or None,
-        checkpoints=schedule.checkpoints.folder,
-        keep=schedule.starts,
-        snapshots=snapshots,
-        holds=holds,
+        Orders(
+            timeout=options.timeout or None,
+            checkpoints=schedule.checkpoints.folder,
+            keep=schedule.starts,
+            snapshots=snapshots,
+            holds=holds,
+        )
     )
     with open_store(options.db) as store:
         with (

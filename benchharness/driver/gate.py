@@ -25,6 +25,7 @@ from benchharness.driver.options import OF_CHECK, RunOptions, takes_options
 from benchharness.driver.plan import Plan
 from benchharness.driver.session import Session
 from benchharness.kept_folders import scratch_folder
+from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.regression import (
     FAILED_JOB,
@@ -36,15 +37,17 @@ from benchharness.leaderboard.regression import (
     conditions_of,
     differences,
     judge,
+    sample_of,
 )
 from benchharness.leaderboard.regression.sample import shared_seeds
 from benchharness.leaderboard.regression.verdict_text import to_markdown
-from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.store import Store
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.plugins import load_plugins
-from benchharness.stored.samples import Samples, counted_tasks
+from benchharness.stored.predictions import StoredPredictions
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.suites import distinct_title, find_task
+from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_task
 
 BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05
@@ -345,3 +348,49 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
             f"Only scores were compared: the baseline was made with {' and '.join(sorted(old))}, "
             f"and these runs with {' and '.join(sorted(new))}."
         )
+
+
+# Stored runs as the samples that are compared.
+
+
+class Samples:
+    """Makes samples of stored runs.
+
+    `ids` are those of the examples of every split that was read, by "task:split", in its order.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._stored = StoredPredictions(store)
+        self.ids: dict[str, list[str]] = {}
+
+    def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
+        """The sample of the finished runs of one task, None where none of them scored it.
+
+        Raises DataError where the rows cannot be read, or are no longer those of the runs.
+        """
+        cell = build_cell(task, [run for run in runs if run.status == "finished"], _rule(task))
+        if cell is None:
+            return None
+        order = sorted(zip(cell.runs, cell.values, strict=True), key=lambda pair: pair[0].seed)
+        results = [self.result(run) for run, _ in order]
+        result = results[0]
+        dev = find_task(task).dev_splits
+        splits = [s for name, s in result.job.predicted_splits if name == task and s in dev]
+        names = [f"{task}:{split}" for split in splits]
+        found = {name: self._stored.rows(result.job, name).examples for name in names}
+        self.ids |= {name: [e.id for e in examples] for name, examples in found.items()}
+        collapsed = [run.seed for run, _ in order if run.has_collapsed(task)]
+        return sample_of(results, [value for _, value in order], found, collapsed)
+
+    def result(self, run: RunRow) -> Result:
+        """A finished run, complete."""
+        return self._stored.result(run.key)
+
+
+def counted_tasks(names: Iterable[str]) -> list[str]:
+    """Those tasks that their suite's score counts; diagnostic sets are left out."""
+    return [name for name in names if name in _rule(name).cells]
+
+
+def _rule(task: str) -> ScoreRule:
+    return SUITES[find_task(task).suite].rule

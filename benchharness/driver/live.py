@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from benchharness.driver.schedule import Schedule
@@ -358,12 +357,7 @@ class LiveFile:
             draft.rename(self._path)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         self._tell("over", interrupted=kind is not None)
         if self._file is not None:
             with suppress(OSError):

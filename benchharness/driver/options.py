@@ -298,15 +298,14 @@ OF_WHICH = frozenset(OPTIONS) - {
     *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
     *("halving", "baselines", "keep_checkpoints", "dry_run"),
 }
-OF_CHECK = frozenset(
-    {
-        *("model", "suite", "task", "limit", "seeds", "seed", "data", "data_file", "hf", "columns"),
-        *("metric", "encoding", "no_header", "recipe", "set", "text_to_text", "device", "jobs"),
-        *("processes_per_job", "engine", "address", "engine_options", "timeout"),
-        *("checkpoint_every", "trust_remote_code", "allow_pickle"),
-    }
-)
+OF_CHECK = frozenset(OPTIONS) - {
+    *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
+    *("halving", "baselines", "keep_checkpoints", "db", "log", "force", "dry_run"),
+}
 """The options of those two commands; `bench run` has all."""
+
+OF_OWN_DATA = [n for n, o in OPTIONS.items() if o.head == OWN and n not in ("data_file", "hf")]
+"""The options that say how rows of the user's own are read."""
 
 
 def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:

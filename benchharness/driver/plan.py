@@ -1,27 +1,22 @@
 """From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from benchharness.driver.request import ALL_ROWS, Request
-from benchharness.driver.teachers import taught
+from benchharness.driver.request import Request, leading_tasks
+from benchharness.driver.technique import Technique, techniques_of
 from benchharness.engines.slots import have_bf16
-from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Kind, Start
+from benchharness.leaderboard.job import Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import ModelSpec, weights_identity
 from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.resolve import (
-    resolve_together,
-    start_task,
-    unused_settings,
-    with_start,
-)
-from benchharness.recipes.zero_shot import zero_shot_recipe
+from benchharness.recipes.resolve import start_task, unused_settings, with_start
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import document_digest, has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
@@ -62,7 +57,7 @@ class Plan:
 
     def part(self, keys: Iterable[str]) -> "Plan":
         """The jobs of these keys, and those that they need."""
-        wanted = with_starts(set(keys), self.jobs)
+        wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
 
@@ -90,78 +85,63 @@ def plan(request: Request) -> Plan:
     setting that is wrong, before any data are read, and DataError where a split that is needed is
     malformed, or with a line for each task whose files are missing.
     """
-    tasks, together, shots = request.tasks, request.multi_task, request.shots
-    teacher, splits = request.teacher, request.splits
-    if shots and together:
-        raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
-    if teacher is not None:
-        _check_taught(request)
+    for technique in techniques_of(request):
+        technique.check(request)
 
     # ---- Who is asked for: encoders, and baselines.
-    encoders, start = _find_encoders(request.models, request.start_from, shots)
+    encoders = _find_encoders(request)
     asked = [model for model in request.models if model.is_baseline]
     baselines = tuple(dict.fromkeys((*request.baselines, *asked)))
 
     # ---- Which tasks can run: what their recipes need has to be there.
-    resolver = _Resolver(
-        models=encoders,
-        recipe=request.recipe,
-        overrides=request.overrides,
-        shots=shots,
-        is_student=teacher is not None,
-    )
-    alone = PRETRAINED if start == TOGETHER else start  # those together are read anyway
-    recipes, source = resolver.single(_leading_tasks(tasks), alone), parse_data(request.data)
-    leading = _leading_tasks([*tasks, *together])
+    recipes = Resolver.of(request, encoders).single(leading_tasks(request.single_tasks))
+    source, leading = parse_data(request.data), leading_tasks(request.every_task)
     _check_baselines(asked, leading)
     learned = _learned_tasks(leading, recipes, baselines)
-    learned |= {task.name for task in _leading_tasks(together)}
+    learned |= {task.name for task in leading_tasks(request.multi_task)}
     left_out = _left_out(request, recipes, source, learned)
-    tasks, together = (
-        tuple(t for t in some if t.name not in left_out) for some in (tasks, together)
-    )
+    request = request.without(left_out)
 
-    # ---- The recipes of these tasks, alone and together, and of what they learn from.
-    wanted, shared = [*tasks, *together], _check_together(_leading_tasks(together))
-    leading = _leading_tasks(tasks if shared else wanted)
-    recipes = resolver.single(leading, _start(start, shared))
-    teachers = _resolve_teacher(teacher, recipes, start)
-    learned |= {task for _, task in teachers}
-    resolved = _Resolved(single=recipes, shared=resolver.together(shared), teachers=teachers)
+    # ---- The recipes of these tasks, and of the jobs that techniques add.
+    resolver = Resolver.of(request, encoders)
+    recipes = resolver.single(leading_tasks(request.single_tasks))
+    added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
+    learned |= {task for _, task in added}
 
     # ---- Read the rows, and make the jobs.
-    reader = _Reader(source, request.limit, splits, learned)
-    parts = _read_parts(reader, wanted, resolved, teacher)
-    parts.check_shots()
-    gpu, precision = request.slots[0].is_gpu, request.precision
-    if precision == "auto" and gpu and not have_bf16(request.slots):
-        precision = "fp32"
-    precision = resolve_precision(precision, gpu=gpu)
-    trained = parts.trainings(encoders, leading, request.seeds, precision)
+    reader = _Reader(source, request.limit, request.splits, learned)
+    parts = _read_parts(reader, request, resolver, recipes, added)
+    for technique in parts.techniques:
+        technique.check_rows(parts)
+    trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
-    for job in (*trained, *parts.baselines(baselines, _leading_tasks(wanted))):
+    for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
         jobs.setdefault(job.key, job)
-    notes = (
-        *_unused_poolings(encoders),
-        *(
-            unused_settings(request.overrides, request.recipe, _setting_names(jobs.values()))
-            if jobs
-            else ()
+    return Plan(
+        jobs=tuple(jobs.values()),
+        rows=reader.rows,
+        left_out=left_out,
+        notes=(
+            *_unused_poolings(encoders),
+            *_unused_settings(request, jobs.values()),
+            *_long_rows(jobs.values(), reader.words),
         ),
-        *_long_rows(jobs.values(), reader.words),
     )
-    return Plan(jobs=tuple(jobs.values()), rows=parts.rows, left_out=left_out, notes=notes)
 
 
-def with_starts(keys: set[str], jobs: Sequence[Job]) -> set[str]:
+def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
     """The keys and those of the jobs that they need, in the end."""
-    needs = {job.key: job.needs for job in jobs}
-    waiting = list(keys)
-    while waiting:
-        new = set(needs[waiting.pop()]) - keys
-        keys |= new
-        waiting += new
-    return keys
+    return {*_with_needs([*keys], {job.key: job.needs for job in jobs})}
+
+
+def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[str]:
+    """These and what they need, and what that needs."""
+    known = {*found}
+    for each in found:
+        new = sorted({*needs[each]} - known)
+        found += new
+        known.update(new)
+    return found
 
 
 def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
@@ -174,8 +154,10 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
             )
 
 
-def _setting_names(jobs: Iterable[Job]) -> set[str]:
-    return {name for job in jobs for name in job.settings}
+def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
+    """Which values that were asked for no job has."""
+    used = {name for job in jobs for name in job.settings}
+    return unused_settings(request.overrides, request.recipe, used) if jobs else ()
 
 
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
@@ -194,39 +176,6 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
     yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
 
-# Tasks that are trained together: one job of each model and seed, before those of single tasks.
-
-
-def _check_together(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """The tasks that share an encoder, by name; none where it would be one alone.
-
-    Raises BenchError where two of them are versions of one benchmark, or one trains nothing.
-    """
-    found: dict[str, str] = {}
-    for task in tasks:
-        if not task.is_trained:
-            raise BenchError(f"{task.name} has no rows to train on: leave it out of --multi-task.")
-        other = found.setdefault(task.benchmark or task.name, task.name)
-        if other != task.name:
-            raise BenchError(
-                f"{other} and {task.name} cannot be trained together, because both are versions of "
-                f"{task.benchmark} and share rows: leave one of them out of --multi-task."
-            )
-    return tuple(sorted(tasks, key=lambda task: task.name)) if len(tasks) > 1 else ()
-
-
-def _start(start_from: str | None, shared: Sequence[Task]) -> str | Start | None:
-    """What single tasks are started from."""
-    if start_from != TOGETHER:
-        return start_from
-    names = ",".join(task.name for task in shared)
-    return Start(kind="together", name=names) if shared else None
-
-
-SharedRecipes = Mapping[ModelSpec, tuple[Sequence[Task], ResolvedRecipe]]
-"""The tasks that are trained together, and each model's recipe for them."""
-
-
 MOST_LINES = 20
 """How many tasks an error about missing files names, each on a line."""
 
@@ -238,7 +187,7 @@ def _left_out(
 
     DataError where they may not, or no task is left.
     """
-    tasks = (*request.tasks, *request.multi_task)
+    tasks = request.every_task
     needs = _needs(tasks, recipes)
     trained = {find_task(name).trained_on or name for name in needs}
     lacking: dict[str, str] = {}
@@ -246,7 +195,7 @@ def _left_out(
         task = find_task(name)
         needed = list(task.source.splits)
         if not task.trained_on:
-            needed = [*_train_splits(name, learned), *_dev_splits(task, request.splits)]
+            needed = _own_splits(task, request.splits, learned)
         if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
             lacking[name] = f"no {files}"
     left_out = {
@@ -254,7 +203,7 @@ def _left_out(
             lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
         )
         for task in tasks
-        if (found := [name for name in _all_needs(task.name, needs) if name in lacking])
+        if (found := [name for name in _with_needs([task.name], needs) if name in lacking])
     }
     if lacking and not (
         request.skip_missing and len(left_out) < len({task.name for task in tasks})
@@ -273,14 +222,6 @@ def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
     for (_, name), points in recipes.items():
         needs.setdefault(name, set()).update(filter(None, [start_task(points[0])]))
     return needs
-
-
-def _all_needs(name: str, needs: Mapping[str, set[str]]) -> list[str]:
-    """The task itself and what it needs, and what that needs."""
-    found = [name]
-    for each in found:
-        found += sorted(needs[each] - set(found))
-    return found
 
 
 def _refusal(
@@ -303,142 +244,76 @@ def _refusal(
         yield f"and {len(lines) - MOST_LINES} more."
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Resolved:
-    """The recipes of a plan: of single tasks, of tasks together, and of a teacher's own runs."""
-
-    single: Recipes
-    shared: SharedRecipes
-    teachers: Recipes
-
-
 def _read_parts(
     reader: "_Reader",
-    tasks: Sequence[Task],
-    resolved: _Resolved,
-    teacher: ModelSpec | Sequence[Job] | None,
-) -> "_Parts":
+    request: Request,
+    resolver: "Resolver",
+    recipes: Recipes,
+    added: Sequence[tuple[ModelSpec, str]],
+) -> "Parts":
     """Reads every split that the tasks, and those that they start from, are made of."""
-    leading = _leading_tasks(tasks)
-    wanted = {task.name for task in tasks}
-    every = (*resolved.single, *resolved.teachers)
+    leading = leading_tasks(request.every_task)
+    wanted = {task.name for task in request.every_task}
+    every = (*added, *recipes)
     starts = {name for _, name in every} - {task.name for task in leading}
-    models = dict.fromkeys((*resolved.shared, *(model for model, _ in every)))
-    parts = _Parts(
-        data=str(reader.source),
-        recipes=resolved.single,
-        weights={model: weights_identity(model) for model in models},
-        shared_recipes=resolved.shared,
+    return Parts(
+        reader=reader,
+        recipes=recipes,
+        weights={model: weights_identity(model) for model in dict.fromkeys(m for m, _ in every)},
         fingerprints={
             **{task.name: reader.fingerprints(task, wanted) for task in leading},
             **{name: reader.start_fingerprints(name) for name in starts},
         },
-        rows=reader.rows,
-        documents=reader.documents,
-        limit=reader.limit,
+        techniques=resolver.techniques,
+        seeds=request.seeds,
+        precision=_precision(request),
     )
-    return replace(parts, teachers=replace(parts, recipes=resolved.teachers), teacher=teacher)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Parts:
-    """What jobs are made of: points of recipes by model and task, fingerprints by task.
+class Parts:
+    """What jobs are made of: points of recipes by model and task, fingerprints by task."""
 
-    `teachers` are what those of the `teacher` are made of, who is as a Request has it.
-    """
-
-    data: str
+    reader: "_Reader"
     recipes: Recipes
-    shared_recipes: SharedRecipes
     weights: Mapping[ModelSpec, str]
     fingerprints: Mapping[str, Mapping[str, str]]
-    rows: Mapping[str, RowCounts]
-    documents: Mapping[str, str]
-    limit: int | None
-    teachers: "_Parts | None" = None
-    teacher: ModelSpec | Sequence[Job] | None = None
+    techniques: Sequence[Technique]
+    seeds: Sequence[int]
+    precision: str
 
-    def trainings(
-        self,
-        models: Sequence[ModelSpec],
-        tasks: Sequence[Task],
-        seeds: Sequence[int],
-        precision: str,
-    ) -> Iterator[Job]:
-        """The jobs of encoders: those of tasks together, then every point of single tasks."""
-        for model, seed in product(self.shared_recipes, seeds):
-            yield self.together(model, seed, precision)
+    def trainings(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
+        """The jobs of encoders: those that techniques add, then every point of single tasks."""
+        for technique in self.techniques:
+            yield from technique.jobs(self)
         for model, task in product(models, tasks):
             points = range(len(self.recipes[model, task.name]))
-            for point, seed in product(points, seeds):
-                yield from self.chain(model, task.name, point, seed, precision)
+            for point, seed in product(points, self.seeds):
+                yield from self.chain(model, task.name, point, seed)
 
-    def chain(
-        self, model: ModelSpec, task: str, point: int, seed: int, precision: str
-    ) -> list[Job]:
-        """A job behind those that it needs: its start, by the same point where it has as many.
-
-        And its teacher; what a student starts from is a student too.
-        """
+    def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
+        """A job behind those that it needs: its start by the same point, where it has as many."""
         points = self.recipes[model, task]
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
-            return [self._job(model, [task], recipe, 0, precision)]  # which no seed changes
+            return [self.job(model, [task], recipe, 0)]  # which no seed changes
         start = start_task(recipe)
-        before = self.chain(model, start, point, seed, precision) if start else []
-        if recipe.start is not None and recipe.start.kind == "together":
-            before = [self.together(model, seed, precision)]
-        start_from = before[-1].key if before else None
-        job = self._job(model, [task], recipe, seed, precision, start_from)
-        teachers = self._teachers(task, seed, precision)
-        if teachers:
-            own, first = isinstance(self.teacher, ModelSpec), before[-1] if before else None
-            job = taught(job, first, teachers[-1], of_all_seeds=not own)
-        return [*before, *teachers, job]
-
-    def _teachers(self, task: str, seed: int, precision: str) -> list[Job]:
-        """The teacher of a task's job with that seed, behind what it needs; none where none is."""
-        if isinstance(self.teacher, ModelSpec) and self.teachers is not None:
-            return self.teachers.chain(self.teacher, task, 0, seed, precision)
-        return list(self.teacher or ())  # type: ignore[arg-type]
-
-    def together(self, model: ModelSpec, seed: int, precision: str) -> Job:
-        """The job of the tasks that share an encoder."""
-        tasks, recipe = self.shared_recipes[model]
-        return self._job(model, [task.name for task in tasks], recipe, seed, precision)
-
-    def check_shots(self) -> None:
-        """Raises DataError with a line for each task that has fewer training rows than shots."""
-        lines: dict[str, None] = {}
-        for (_, task), points in self.recipes.items():
-            wanted = [int(p.settings["shots"].value) for p in points if "shots" in p.settings]
-            if not wanted:
-                continue
-            count = self.rows[self.fingerprints[task][f"{task}:train"]].used
-            if max(wanted) > count:
-                lines[
-                    f"{task} has {count} training rows here, fewer than --shots {max(wanted)}: "
-                    "give fewer, or all."
-                ] = None
-        if lines:
-            raise DataError(*lines)
+        before = self.chain(model, start, point, seed) if start else []
+        job = self.job(model, [task], recipe, seed)
+        jobs = [*before, replace(job, start_from=before[-1].key) if before else job]
+        for technique in self.techniques:
+            jobs = technique.chained(self, model, jobs)
+        return jobs
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
         """The jobs of baselines; they have no seed, and compute in the 64 bits of scikit-learn."""
         for model, task in product(models, tasks):
             if task.is_trained:
                 (recipe,) = resolve_sweep(model, task.name, None, {})
-                yield self._job(model, [task.name], recipe, 0, "fp64")
+                yield replace(self.job(model, [task.name], recipe, 0), precision="fp64")
 
-    def _job(  # noqa: PLR0913, PLR0917  (what differs between the jobs of a plan)
-        self,
-        model: ModelSpec,
-        tasks: Sequence[str],
-        recipe: ResolvedRecipe,
-        seed: int,
-        precision: str,
-        start_from: str | None = None,
-    ) -> Job:
+    def job(self, model: ModelSpec, tasks: Sequence[str], recipe: ResolvedRecipe, seed: int) -> Job:
+        """One training on these tasks, or none by a recipe without."""
         task = tasks[0]
         known, kind = find_task(task), _kind(model, recipe, find_task(task))
         fingerprints = {
@@ -446,14 +321,14 @@ class _Parts:
         }
         if recipe.is_zero_shot:
             fingerprints = {n: f for n, f in fingerprints.items() if not n.endswith(":train")}
-        is_cut = any(self.rows[digest].cut for digest in fingerprints.values())
+        is_cut = any(self.reader.rows[digest].cut for digest in fingerprints.values())
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
-            data=self.data,
+            data=str(self.reader.source),
             fingerprints=fingerprints,
             kind=kind,
             recipe=recipe.name,
@@ -465,10 +340,9 @@ class _Parts:
             start=recipe.start,
             stage=model.stage,
             seed=seed,
-            precision=precision,
+            precision=self.precision,
             # Where the limit takes nothing away, the job is the one without a limit.
-            limit=self.limit if is_cut else None,
-            start_from=start_from,
+            limit=self.reader.limit if is_cut else None,
             trust_remote_code=model.trust.remote_code,
             allow_pickle=model.trust.pickle,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
@@ -478,11 +352,12 @@ class _Parts:
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
         """The digests of what the sentences of tagging tasks stand in, by "task:split"."""
-        found = {name: self.documents[name] for name in splits if name in self.documents}
+        known = self.reader.documents
+        found, source = {n: known[n] for n in splits if n in known}, self.reader.source
         if lacking := [name for name, digest in found.items() if not digest]:
             task, _, split = lacking[0].rpartition(":")
             raise DataError(
-                f"{task} {split} ({self.data}) does not say where its documents begin, as the "
+                f"{task} {split} ({source}) does not say where its documents begin, as the "
                 "official files of CoNLL-2003 do by -DOCSTART-: context=document needs that, so "
                 "give such files with --data, or --set context=sentence."
             )
@@ -512,61 +387,20 @@ def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 
-def _check_taught(request: Request) -> None:
-    """Raises BenchError where nobody can be taught, whoever the teacher is."""
-    if request.multi_task or request.start_from == TOGETHER:
-        raise BenchError(
-            "--teacher and --multi-task exclude each other: a teacher is of one task, and so is "
-            "its student."
-        )
-    if request.shots:
-        raise BenchError(
-            "--teacher and --shots exclude each other: the rows that the teacher has learned from "
-            "would count too."
-        )
-    for task in _leading_tasks(request.tasks):
-        if not task.is_trained:
-            raise BenchError(
-                f"{task.name} has no training rows, so nobody is taught: leave --teacher out."
-            )
+def _precision(request: Request) -> str:
+    """The number format of the jobs of encoders."""
+    gpu, precision = request.slots[0].is_gpu, request.precision
+    if precision == "auto" and gpu and not have_bf16(request.slots):
+        precision = "fp32"
+    return resolve_precision(precision, gpu=gpu)
 
 
-def _resolve_teacher(
-    teacher: ModelSpec | Sequence[Job] | None, recipes: Recipes, start_from: str | None
-) -> Recipes:
-    """The recipes of a teacher that is a model, its own paper's, for the tasks of its students.
-
-    Of the options for students it shares "pretrained" as the start: the start's rows may be absent.
-    """
-    if not isinstance(teacher, ModelSpec):
-        return {}
-    if teacher.is_baseline:
-        raise BenchError(
-            f"{teacher.name} is a baseline, which has no network to teach with: give --teacher an "
-            "encoder."
-        )
-    tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
-    start = PRETRAINED if start_from == PRETRAINED else None
-    return _Resolver(models=[teacher]).single(tasks, start)
-
-
-def _find_encoders(
-    models: Sequence[ModelSpec], start_from: str | ModelSpec | None, shots: Sequence[int]
-) -> tuple[list[ModelSpec], str | None]:
-    """The models with an encoder, with another checkpoint's weights, and the start that is left."""
-    encoders = [model for model in models if not model.is_baseline]
-    if isinstance(start_from, ModelSpec):
-        return [_with_weights(model, start_from) for model in encoders], start_from.name
-    return encoders, _untrained_start(start_from) if shots else start_from
-
-
-def _untrained_start(start_from: str | None) -> str:
-    """What k-shot runs start from: the checkpoint, because another task would be more shots."""
-    if start_from not in (None, PRETRAINED):
-        raise BenchError(
-            f"--shots and --start-from {start_from} exclude each other: its rows would count too."
-        )
-    return PRETRAINED
+def _find_encoders(request: Request) -> list[ModelSpec]:
+    """The models with an encoder, with another checkpoint's weights where that was asked for."""
+    encoders = [model for model in request.models if not model.is_baseline]
+    if not isinstance(request.start_from, ModelSpec):
+        return encoders
+    return [_with_weights(model, request.start_from) for model in encoders]
 
 
 def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
@@ -587,26 +421,32 @@ def _learned_tasks(
     return found | {task.name for task in tasks if task.is_trained and baselines}
 
 
-def _leading_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks with jobs of their own, each once; a follower stands for the one it follows."""
-    found: dict[str, Task] = {}
-    for task in tasks:
-        leader = find_task(task.trained_on) if task.trained_on else task
-        found.setdefault(leader.name, leader)
-    return list(found.values())
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Resolver:
-    """Resolves the recipe of models, with what is set otherwise, and for numbers of their rows."""
+class Resolver:
+    """Resolves the recipe of models, with what is set otherwise, as techniques have it."""
 
     models: Sequence[ModelSpec]
     recipe: str | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    shots: Sequence[int] = ()
-    is_student: bool = False
+    techniques: Sequence[Technique] = ()
+    start_from: str | Start | None = None
 
-    def single(self, tasks: Sequence[Task], start_from: str | Start | None) -> Recipes:
+    @classmethod
+    def of(cls, request: Request, models: Sequence[ModelSpec]) -> Self:
+        """That of a request; the models that start from a checkpoint have its weights."""
+        techniques = techniques_of(request)
+        start: str | Start | ModelSpec | None = request.start_from
+        for technique in techniques:
+            start = start if isinstance(start, ModelSpec) else technique.start(start)
+        return cls(
+            models=models,
+            recipe=request.recipe,
+            overrides=request.overrides,
+            techniques=techniques,
+            start_from=None if isinstance(start, ModelSpec) else start,
+        )
+
+    def single(self, tasks: Sequence[Task]) -> Recipes:
         """The points of every pair's recipe, and of every task's that one of them starts from.
 
         A point without training stands behind all others.
@@ -619,7 +459,7 @@ class _Resolver:
             if (model, task.name) in resolved:
                 continue
             try:
-                found = tuple(self._points(model, task, start_from))
+                found = tuple(self._points(model, task))
             except BenchError as error:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
@@ -631,43 +471,17 @@ class _Resolver:
             raise BenchError(*problems)
         return resolved
 
-    def _points(
-        self, model: ModelSpec, task: Task, start_from: str | Start | None
-    ) -> Iterator[ResolvedRecipe]:
-        for values in _each_override(self.overrides, self.shots, task):
-            for point in resolve_sweep(
-                model, task.name, self.recipe, values, is_student=self.is_student
-            ):
-                yield with_start(point, model, task, recipe=self.recipe, start_from=start_from)
-        if 0 in self.shots or not task.is_trained:
+    def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
+        needed = [technique.needed for technique in self.techniques if technique.needed]
+        for several in product(*(technique.values(task) for technique in self.techniques)):
+            values = {**self.overrides, **ChainMap(*map(dict, several))}
+            for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
+                start = self.start_from
+                yield with_start(point, model, task, recipe=self.recipe, start_from=start)
+        if any(technique.asks_untrained(task) for technique in self.techniques):
+            from benchharness.recipes.zero_shot import zero_shot_recipe  # noqa: PLC0415  (few ask)
+
             yield zero_shot_recipe(task.name, model)
-
-    def together(self, tasks: Sequence[Task]) -> SharedRecipes:
-        """Each model's recipe for tasks together, from the weights that it has; none for none."""
-        found: dict[ModelSpec, tuple[Sequence[Task], ResolvedRecipe]] = {}
-        for model in self.models if tasks else ():
-            resolved = resolve_together(model, tasks, self.recipe, self.overrides)
-            if model.start is not None:
-                resolved = with_start(resolved, model, tasks[0])
-            found[model] = tasks, resolved
-        return found
-
-
-def _each_override(
-    overrides: Mapping[str, str], shots: Sequence[int], task: Task
-) -> Iterator[Mapping[str, str]]:
-    """The values to train a task with, for each number of its rows; none where it has no rows."""
-    if not task.is_trained:
-        if shots and 0 not in shots:
-            raise BenchError(f"{task.name} has no training rows: --shots 0, or nothing, scores it.")
-        return
-    if not shots:
-        yield overrides
-    for number in shots:
-        if number == ALL_ROWS:
-            yield overrides
-        elif number:
-            yield {**overrides, "shots": str(number)}
 
 
 def _circles(recipes: Recipes) -> Iterator[str]:
@@ -722,8 +536,9 @@ class _Reader:
 
         A follower's splits must be there where it is `wanted` by name.
         """
-        own = (*_train_splits(task.name, self._learned), *self._own_splits(task))
-        used = [(task, split) for split in own]
+        used = [(task, split) for split in _own_splits(task, self._splits, self._learned)]
+        if "test" in self._splits:
+            used += [(task, s) for s in task.test_splits if has_split(task, s, self.source)]
         for follower in TASKS.values():
             if follower.trained_on == task.name:
                 required = follower.name in wanted
@@ -744,12 +559,6 @@ class _Reader:
                 "does without."
             ) from error
 
-    def _own_splits(self, task: Task) -> list[str]:
-        found = _dev_splits(task, self._splits)
-        if "test" in self._splits:
-            found += [split for split in task.test_splits if has_split(task, split, self.source)]
-        return found
-
     def _fingerprint(self, task: Task, split: str) -> str:
         rows = read(task, split, self.source, self.limit)
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
@@ -760,12 +569,10 @@ class _Reader:
         return rows.fingerprint
 
 
-def _train_splits(task: str, learned: Collection[str]) -> list[str]:
-    return ["train"] if task in learned else []
-
-
-def _dev_splits(task: Task, kinds: Collection[str]) -> list[str]:
-    return list(task.dev_splits) if "dev" in kinds else []
+def _own_splits(task: Task, kinds: Collection[str], learned: Collection[str]) -> list[str]:
+    """The splits that have to be there: train where it is learned, and those of dev."""
+    dev = task.dev_splits if "dev" in kinds else ()
+    return [*(("train",) if task.name in learned else ()), *dev]
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:

@@ -1,11 +1,11 @@
 """What a run is asked for, checked as a whole before anything starts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import OF_OWN_DATA, RunOptions
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.teachers import find_teacher
 from benchharness.engines.local import EngineChoice, Placement, find_placement
@@ -84,9 +84,33 @@ class Request:
         return self.placement.slots
 
     @property
+    def every_task(self) -> tuple[Task, ...]:
+        """The tasks with jobs of their own, and those that are trained together."""
+        return (*self.tasks, *self.multi_task)
+
+    @property
+    def single_tasks(self) -> tuple[Task, ...]:
+        """The tasks with jobs of their own, as one has that is together with nothing."""
+        return self.tasks if len(leading_tasks(self.multi_task)) > 1 else self.every_task
+
+    def without(self, left_out: Collection[str]) -> Self:
+        """The same but for the tasks of these names."""
+        tasks, multi_task = (
+            tuple(task for task in some if task.name not in left_out)
+            for some in (self.tasks, self.multi_task)
+        )
+        return replace(self, tasks=tasks, multi_task=multi_task)
+
+    @property
     def kind(self) -> str:
         """The kind of its jobs that imports most: "model", or "baseline" for baselines alone."""
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
+
+
+def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks with jobs of their own, each once; a follower stands for the one it follows."""
+    leaders = (find_task(task.trained_on) if task.trained_on else task for task in tasks)
+    return list({leader.name: leader for leader in leaders}.values())
 
 
 def find_own_data(options: RunOptions) -> "Found | None":
@@ -96,10 +120,11 @@ def find_own_data(options: RunOptions) -> "Found | None":
     """
     place = options.hf if options.data_file is None else options.data_file
     if place is None:
-        if options.columns or options.metric or options.encoding or options.no_header:
+        if any(getattr(options, name) for name in OF_OWN_DATA):
+            *others, last = (f"--{name.replace('_', '-')}" for name in OF_OWN_DATA)
             raise BenchError(
-                "--columns, --metric, --encoding and --no-header are of rows of your own: name "
-                "them with --data-file or --hf."
+                f"{', '.join(others)} and {last} are of rows of your own: name them with "
+                "--data-file or --hf."
             )
         return None
     if options.data_file is not None and options.hf is not None:
@@ -153,27 +178,16 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     found_seeds = complaints.collect(_choose_seeds, seeds, options.seed) or ()
 
     # ---- How it is trained.
-    settings = [*options.set, *(["as_text=true"] if options.text_to_text else [])]
-    overrides = complaints.collect(_parse_settings, settings) or {}
-    for setting in overrides.items():
-        complaints.collect(check_override, *setting)
+    overrides = _find_overrides(complaints, options)
     shots = complaints.collect(_parse_shots, options.shots, overrides) or ()
     start = complaints.collect(_find_start, options.start_from, trust, bool(multi_task))
-    teacher = complaints.collect(_find_teacher, options.teacher, options.db, trust)
+    teacher = None
+    if options.teacher is not None:
+        teacher = complaints.collect(find_teacher, options.teacher, options.db, trust)
 
     # ---- Where it runs.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
-    choice = EngineChoice(
-        name=options.engine,
-        address=options.address,
-        words=options.engine_options,
-        folder=folder_beside(options.db),
-        device=options.device,
-        jobs=complaints.collect(_parse_jobs, options.jobs),
-        processes=complaints.collect(_whole, "--processes-per-job", options.processes_per_job, 1)
-        or 1,
-    )
-    placement = complaints.collect(_find_placement, choice, models, asked)
+    placement = _find_placement(complaints, options, models, asked)
 
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
@@ -226,18 +240,35 @@ def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tupl
     return tuple(found.values())
 
 
+def _find_overrides(complaints: "_Complaints", options: RunOptions) -> dict[str, str]:
+    """The values that take the place of the recipe's."""
+    settings = [*options.set, *(["as_text=true"] if options.text_to_text else [])]
+    overrides = complaints.collect(_parse_settings, settings) or {}
+    for setting in overrides.items():
+        complaints.collect(check_override, *setting)
+    return overrides
+
+
 def _find_placement(
-    choice: EngineChoice, models: Sequence[ModelSpec | None], jobs: int
-) -> Placement:
+    complaints: "_Complaints",
+    options: RunOptions,
+    models: Sequence[ModelSpec | None],
+    jobs: int,
+) -> Placement | None:
     """Where so many jobs of the models run; a name that nobody knows counts as None."""
-    known = [model for model in models if model]
-    return find_placement(
-        replace(
-            choice,
-            small=all(model and (model.is_builtin or model.is_baseline) for model in models),
-            fit=_count_fitting(known, jobs, choice.device),
-        )
+    choice = EngineChoice(
+        name=options.engine,
+        address=options.address,
+        words=options.engine_options,
+        folder=folder_beside(options.db),
+        device=options.device,
+        jobs=complaints.collect(_parse_jobs, options.jobs),
+        processes=complaints.collect(_whole, "--processes-per-job", options.processes_per_job, 1)
+        or 1,
+        small=all(model and (model.is_builtin or model.is_baseline) for model in models),
+        fit=_count_fitting([model for model in models if model], jobs, options.device),
     )
+    return complaints.collect(find_placement, choice)
 
 
 def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
@@ -324,11 +355,6 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
             f"{task.trained_on}, which can be started from."
         )
     return task.name
-
-
-def _find_teacher(word: str | None, db: str, trust: Trust) -> ModelSpec | tuple[Job, ...] | None:
-    """What a word after --teacher means in a Request."""
-    return None if word is None else find_teacher(word, db, trust)
 
 
 def _parse_settings(settings: Sequence[str]) -> dict[str, str]:

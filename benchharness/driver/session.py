@@ -8,23 +8,21 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
+from benchharness.driver.search import Search, halving
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import Task
-
-if TYPE_CHECKING:
-    from benchharness.driver.halving import Halving
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +57,18 @@ class Session:
 
     def prepared(self) -> AbstractContextManager[None]:
         """While it lasts, workers import what they need; for what follows, if it is to run."""
-        return nullcontext() if self.options.dry_run else prepared_workers(self.request)
+        if self.options.dry_run:
+            return nullcontext()
+        return prepared_workers(self.request, self.options)
 
     def plan(self) -> Plan:
         """The jobs; reads the data and the checkpoints, which takes a moment."""
         return plan(self.request)
 
-    def halving(self, planned: Plan) -> "Halving | None":
-        """The sweeps of a plan by successive halving, where that was asked for."""
-        if not self.options.halving:
-            return None
-        from benchharness.driver.halving import Halving  # noqa: PLC0415  (few runs have it)
-
-        return Halving(planned, [task.name for task in self.request.tasks])
+    def halving(self, planned: Plan) -> Search | None:
+        """The search of a plan's sweeps, where that was asked for."""
+        tasks = [task.name for task in self.request.tasks]
+        return halving(planned, tasks) if self.options.halving else None
 
     def schedule(self, planned: Plan) -> Schedule:
         """What of the plan is missing, in its order; what it starts from is held from now on."""
@@ -85,12 +82,18 @@ class Session:
         """Runs and stores a schedule; `until` is as `drive` has it."""
         return drive(schedule, self.request.placement, self.options, self._watched, until)
 
-    def run(self, planned: Plan) -> AbstractContextManager[Driven]:
+    @contextmanager
+    def run(self, planned: Plan) -> Iterator[Driven]:
         """Runs and stores what of the plan is missing, of a sweep to halve what may be best."""
-        halving = self.halving(planned)
-        if halving is None:
-            return self.drive(self.schedule(planned))
-        return halving.driven(self.schedule, self.drive)
+        search = self.halving(planned)
+        if search is None:
+            with self.drive(self.schedule(planned)) as driven:
+                yield driven
+            return
+        search.run(self)
+        assert search.schedule is not None, "every round of a halving is driven"
+        with open_store(self.options.db) as store:
+            yield Driven(search.schedule, store, search.outcomes)
 
     @contextmanager
     def _watched(self, schedule: Schedule, store: Store) -> Iterator[Watcher]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.encoder.packing import Packing
+from benchharness.encoder.packing import Attention, Packing
 
 CHUNK_SCORES = 1 << 18
 """Attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
@@ -231,26 +231,14 @@ class _Ordered(torch.autograd.Function):
 # Attention, by the formula.
 
 
-def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scale: float,
-    rate: float,
-    window: int | None = None,
-) -> Tensor:
-    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
-
-    All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
-    probabilities. With a `window` tokens see those that are fewer places away.
-    """
+def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+    """The formula for all tokens of a packed row."""
     if not torch.is_grad_enabled():
-        return predict_attend(query, key, value, packing, scale, window)
+        return predict_attend(query, key, value, formula)
     # The states are in the precision of the layer that made them; autocast would cast in between.
     with torch.autocast("cpu", enabled=False):
         states = [tensor.contiguous() for tensor in (query, key, value)]
-        attended: Tensor = _Attention.apply(*states, packing, scale, rate, window)  # type: ignore[no-untyped-call]
+        attended: Tensor = _Attention.apply(*states, formula)  # type: ignore[no-untyped-call]
         return attended
 
 
@@ -264,49 +252,39 @@ class _Attention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(  # noqa: PLR0913, PLR0917  (what apply is given)
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        packing: Packing,
-        scale: float,
-        rate: float,
-        window: int | None,
-    ) -> Tensor:
-        heads, bits = query.shape[1], RandomBits()
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+        packing, heads, bits = formula.packing, query.shape[1], RandomBits()
         rows = HeadRows.of(packing, heads)
-        states = [rows.gather(tensor) for tensor in (query * scale, key, value)]  # (places, size)
+        states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
         attended = torch.empty_like(states[0])  # (places, size)
         kept_for_backward = []
         # Of each group: q, k, v and output (sequences * heads, tokens, size).
         for group, q, k, v, output in _by_group(packing, rows, *states, attended):
-            masks = _masks(group, heads, q.dtype, window)
+            masks = _masks(group, heads, q.dtype, formula.window)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
             for part in _parts(signed):
                 scores = q[part] @ k[part].mT  # (some sequences * heads, tokens, tokens)
                 for mask in masks:
                     scores += mask[part if len(mask) > 1 else 0]
                 torch.softmax(scores, -1, out=signed[part])
-                _mark_dropped(signed[part], rate, bits)
+                _mark_dropped(signed[part], formula.rate, bits)
                 # relu takes away what is dropped; the scale of what is kept comes at the end.
                 torch.matmul(signed[part].relu(), v[part], out=output[part])
             kept_for_backward.append(signed)
         ctx.save_for_backward(*states, *kept_for_backward)
-        ctx.packing, ctx.heads, ctx.scale, ctx.rate = packing, heads, scale, rate
-        return rows.scatter(attended, heads).mul_(1.0 / (1.0 - rate))  # (tokens, heads, size)
+        ctx.formula, ctx.heads = formula, heads
+        return rows.scatter(attended, heads).mul_(1.0 / (1.0 - formula.rate))  # as query
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
-        rows = HeadRows.of(ctx.packing, ctx.heads)
-        gradient = rows.gather(
-            gradient.to(query.dtype) * (1.0 / (1.0 - ctx.rate))
-        )  # (places, size)
+        packing, scale, rate = ctx.formula.packing, ctx.formula.scale, ctx.formula.rate
+        rows = HeadRows.of(packing, ctx.heads)
+        gradient = rows.gather(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
         # Padding has the gradient of the token at place 0, which is not to be counted again.
         gradient.index_fill_(0, rows.padding, 0.0)
         gradients = [torch.empty_like(query) for _ in range(3)]  # of query, key and value
-        groups = _by_group(ctx.packing, rows, query, key, value, gradient, *gradients)
+        groups = _by_group(packing, rows, query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
             for part in _parts(signed):
                 weights = signed[part].relu()  # D, (some sequences * heads, tokens, tokens)
@@ -317,7 +295,7 @@ class _Attention(torch.autograd.Function):
                 torch.matmul(to_scores, k[part], out=to_q[part])
                 torch.matmul(to_scores.mT, q[part], out=to_k[part])
         to_query, to_key, to_value = (rows.scatter(states, ctx.heads) for states in gradients)
-        return to_query.mul_(ctx.scale), to_key, to_value, *[None] * 4
+        return to_query.mul_(scale), to_key, to_value, None
 
 
 def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tuple[Any, ...]]:
@@ -378,24 +356,19 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
     probabilities.view(whole).bitwise_or_(signs)
 
 
-def predict_attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scale: float,
-    window: int | None = None,
-) -> Tensor:
+def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """`attend` without dropout and gradients, by torch's own kernel for that."""
-    heads = query.shape[1]
+    packing, heads = formula.packing, query.shape[1]
     rows = HeadRows.of(packing, heads)
     states = [rows.gather(tensor) for tensor in (query, key, value)]
     attended = []
     for group, *parts in _by_group(packing, rows, *states):
         # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
         q, k, v = (part.unflatten(0, (-1, heads)) for part in parts)
-        is_seen = _is_seen(group, window)
-        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=is_seen, scale=scale)
+        is_seen = _is_seen(group, formula.window)
+        found = functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=is_seen, scale=formula.scale
+        )
         attended.append(found.reshape(-1, found.shape[-1]))  # (places of the group, size)
     return rows.scatter(torch.cat(attended), heads)  # (tokens, heads, size)
 
@@ -410,25 +383,19 @@ def _is_seen(group: Group, window: int | None) -> Tensor | None:
     return ~is_far if is_real is None else is_real & ~is_far
 
 
-def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
-) -> Tensor:
-    """`attend` for the first tokens of sequences; zero for all others."""
+def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+    """`attend` for the first tokens of sequences, without a window; zero for all others."""
     with torch.autocast("cpu", enabled=False):
-        return _attend_first(query, key, value, packing, scale, rate)
+        return _attend_first(query, key, value, formula)
 
 
-def _attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
-) -> Tensor:
-    heads = query.shape[1]
+def _attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+    packing, heads = formula.packing, query.shape[1]
     rows = HeadRows.of(packing, heads)
-    dropout, attended, numbers = FastDropout(rate), [], []
+    dropout, attended, numbers = FastDropout(formula.rate), [], []
     for group, k, v in _by_group(packing, rows, *(ordered(t, rows) for t in (key, value))):
-        first = (
-            query.index_select(0, packing.firsts[group.rows]) * scale
-        )  # (sequences, heads, size)
-        scores = first.flatten(0, 1)[:, None] @ k.mT  # (sequences * heads, 1, tokens)
+        first = query.index_select(0, packing.firsts[group.rows])  # (sequences, heads, size)
+        scores = (first * formula.scale).flatten(0, 1)[:, None] @ k.mT  # (.. * heads, 1, tokens)
         shares = sum(_masks(group, heads, query.dtype, None), scores).softmax(-1)
         attended.append((dropout(shares) @ v).view(first.shape))  # (sequences, heads, size)
         numbers.append(group.rows)

@@ -9,51 +9,40 @@ What neither can do is computed by `scaled_dot_product_attention` on padded sequ
 windows in fp32, odd sizes of heads, older GPUs, and all of it on a CPU, where tests compare it.
 """
 
+from dataclasses import replace
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from benchharness.encoder.packing import Packing
+from benchharness.encoder.packing import Attention, Packing
 
 FLASH = (8, 0)
 """The compute capability from which on FlashAttention is there (Ampere), and bf16 in hardware."""
 
 
-def attend(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scale: float,
-    rate: float,
-    window: int | None = None,
-) -> Tensor:
-    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
-
-    All are (tokens, heads, size), and so is the result. `rate` is the dropout of the attention
-    probabilities. With a `window` tokens see those that are fewer places away.
-    """
-    if window is not None and packing.width <= window:
-        window = None  # it hides nothing
-    if not _has_kernel(query, window):
+def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+    """The formula for all tokens of a packed row."""
+    packing = formula.packing
+    if formula.window is not None and packing.width <= formula.window:
+        formula = replace(formula, window=None)  # it hides nothing
+    if not _has_kernel(query, formula.window):
         table = packing.table(query)  # (sequences, width, heads, size)
-        seen = _attend_padded(table, key, value, packing, scale, rate, window)
+        seen = _attend_padded(table, key, value, formula)
         return seen.flatten(0, 1).index_select(0, packing.places)
-    return _by_kernel(query, key, value, packing, scale, rate, window)
+    return _by_kernel(query, key, value, formula)
 
 
-def attend_first(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, rate: float
-) -> Tensor:
-    """`attend` for the first tokens of sequences; zero for all others."""
-    starts = packing.offsets[:-1]  # (sequences,), the tail's too
+def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
+    """`attend` for the first tokens of sequences, without a window; zero for all others."""
+    formula = replace(formula, window=None)
+    starts = formula.packing.offsets[:-1]  # (sequences,), the tail's too
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):
-        seen = _by_kernel(first, key, value, packing, scale, rate, None)
+        seen = _by_kernel(first, key, value, formula)
     else:
-        seen = _attend_padded(first[:, None], key, value, packing, scale, rate, None)[:, 0]
+        seen = _attend_padded(first[:, None], key, value, formula)[:, 0]
     return seen.new_zeros(query.shape).index_copy(0, starts, seen)
 
 
@@ -72,16 +61,9 @@ def _capability(device: torch.device) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
-def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scale: float,
-    rate: float,
-    window: int | None,
-) -> Tensor:
+def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Attention of all tokens, or of queries (sequences, heads, size) alone."""
+    packing, rate, scale = formula.packing, formula.rate, formula.scale
     offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), as the kernels ask
     # No sequence is longer. The backward pass of fp32 refuses a bound beyond the row's own tokens,
     # as the width of a few short ones is, being rounded up.
@@ -100,7 +82,8 @@ def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
             *states, None, *lengths, rate, 0, needs_sums, scale=scale
         )[0][0]
         return found
-    reach = None if window is None else window - 1  # the farthest that is seen, to either side
+    # The farthest that is seen, to either side.
+    reach = None if formula.window is None else formula.window - 1
     return torch.ops.aten._flash_attention_forward(  # type: ignore[no-any-return]
         query,
         key,
@@ -115,16 +98,9 @@ def _by_kernel(  # noqa: PLR0913, PLR0917  (the names of the formula)
     )[0]
 
 
-def _attend_padded(  # noqa: PLR0913, PLR0917  (the names of the formula)
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    packing: Packing,
-    scale: float,
-    rate: float,
-    window: int | None,
-) -> Tensor:
+def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Attention of queries (sequences, some tokens, heads, size) to the whole of their sequence."""
+    packing, window = formula.packing, formula.window
     # (sequences, width, heads, size) -> (sequences, heads, width, size)
     key, value = (packing.table(states).transpose(1, 2) for states in (key, value))
     is_seen = packing.once(("seen", window), lambda: _is_seen(packing, window))
@@ -133,8 +109,8 @@ def _attend_padded(  # noqa: PLR0913, PLR0917  (the names of the formula)
         key,
         value,
         attn_mask=is_seen[:, :, : query.shape[1]],
-        dropout_p=rate,
-        scale=scale,
+        dropout_p=formula.rate,
+        scale=formula.scale,
     )
     return found.transpose(1, 2)  # (sequences, heads, tokens, size) -> (.., tokens, heads, size)
 

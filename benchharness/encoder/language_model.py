@@ -6,7 +6,7 @@ hook on the encoder takes these states out before the network of transformers go
 and no family needs code of its own here.
 
 A masked language model reads one place of a text. Families whose last layer can be computed at the
-first token alone (layers.py) get that place first, each token with the position that it has in
+first token alone (load.py) get that place first, each token with the position that it has in
 the text: attention knows no other order.
 """
 
@@ -27,13 +27,13 @@ from transformers.models.auto.modeling_auto import (
 )
 from transformers.utils import logging
 
-from benchharness.encoder.layers import use_first_token
 from benchharness.encoder.load import (
     BUILTIN_FOLDERS,
     TYPES,
     find_folder,
     load_tokenizer,
     longest_input,
+    use_first_token,
 )
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, Packing, is_packed, use_packed_rows

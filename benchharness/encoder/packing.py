@@ -158,8 +158,23 @@ class Packing:
         return filled.view(self.sequences, self.width, *states.shape[1:])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
+
+    `rate` is the dropout of the attention probabilities. With a `window` tokens see those that are
+    fewer places away. What computes it (cpu.py, cuda.py) takes query, key and value (tokens, heads,
+    size), and gives as much.
+    """
+
+    packing: Packing
+    scale: float
+    rate: float = 0.0
+    window: int | None = None
+
+
 NARROWED = "is_at_first_token"
-"""The attribute of an attention whose other outputs than first tokens' are not used (layers.py)."""
+"""The attribute of an attention whose other outputs than first tokens' are not used (load.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
@@ -251,10 +266,9 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
             shares = query.shape[1] // key.shape[1]
             key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
-        states = (query, key, value)
-        if getattr(module, NARROWED, False):
-            return kernels.attend_first(*states, packing, scale, dropout)[None], None
-        return kernels.attend(*states, packing, scale, dropout, sliding_window)[None], None
+        formula = Attention(packing=packing, scale=scale, rate=dropout, window=sliding_window)
+        attend = kernels.attend_first if getattr(module, NARROWED, False) else kernels.attend
+        return attend(query, key, value, formula)[None], None
 
     return attention
 

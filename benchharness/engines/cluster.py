@@ -20,10 +20,18 @@ from uuid import uuid4
 
 from benchharness import __version__
 from benchharness.engines.local import EngineChoice, LocalEngine, Placement
-from benchharness.engines.process import Outcome, Report, states_awaited, worker_command
+from benchharness.engines.process import (
+    NO_ORDERS,
+    SAVING_SECONDS,
+    Orders,
+    Outcome,
+    Report,
+    states_awaited,
+    worker_command,
+)
 from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
 from benchharness.estimate import estimate_memory
-from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
+from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.plugins import VARIABLE
@@ -96,15 +104,18 @@ def version() -> str:
     return f"{__version__}, method {METHOD}"
 
 
-def run_remote(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
+def run_remote(
+    remote: RemoteJob, tell: Callable[[Progress], None], seconds: float = 0.0
+) -> Mapping[str, Any]:
     """Runs the job on this machine as the local engine does; its Result or Failure as plain data.
 
-    Raises nothing that the user can mend: it comes back under REFUSED.
+    Each new phase is told at once, and anything else every so many `seconds` at most. Raises
+    nothing that the user can mend: it comes back under REFUSED.
     """
     try:
-        return _run(remote, report)
+        return _run(remote, sparsely(seconds, tell))
     except BenchError as error:
-        return {REFUSED: f"{socket.gethostname()}: {error}"}
+        return refuse(f"{socket.gethostname()}: {error}")
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
@@ -121,9 +132,9 @@ def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Prog
     return report
 
 
-def refuse(sentence: str) -> Mapping[str, Any]:
+def refuse(sentence: str, details: object = "") -> Mapping[str, Any]:
     """What comes back from a node on which nothing could be started."""
-    return {REFUSED: sentence}
+    return {REFUSED: sentence, "details": str(details)}
 
 
 def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
@@ -159,11 +170,13 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
                 environment={**environment, **remote.variables},
             )
         ],
-        remote.timeout,
+        Orders(
+            timeout=remote.timeout,
+            checkpoints=shared.folder,
+            keep=[job.key] if remote.keep else (),
+            snapshots=shared.snapshots if shared.is_seen else None,
+        ),
         remote.command or worker_command(remote.needs.processes),
-        checkpoints=shared.folder,
-        keep=[job.key] if remote.keep else (),
-        snapshots=shared.snapshots if shared.is_seen else None,
     )
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
@@ -245,32 +258,25 @@ class _Sent(NamedTuple):
 class ClusterEngine:
     """Runs jobs on a cluster, each in the ordinary worker process of a node.
 
-    Only the process that iterates learns of results, so a database has one writer. The arguments
-    are those of the local engine, but for the cluster and what each job gets there.
+    Only the process that iterates learns of results, so a database has one writer.
     """
 
-    def __init__(  # noqa: PLR0913  (those of the local engine, and two)
+    def __init__(
         self,
         cluster: Cluster,
         resources: Resources,
-        timeout: float | None = None,
+        orders: Orders = NO_ORDERS,
         command: Sequence[str] | None = None,
-        *,
-        checkpoints: Path = CHECKPOINTS,
-        keep: Collection[str] = (),
-        snapshots: SnapshotFolder | None = None,
-        holds: Holds | None = None,  # noqa: ARG002  (no node can inherit what the driver holds)
     ) -> None:
         self._cluster = cluster
         self._resources = resources
-        self._timeout = timeout
+        self._orders, snapshots = orders, orders.snapshots
         self._command = None if command is None else tuple(command)
         self._shared = SharedFolder(
-            folder=checkpoints.absolute(),
+            folder=orders.checkpoints.absolute(),
             token=uuid4().hex,
             snapshots=snapshots and replace(snapshots, root=snapshots.root.absolute()),
         )
-        self._keep = frozenset(keep)
         self._sent: dict[str, _Sent] = {}
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -305,7 +311,6 @@ class ClusterEngine:
         report(sent.job, Progress(phase="waiting", note=note))
 
     def _remote_job(self, job: Job) -> RemoteJob:
-        keep = job.key in self._keep
         # The variables of the driver's environment that jobs need everywhere; never a token.
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         return RemoteJob(
@@ -313,9 +318,9 @@ class ClusterEngine:
             needs=self._resources.needs(job),
             folder=str(Path.cwd()),
             variables={name: os.environ[name] for name in names if os.environ.get(name)},
-            timeout=self._timeout,
+            timeout=self._orders.timeout,
             shared=self._shared,
-            keep=keep,
+            keep=job.key in self._orders.keep,
             command=self._command,
             version=version(),
         )
@@ -348,7 +353,7 @@ class ClusterEngine:
 
     def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
-            return Failure.of(sent.job, "failed", str(left[REFUSED]), str(left.get("details", "")))
+            return Failure.of(sent.job, "failed", left[REFUSED], left.get("details", ""))
         if "evaluations" not in left:
             return Failure.from_json(left)
         result = Result.from_json(left)
@@ -358,7 +363,7 @@ class ClusterEngine:
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
-        if self._keep or self._shared.snapshots or self._shared.folder.is_dir():
+        if self._orders.keep or self._shared.snapshots or self._shared.folder.is_dir():
             self._shared.folder.mkdir(parents=True, exist_ok=True)
             self._shared.mark.touch()
         try:
@@ -375,8 +380,22 @@ NUMBERS = frozenset({"cpus", "memory", "retries"})
 """Cores and gigabytes of a job, and how often it is sent again after its node was lost."""
 
 
-def placement(cluster: Cluster, resources: Resources, at_once: int) -> Placement:
-    """The placement of a cluster's engine."""
+CANCEL_SECONDS = SAVING_SECONDS + 10
+"""How long cancelled jobs may take to save their states and end."""
+
+
+def placement(
+    cluster: Cluster, choice: EngineChoice, at_once: int, *, gpus: int, cpus: int
+) -> Placement:
+    """The placement of a cluster's engine; what else each job gets, the choice says."""
+    numbers = read_numbers(choice)
+    resources = Resources(
+        gpus=gpus,
+        cpus=cpus,
+        memory_gb=numbers.get("memory"),
+        retries=int(numbers.get("retries", RETRIES)),
+        processes=choice.processes,
+    )
     slot = Slot(device="cuda" if resources.gpus else "cpu", environment={})
     return Placement(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
 
@@ -390,19 +409,6 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
         )
     is_used = choice.device == "cuda" or (choice.device == "auto" and there)
     return choice.processes if is_used else 0
-
-
-def resources_of_job(
-    choice: EngineChoice, numbers: Mapping[str, float], gpus: int, cpus: int
-) -> Resources:
-    """What each job gets, by the options of `--engine`."""
-    return Resources(
-        gpus=gpus,
-        cpus=cpus,
-        memory_gb=numbers.get("memory"),
-        retries=int(numbers.get("retries", RETRIES)),
-        processes=choice.processes,
-    )
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, float]:

@@ -11,12 +11,13 @@ from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Protocol
 
 from benchharness.engines.fork_server import ForkServer, can_fork
 from benchharness.engines.process import (
+    NO_ORDERS,
     WORKER,
     Engine,
+    Orders,
     Outcome,
     Report,
     WorkerProcess,
@@ -25,21 +26,16 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import Sharing, Slot, find_slots
-from benchharness.kept_folders import (
-    CHECKPOINTS,
-    Holds,
-    SnapshotFolder,
-    checkpoint_folder,
-    scratch_folder,
-)
+from benchharness.kept_folders import checkpoint_folder, scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, job_name
 from benchharness.tasks.errors import BenchError, JobError, unknown_name
+from benchharness.worker.fork_server import modules_for
 
 POLL_SECONDS = 0.1
 
-ALONE = "ran out of memory beside others and starts over; from now on each GPU has one at a time"
+ALONE = "ran out of memory next to others and starts over; from now on each GPU has one at a time"
 
 STARTERS = 2
 """How many processes workers are forked from, one after the other, before they do without."""
@@ -50,12 +46,8 @@ Begin = Callable[[Job, Slot], WorkerProcess]
 class LocalEngine:
     """Runs jobs on this machine's slots.
 
-    `timeout` is how many seconds a job may stay silent before it counts as hanging; None waits
-    for ever. `command` starts a worker; the name of its result file and its options are added.
-    Without one workers are `forks` of a process that has their libraries, where that is possible.
-    Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
-    They keep their states in `snapshots`, None for nowhere. A worker inherits what its job is held
-    by in `holds`.
+    `command` starts a worker; the name of its result file and its options are added. Without one
+    workers are `forks` of a process that has their libraries, where that is possible.
 
     A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
     where memory runs out, whoever killed it would again. Where the process that workers are forked
@@ -64,25 +56,18 @@ class LocalEngine:
     memory beside others starts over, and from then on each GPU has one job at a time.
     """
 
-    def __init__(  # noqa: PLR0913  (where, how, and what is kept)
+    def __init__(
         self,
         slots: Sequence[Slot],
-        timeout: float | None = None,
+        orders: Orders = NO_ORDERS,
         command: Sequence[str] = (),
-        *,
-        checkpoints: Path = CHECKPOINTS,
-        keep: Collection[str] = (),
-        snapshots: SnapshotFolder | None = None,
-        holds: Holds | None = None,
         forks: ForkServer | None = None,
     ) -> None:
         self._slots = tuple(slots)
-        self._timeout = timeout
+        self._orders = orders
+        self._timeout = orders.timeout
         self._command = tuple(command)
-        self._checkpoints = checkpoints.absolute()
-        self._keep = frozenset(keep)
-        self._snapshots = snapshots
-        self._holds = holds
+        self._checkpoints = orders.checkpoints.absolute()
         self._forks = forks or ForkServer()
         self._sharing, self._crowded = Sharing(), set[str]()
         self._starters = 0 if command or not can_fork() else STARTERS
@@ -146,7 +131,7 @@ class LocalEngine:
                 running.append(begin(job, slot))
             except OSError as error:
                 raise JobError(
-                    f"no process can be started for {job_name(job)} beside {len(running)} others "
+                    f"no process can be started for {job_name(job)} next to {len(running)} others "
                     f"({error.strerror}): give fewer --jobs, or raise the limit (ulimit -a)."
                 ) from error
             report(job, Progress(phase="loading"))
@@ -165,8 +150,12 @@ class LocalEngine:
         file = folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
         start = self._forks.start if self._starters else spawning(self._command or WORKER)
-        held = self._holds.descriptor(job.key) if self._holds else None
-        return WorkerProcess(job, slot, file, start, self._options(job), held=held)
+        holds = self._orders.holds
+        held = None if holds is None else holds.descriptor(job.key)
+        descriptors = () if held is None else (held,)
+        options = (str(file), *self._options(job))
+        process = start(options, slot.environment, modules_for(job), descriptors)
+        return WorkerProcess(job, slot, file, process)
 
     def _misses_its_starter(self, running: Iterable[WorkerProcess]) -> bool:
         return any(w.is_orphan or w.misses_its_starter(self._timeout) for w in running)
@@ -192,13 +181,14 @@ class LocalEngine:
 
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds what its job starts and learns from, and leaves what it keeps."""
-        options = self._snapshots.options(job.key) if self._snapshots else []
+        snapshots = self._orders.snapshots
+        options = snapshots.options(job.key) if snapshots else []
         if job.start_from is not None:
             folder = checkpoint_folder(self._checkpoints, job.start_from)
             options += ["--start-from", str(folder)]
         if job.teacher is not None:
             options += ["--teacher", str(checkpoint_folder(self._checkpoints, job.teacher.run))]
-        if job.key in self._keep:
+        if job.key in self._orders.keep:
             options += ["--keep", str(checkpoint_folder(self._checkpoints, job.key))]
         return options
 
@@ -238,21 +228,6 @@ ENGINES = ("local", "ray", "slurm")
 """The engines; one that is not local is the module of its name, whose `place` makes a placement."""
 
 
-class Maker(Protocol):
-    """Makes the engine of a placement."""
-
-    def __call__(
-        self,
-        *,
-        timeout: float | None,
-        checkpoints: Path,
-        keep: Collection[str],
-        snapshots: SnapshotFolder | None = None,
-        holds: Holds | None = None,
-    ) -> Engine:
-        """The arguments are those of the local engine."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Where jobs will run: the slots, as far as they are known beforehand, and their engine.
@@ -261,16 +236,17 @@ class Placement:
     """
 
     slots: tuple[Slot, ...]
-    engine: Maker
+    engine: Callable[[Orders], Engine]
     forks: ForkServer | None = None
 
     @contextmanager
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
-        """Modules that jobs will need are imported meanwhile, where that can be done here."""
+        """Modules that jobs will need, if any, are imported meanwhile, where that can be done."""
         if self.forks is None:
             yield
             return
-        self.forks.prepare(self.slots[0].environment, modules)
+        if modules:
+            self.forks.prepare(self.slots[0].environment, modules)
         with closing(self.forks):
             yield
 

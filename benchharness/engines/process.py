@@ -7,22 +7,51 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from select import select
 from typing import IO, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
+from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
 from benchharness.worker import DIES_WITH
-from benchharness.worker.fork_server import modules_for
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orders:
+    """What a driver has any engine do.
+
+    A job may stay silent for `timeout` seconds before it counts as hanging; None waits for ever.
+    Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
+    They keep their states in `snapshots`, None for nowhere. A worker of this machine inherits what
+    its job is held by in `holds`; no other node can.
+    """
+
+    timeout: float | None = None
+    checkpoints: Path = CHECKPOINTS
+    keep: Collection[str] = ()
+    snapshots: SnapshotFolder | None = None
+    holds: Holds | None = None
+
+
+NO_ORDERS = Orders()
 
 
 class Engine(Protocol):
@@ -115,20 +144,10 @@ class WorkerProcess:
 
     The process leads a session of its own, so that Ctrl-C reaches only the driver and what the
     process starts ends with it. The worker asks the kernel to die with the thread that started it,
-    so the thread that starts workers must be the one that watches over them. With `held`, a
-    descriptor, it holds its job for as long as it lives.
+    so the thread that starts workers must be the one that watches over them.
     """
 
-    def __init__(  # noqa: PLR0913  (the job, where, and how)
-        self,
-        job: Job,
-        slot: Slot,
-        result_file: Path,
-        start: Start,
-        options: Sequence[str] = (),
-        *,
-        held: int | None = None,
-    ) -> None:
+    def __init__(self, job: Job, slot: Slot, result_file: Path, process: Child) -> None:
         self.job = job
         self.slot = slot
         self._result_file = result_file
@@ -139,12 +158,7 @@ class WorkerProcess:
         self._seen_dead: float | None = None
         self._is_saving = False
         self.is_computing = False
-        self._process = start(
-            (str(result_file), *options),
-            slot.environment,
-            modules_for(job),
-            () if held is None else (held,),
-        )
+        self._process = process
         assert self._process.stdout
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.engines.cluster import (
+    CANCEL_SECONDS,
     NUMBERS,
     Lost,
     News,
@@ -20,12 +21,9 @@ from benchharness.engines.cluster import (
     placement,
     read_numbers,
     refuse,
-    resources_of_job,
     run_remote,
-    sparsely,
 )
 from benchharness.engines.local import EngineChoice, Placement
-from benchharness.engines.process import SAVING_SECONDS
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError, unknown_name
 
@@ -39,9 +37,6 @@ SECONDS_BETWEEN_COUNTS = 2.0
 
 KNOCK_SECONDS = 5.0
 """How long the head of a cluster may take to answer."""
-
-CANCEL_SECONDS = SAVING_SECONDS + 10
-"""How long cancelled jobs may take to save their states and end."""
 
 
 def place(choice: EngineChoice) -> Placement:
@@ -62,8 +57,8 @@ def place(choice: EngineChoice) -> Placement:
             f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
-    resources = resources_of_job(choice, numbers, gpus, cpus)
-    return placement(RayCluster(gpus, cpus, choice.jobs), resources, choice.jobs or fit)
+    cluster = RayCluster(gpus, cpus, choice.jobs)
+    return placement(cluster, choice, choice.jobs or fit, gpus=gpus, cpus=cpus)
 
 
 class NodeSize(NamedTuple):
@@ -215,7 +210,7 @@ class RayCluster:
             left: Mapping[str, Any] = self._ray.get(task)
         except exceptions.RayTaskError as error:
             sentence = f"the job could not be started on its node: {_first_line(error.cause)}"
-            return {**refuse(sentence), "details": str(error)}
+            return refuse(sentence, details=error)
         except exceptions.RayError as error:
             return Lost(reason=_first_line(error).rstrip("."))
         return left
@@ -239,8 +234,8 @@ class ProgressActor:
 
 def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, Any]:
     """The task that a node runs: the remote job, with its progress told to the driver's actor."""
-    tell = sparsely(SECONDS_BETWEEN_NOTES, lambda p: progress.put.remote(ticket, asdict(p)))
-    return run_remote(remote, tell)
+    put = progress.put.remote
+    return run_remote(remote, lambda p: put(ticket, asdict(p)), SECONDS_BETWEEN_NOTES)
 
 
 def _import_ray() -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.engines.cluster import (
+    CANCEL_SECONDS,
     NUMBERS,
     Lost,
     News,
@@ -19,12 +20,9 @@ from benchharness.engines.cluster import (
     placement,
     read_numbers,
     refuse,
-    resources_of_job,
     run_remote,
-    sparsely,
 )
 from benchharness.engines.local import EngineChoice, Placement
-from benchharness.engines.process import SAVING_SECONDS
 from benchharness.engines.slots import find_gpus
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError
@@ -34,10 +32,6 @@ POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
 
 SECONDS_BETWEEN_NOTES = 2.0
 """How often a job writes its progress into the folder."""
-
-CANCEL_SECONDS = SAVING_SECONDS + 10
-"""How long cancelled jobs may take to save their states and end."""
-
 
 AT_ONCE = 64
 """How many batch jobs are in the queue at once unless --jobs says otherwise."""
@@ -64,7 +58,7 @@ def place(choice: EngineChoice) -> Placement:
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = int(numbers.get("minutes", MINUTES))
     cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
-    return placement(cluster, resources_of_job(choice, numbers, gpus, cpus), at_once)
+    return placement(cluster, choice, at_once, gpus=gpus, cpus=cpus)
 
 
 def _sbatch(choice: EngineChoice) -> dict[str, str]:
@@ -175,7 +169,7 @@ class SlurmCluster:
             left: Mapping[str, Any] = job.result()
         except errors.FailedJobError as error:
             sentence = f"the job could not be started on its node ({_last_line(str(error))})"
-            return {**refuse(sentence), "details": str(error)}
+            return refuse(sentence, details=error)
         except (errors.UncompletedJobError, OSError, EOFError):
             return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
         return left
@@ -183,7 +177,7 @@ class SlurmCluster:
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
     """What a batch job runs: the remote job, with its progress in a file."""
-    return run_remote(remote, sparsely(SECONDS_BETWEEN_NOTES, lambda p: _write_note(note, p)))
+    return run_remote(remote, lambda p: _write_note(note, p), SECONDS_BETWEEN_NOTES)
 
 
 def _write_note(note: Path, progress: Progress) -> None:

@@ -31,7 +31,7 @@ NEVER = -1e9
 """The logit of what cannot be. It is finite: a prediction with other numbers is refused."""
 
 
-def answer_head(options: SpanOptions) -> Head:
+def head(task: SpanTask, options: SpanOptions) -> Head:  # noqa: ARG001  (as every head)
     """The span head with a beam, or with a classifier of questions without an answer, or both."""
     values = _Values(options=options)
     return Head(

@@ -16,8 +16,9 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import Head, Limits, divergence, with_losses
+from benchharness.heads.head import Head, Limits, divergence, with_language_model, with_losses
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
+from benchharness.recipes.recipe import PairOptions
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.task import ChoiceTask
@@ -175,3 +176,8 @@ CHOICE = Head(
     decode=decode,
     soft_loss=soft_loss,
 )
+
+
+def head(task: ChoiceTask, options: PairOptions | None) -> Head:  # noqa: ARG001  (as every head)
+    """The head, with the language model's loss."""
+    return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

@@ -26,6 +26,7 @@ from benchharness.encoder.packing import Packing
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Tokens, join, tokenize
+from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import ClusterPrediction, DocumentExample, Mention
 from benchharness.tasks.task import CorefTask
@@ -543,9 +544,13 @@ def _clusters(
     return tuple(sorted(unique.values()))
 
 
+def head(task: CorefTask, options: CorefOptions | None) -> Head:
+    """The head that knows the task's genres, and in training reads at most so many segments."""
+    return _head(task.genres, options and options.training_segments)
+
+
 @cache
-def coref_head(genres: tuple[str, ...], segments: int | None) -> Head:
-    """The head that knows these genres, and in training reads at most these segments."""
+def _head(genres: tuple[str, ...], segments: int | None) -> Head:
 
     @wraps(encode)  # by whose name encoded splits are kept
     def encode_genres(

@@ -18,10 +18,11 @@ from benchharness.heads.head import (
     Limits,
     binary_divergence,
     divergence,
+    with_language_model,
     with_losses,
 )
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
-from benchharness.recipes.recipe import BOTH_ORDERS
+from benchharness.recipes.recipe import ADDED_ORDERS, BOTH_ORDERS, PairOptions
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Mark, PairExample, PairPrediction
 from benchharness.tasks.read import SplitRows, fingerprint
@@ -408,3 +409,11 @@ def added_network(encoder: Encoder, task: PairTask) -> AddedNetwork:
 
 
 PAIR_ADDED = replace(PAIR, encode=encode_added, network=added_network)
+
+
+def head(task: PairTask, options: PairOptions | None) -> Head:  # noqa: ARG001  (as every head)
+    """The head that reads a pair in one order or adds both up, with the language model's loss."""
+    if options is None:
+        return PAIR
+    added = options.orders == ADDED_ORDERS
+    return with_language_model(PAIR_ADDED if added else PAIR, options.lm_weight)

@@ -20,7 +20,7 @@ from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
-from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
+from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
@@ -430,8 +430,8 @@ SPAN = Head(
 )
 
 
-def span_head(max_answer_tokens: int) -> Head:
+def head(task: SpanTask, options: SpanOptions | None) -> Head:  # noqa: ARG001  (as every head)
     """The head whose answers have at most `max_answer_tokens`."""
-    if max_answer_tokens == MAX_ANSWER_TOKENS:
+    if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
-    return replace(SPAN, decode=partial(decode, max_answer_tokens=max_answer_tokens))
+    return replace(SPAN, decode=partial(decode, max_answer_tokens=options.max_answer_tokens))

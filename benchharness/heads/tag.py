@@ -22,6 +22,7 @@ from benchharness.encoder.packing import send
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.recipes.recipe import DOCUMENT, TagOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
 from benchharness.tasks.task import RoleTask, TagTask
@@ -438,11 +439,15 @@ TAG = Head(
 )
 
 
-def tag_head(lstm_size: int, *, in_documents: bool = False) -> Head:
+def head(task: TagTask, options: TagOptions | None) -> Head:  # noqa: ARG001  (as every head)
     """The head with an LSTM below its classifier, as BERT reads frozen features, or in documents.
 
     arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional BiLSTM before
     the classification layer", and "the maximal document context provided by the data".
     """
-    head = replace(TAG, encode=encode_in_documents) if in_documents else TAG
-    return replace(head, network=partial(network, lstm_size=lstm_size)) if lstm_size else head
+    if options is None:
+        return TAG
+    found = replace(TAG, encode=encode_in_documents) if options.context == DOCUMENT else TAG
+    if options.lstm_size:
+        found = replace(found, network=partial(network, lstm_size=options.lstm_size))
+    return found

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.layers import CUT, FAMILIES, layers_of
+from benchharness.encoder.load import CUT, FAMILIES, layers_of
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
 from benchharness.heads.head import Head

@@ -79,13 +79,13 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
         )
     if not weights:
         raise ModelError(
-            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors beside "
+            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors next to "
             "config.json (save_pretrained writes it)."
         )
     if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
         raise ModelError(
             f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
-            "vocab.txt beside config.json (the tokenizer's save_pretrained writes it)."
+            "vocab.txt next to config.json (the tokenizer's save_pretrained writes it)."
         )
     code = sorted(folder.glob("*.py")) if trust.remote_code else []
     return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}

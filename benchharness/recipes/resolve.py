@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -144,7 +144,7 @@ def resolve_sweep(
     recipe: str | None,
     overrides: Mapping[str, str],
     *,
-    is_student: bool = False,
+    techniques: Sequence[str] = (),
 ) -> tuple[ResolvedRecipe, ...]:
     """Every hyperparameter of a model on a task, by its full name.
 
@@ -156,9 +156,9 @@ def resolve_sweep(
     A value with commas, or a list in a file, is a grid: each of its configurations is a recipe, and
     they are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of
     its own. What is only for another head type (a stride), is off, or means nothing given other
-    values is checked and left out, because it is no part of this job. A student has the values of
-    `student.toml` over its model's own. Raises BenchError with one line for each value that is
-    unknown, ill-typed or out of range.
+    values is checked and left out, because it is no part of this job. With TEACHER among the
+    `techniques` it has the values of `student.toml` over its model's own. Raises BenchError with
+    one line for each value that is unknown, ill-typed or out of range.
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -169,7 +169,7 @@ def resolve_sweep(
         name=recipe or _PAPER,
         overrides=overrides,
         heads=(head,),
-        techniques=(TEACHER,) if is_student else (),
+        techniques=techniques,
     ).resolve()
 
 
@@ -255,7 +255,9 @@ class _Asked:
         every = (*trained.packaged, *trained.over, trained.typed)
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
-            [None] if read is None else _feature_choices(read, self.spec)
+            [None]
+            if read is None
+            else _feature_choices(read, self.spec, is_typed=FEATURES in trained.typed)
         )
         found: list[ResolvedRecipe] = []
         problems: dict[str, None] = {}
@@ -303,7 +305,7 @@ class _Asked:
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
             typed.pop("lstm_size", None)  # of the others, which are frozen
-        points = self._points([*named, typed, last])
+        points = self._points([*named, typed, last], typed)
         # A command names the recipe, or gives all of its values over the model's own.
         said = layers.packaged if self.is_own or len(points) > 1 else named
         usual = set[str]()
@@ -323,8 +325,13 @@ class _Asked:
                 off={name: value for name, value in point.off.items() if name in usual},
             )
 
-    def _points(self, layers: Iterable[Mapping[str, Setting]]) -> list["_Point"]:
-        """Every configuration of the last values, once and checked; all problems are one error."""
+    def _points(
+        self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
+    ) -> list["_Point"]:
+        """Every configuration of the last values, once and checked; all problems are one error.
+
+        `typed` are the names of those that the user has typed.
+        """
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
@@ -335,7 +342,7 @@ class _Asked:
         problems: dict[str, None] = {}
         for point in expand_grid(merged):
             try:
-                checked = within_reach(_checked(point), self.spec)
+                checked = within_reach(_checked(point), self.spec, typed)
             except BenchError as error:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
@@ -411,7 +418,7 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
                 yield f"{spec.name}: {error}"
 
 
-def _feature_choices(setting: Setting, spec: ModelSpec) -> list[Setting]:
+def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:
     """What is read of an encoder, each once; "each" stands for its embeddings and every layer.
 
     Of several in a recipe those are left out for which an encoder has too few layers, as far as
@@ -428,7 +435,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec) -> list[Setting]:
         every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
         words[(at := words.index(EACH)) : at + 1] = every
     too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
-    if too_deep and (setting.source == "--set" or len(too_deep) == len(words)):
+    if too_deep and (is_typed or len(too_deep) == len(words)):
         raise ModelError(
             f"features={too_deep[0]} ({setting.source}) reads {least_layers(too_deep[0])} layers, "
             f"and {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
@@ -715,15 +722,17 @@ USUAL = 512
 """How far an encoder without a limit reads rows of one's own: most were pretrained with as much."""
 
 
-def within_reach(settings: Mapping[str, Setting], spec: ModelSpec) -> Mapping[str, Setting]:
+def within_reach(
+    settings: Mapping[str, Setting], spec: ModelSpec, typed: Collection[str] = ()
+) -> Mapping[str, Setting]:
     """The settings as a model runs them: what a recipe has above its reach is its reach.
 
-    Raises BenchError where the user has typed such a value.
+    Raises BenchError where such a value is among those that the user has `typed`.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
         return settings
-    if setting.source == SET:
+    if MAX_TOKENS in typed:
         raise BenchError(
             f"{spec.name} reads at most {longest} tokens: give --set {MAX_TOKENS}={setting.value} "
             "a smaller value, or leave it out."

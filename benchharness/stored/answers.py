@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
@@ -9,18 +10,19 @@ from typing import Any, NamedTuple
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
-from benchharness.leaderboard.boards.sharing import path_label, shared_board, without_paths
+from benchharness.leaderboard.boards.sharing import path_label, without_paths
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.plots.section import Pages
-from benchharness.leaderboard.report.predictions import write_predictions
+from benchharness.leaderboard.report.predictions import render_predictions
 from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
+from benchharness.leaderboard.report.write import write_page as write_html
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import check_place
+from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
 from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
 from benchharness.stored.predictions import StoredPredictions, splits_of
@@ -39,16 +41,10 @@ class Written(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write_pages(  # noqa: PLR0913  (what is written, and how it is shown)
-    store: Store,
-    boards: Iterable[Board],
-    folder: Path,
-    home: str,
-    *,
-    texts: bool = True,
-    show_paths: bool = False,
+def write_pages(
+    store: Store, boards: Iterable[Board], folder: Path, home: str, *, texts: bool = True
 ) -> Written:
-    """A page for each cell of the boards, beside the best other model of its task.
+    """A page for each cell of the boards, compared with the best other model of its task.
 
     `home` is the file name of the leaderboard, in the folder above. Pages of an earlier report that
     are not written again are deleted. Raises BenchError where the folder cannot be written.
@@ -67,16 +63,14 @@ def write_pages(  # noqa: PLR0913  (what is written, and how it is shown)
                 other = next((each for each in ranked if each is not entry), None)
                 systems = [entry] if other is None or not other.competes else [entry, other]
                 try:
-                    predicted = predicted_task(
-                        stored, board, task, systems, texts=texts, show_paths=show_paths
-                    )
+                    predicted = predicted_task(stored, board.data_label, task, systems)
                 except BenchError as error:  # nothing was predicted (imported scores)
                     notes[f"no page of every prediction: {error}"] = None
                     continue
                 if predicted.reason:
                     notes[f"pages without texts: {predicted.reason}"] = None
                 name = page_name(board, task, [entry])
-                write_page(folder / name, predicted, f"../{home}")
+                write_page(folder / name, replace(predicted, texts=texts), f"../{home}")
                 anchor = group_anchor(entry, entry.cells[task].runs[0].task)
                 pages[anchor, task] = f"{folder.name}/{name}"
     _delete_others(folder, {PurePath(page).name for page in pages.values()})
@@ -113,7 +107,7 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
     """Write one page; BenchError where it cannot be written."""
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
-        write_predictions(path, predicted, generated, home)
+        write_html(path, render_predictions(predicted, generated, home))
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -130,20 +124,14 @@ def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
 # The predictions of one task, with the examples where they can be read.
 
 
-def predicted_task(  # noqa: PLR0913  (what a page is of)
-    stored: StoredPredictions,
-    board: Board,
-    name: str,
-    entries: Sequence[Entry],
-    *,
-    kind: str = "dev",
-    texts: bool = True,
-    show_paths: bool = False,
+def predicted_task(
+    stored: StoredPredictions, data: str, name: str, entries: Sequence[Entry], kind: str = "dev"
 ) -> PredictedTask:
     """What one or two entries of a board have predicted of a task; `kind` is "dev" or "test".
 
-    Where the examples cannot be read, or are others now, they are left out, and the reason says
-    why. Raises BenchError where a run has not predicted such a split.
+    `data` is what a page calls the data. Where the examples cannot be read, or are others now, they
+    are left out, and the reason says why. Raises BenchError where a run has not predicted such a
+    split.
     """
     task = find_task(name)
     sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
@@ -163,7 +151,7 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
     labels = names if len(set(names)) == len(names) else heads(entries)
     return PredictedTask(
         task=task,
-        data=(board if show_paths else shared_board(board)).data_label,
+        data=data,
         systems=tuple(
             _system(label, entry, side, wholes)
             for label, entry, side in zip(labels, entries, sides, strict=True)
@@ -178,14 +166,12 @@ def predicted_task(  # noqa: PLR0913  (what a page is of)
             )
             for whole, examples, found in zip(wholes, read, runs, strict=True)
         ),
-        texts=texts,
         reason=reason,
     )
 
 
 def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence[str]) -> System:
-    number = len(results)
-    seeds = f", {number} seed{'' if number == 1 else 's'}" if entry.is_single else ""
+    seeds = f", {counted(len(results), 'seed')}" if entry.is_single else ""
     return System(
         name=name,
         details=", ".join(filter(None, (entry.beside_name, entry.precision))) + seeds,

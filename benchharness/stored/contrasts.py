@@ -1,4 +1,4 @@
-"""How far two systems are apart, by what they predicted of each example."""
+"""How sure a board is, and how far two systems are apart, by the stored predictions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,10 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import score_names
+from benchharness.leaderboard.boards.cell import Cell, score_names
 from benchharness.leaderboard.boards.entry import Entry, Gain
 from benchharness.leaderboard.boards.naming import full_label
-from benchharness.leaderboard.comparing.breakdown import match_runs
+from benchharness.leaderboard.comparing.breakdown import (
+    PredictedSplit,
+    headline_outcomes,
+    match_runs,
+)
 from benchharness.leaderboard.comparing.contrast import (
     Contrast,
     contrast,
@@ -19,15 +23,96 @@ from benchharness.leaderboard.comparing.contrast import (
     difference_bounds,
 )
 from benchharness.leaderboard.comparing.noise import difference, sample_of_table
-from benchharness.leaderboard.result import Measure, RunRow, rule_name
+from benchharness.leaderboard.comparing.resampling import Known
+from benchharness.leaderboard.comparing.uncertainty import with_uncertainty
+from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.boards import Rows
 from benchharness.stored.predictions import StoredPredictions, UnreadableError, splits_of
-from benchharness.stored.uncertainty import predicted_split
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
+
+
+def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
+    """The board with intervals, which every prediction of its runs is read for.
+
+    Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
+    `is_pooled` is as `with_uncertainty` takes it.
+    """
+    known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
+    tried = {task: _tried_cells(board, task, store) for task in board.tasks}
+    return with_uncertainty(board, known, tried=tried, is_pooled=is_pooled)
+
+
+def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
+    """What is known of the points that each entry's own was chosen from."""
+    stored = StoredPredictions(store)
+    names = score_names(task, board.rule)
+    cells = [entry.cells.get(task) for entry in board.entries]
+    return [[_known(o, names, stored) for o in cell.others] if cell else [] for cell in cells]
+
+
+def known_cells(
+    board: Board, entries: Sequence[Entry], task: str, store: Store
+) -> list[Known | None]:
+    """What is known of a task's cell of some entries; one entry's runs are held at a time."""
+    stored = StoredPredictions(store)
+    names = score_names(task, board.rule)
+    return [
+        _known(cell, names, stored) if (cell := entry.cells.get(task)) else None
+        for entry in entries
+    ]
+
+
+def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known:
+    task = find_task(cell.task)
+    results = [stored.result(run.key) for run in cell.runs]
+    try:
+        splits = [predicted_split(stored, task, split, results) for split in splits_of(task, "dev")]
+    except (UnreadableError, BenchError) as error:
+        return str(error)
+    outcomes = headline_outcomes(splits, names)
+    return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
+
+
+def predicted_split(
+    stored: StoredPredictions,
+    task: Task,
+    split: str,
+    one: Sequence[Result],
+    other: Sequence[Result] = (),
+) -> PredictedSplit:
+    """A split as the runs of one system, or of two, have predicted it; seeds are in one order.
+
+    Raises DataError where two runs have predicted different rows.
+    """
+    name = f"{task.name}:{split}"
+    results = [*one, *other]
+    _check_rows(name, results)
+    return PredictedSplit(
+        task=task,
+        split=split,
+        examples=stored.labelled_examples(name, (result.job for result in results)),
+        one=tuple(predictions_of(result.evaluation(name)) for result in one),
+        other=tuple(predictions_of(result.evaluation(name)) for result in other),
+    )
+
+
+def _check_rows(name: str, results: Sequence[Result]) -> None:
+    first = results[0].evaluation(name).fingerprint
+    for result in results:
+        found = result.evaluation(name).fingerprint
+        if found != first:
+            raise DataError(
+                f"runs {results[0].job.key[:12]} and {result.job.key[:12]} have predicted "
+                f"different rows of {name.replace(':', ' ')} (digests {first[:12]} and "
+                f"{found[:12]}): run one of them again on the other's data."
+            )
+
+
+# Two systems.
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
@@ -99,7 +184,8 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
     """The mean of the stored scores that the headline is made of, on these splits."""
-    found = [run.score_of(task.name, m) for m in _measures(task, names, splits)]
+    every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
+    found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
     scores = [score for score in found if score is not None]
     if len(scores) < len(names):
         raise BenchError(
@@ -107,12 +193,6 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
             f"{' and '.join(splits)}: its labels are hidden, or it was run without --test."
         )
     return fmean(scores)
-
-
-def _measures(task: Task, names: Sequence[str], splits: Sequence[str]) -> list[Measure]:
-    """What a rule's scores of these names are of on these splits, dev or test."""
-    every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
-    return [measure for measure in every if rule_name(measure) in names]
 
 
 def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:

@@ -6,17 +6,22 @@ from glob import has_magic
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.comparing.layers import LayerCurve, layer_curves
-from benchharness.leaderboard.comparing.stages import StageCurve, lines_of, stage_curves
-from benchharness.leaderboard.comparing.uncertainty import Known
+from benchharness.leaderboard.comparing.curves import (
+    LayerCurve,
+    StageCurve,
+    layer_curves,
+    lines_of,
+    stage_curves,
+)
+from benchharness.leaderboard.comparing.resampling import Known
 from benchharness.leaderboard.job import Stage
-from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import BoardKey, board_key
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.stored.boards import gather_boards, wanted_tasks
-from benchharness.stored.uncertainty import known_cells
+from benchharness.stored.contrasts import known_cells
 from benchharness.tasks.errors import BenchError, unknown_name
 
 

@@ -194,9 +194,9 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
     """A line an answer and an encoder that it ranks, the best first.
 
     `task` is the task's name, or "mean" of several; `score` is in the metric's own unit, from `low`
-    to `high` with 95 %. `is_tied` says that it is the best or not told apart from it,
-    and better than the majority. `gain` is
-    what the best of several points is expected to gain by chance, `seeds` the fewest of a task.
+    to `high` with 95 %. `is_tied` says that it is the best or not significantly different from it,
+    and better than the majority. `gain` is what the best of several points is expected to gain by
+    chance, `seeds` the fewest of a task.
     `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
     not measured.
     """

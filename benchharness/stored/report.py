@@ -1,7 +1,7 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,18 +9,16 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
-from benchharness.leaderboard.report.page import Places
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
-from benchharness.leaderboard.report.plots.figure import Figure
-from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
+from benchharness.leaderboard.report.plots.section import Background, Pages, board_key
 from benchharness.leaderboard.report.table import Contrasts
-from benchharness.leaderboard.report.write import About, write_report, write_runs
+from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.stored.boards import Rows, gained, gather_boards, recent_suites, report_mark
-from benchharness.stored.contrasts import contrasts_of
-from benchharness.stored.uncertainty import add_uncertainty
+from benchharness.stored.contrasts import add_uncertainty, contrasts_of
+from benchharness.stored.curves import curve_figures
 from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
@@ -41,12 +39,13 @@ NOT_DENSE = ("albert", "funnel")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a report is to be like.
+    """What a report is to be like: of which suites (none: all that have runs), and how.
 
-    `intervals` None: where few runs need be read. `split`: the details of runs in a folder beside
-    the page; None: where they are many. `show_paths`: whole paths of this machine.
+    `intervals` None: where few runs need be read. `split`: the details of runs in a folder next
+    to the page; None: where they are many. `show_paths`: whole paths of this machine.
     """
 
+    suites: Sequence[str] = ()
     title: str = "Leaderboard"
     description: str = ""
     intervals: bool | None = None
@@ -56,15 +55,17 @@ class Wanted:
 
 _ANY = Wanted()
 
+Pager = Callable[[Sequence[Board]], Pages]
+"""Writes the pages of every prediction."""
 
-def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
+
+def make_report(
     store: Store,
     out: Path,
-    suites: Sequence[str] = (),
-    *,
     wanted: Wanted = _ANY,
+    *,
     last: Sequence[Board] = (),
-    pages: Callable[[Sequence[Board]], Pages] | None = None,
+    pages: Pager | None = None,
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
@@ -72,66 +73,85 @@ def make_report(  # noqa: PLR0913  (what is chosen, and how it is shown)
     and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
     prediction, to which the report then leads. Raises BenchError where a file cannot be written.
     """
-    # ---- The boards; their mark first, before others store more.
-    asked = [] if wanted == _ANY else [*asdict(wanted).values()]
-    mark = report_mark(store, suites, last, asked)
-    boards, notes = _chosen(store, suites, last)
+    mark = _mark(store, wanted, last)  # before others store more
+    boards, notes = _chosen(store, wanted.suites, last)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
-    sure = wanted.intervals or (wanted.intervals is None and runs <= MANY_RUNS)
+    sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
     if sure:
         boards = [add_uncertainty(board, store) for board in boards]
     known = [data for board in boards for data in board.data]
     if not wanted.show_paths:
         boards = list(map(shared_board, boards))
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    try:
-        # ---- What plots and comparisons know besides.
-        stages: Mapping[BoardKey, tuple[Figure, ...]] = {}
-        if any(entry.stage for board in boards for entry in board.entries):
-            from benchharness.stored.curves import curve_figures  # noqa: PLC0415  (few stores)
+    about = About(
+        title=wanted.title,
+        description=wanted.description,
+        version=__version__,
+        mark=mark,
+        paths=wanted.show_paths,
+    )
 
-            stages, faults = curve_figures(store, boards, examples=bool(sure))
-            notes += faults
-        tests = {board_key(board): _neighbours(store, board) for board in boards if sure}
-        past = store.past_runs(_runs(boards))
-        links = {} if pages is None else pages(boards)
-        background = Background(
-            sizes=known_sizes(), past=past, stages=stages, contrasts=tests, predictions=links
-        )
+    def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
+        found = store.results(keys)
+        return found if wanted.show_paths else map(shared_outcome, found)
 
-        # ---- The details of runs: on the page, or of very many in files beside it.
-        about = About(title=wanted.title, description=wanted.description, version=__version__)
-
-        def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
-            found = store.results(keys)
-            return found if wanted.show_paths else map(shared_outcome, found)
-
-        places: Places = {}
+    with _writing(out):
+        background, faults = _background(store, boards, pages, sure=sure)
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
-            places = write_runs(out, boards, read, about, links, show_paths=wanted.show_paths)
-            detailed = best_of(boards, MOST_RUNS)
-            notes += [
-                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
-                f"{len(board.entries):,} rows; the table has all."
-                for board, shown in zip(boards, detailed, strict=True)
-                if len(shown.entries) < len(board.entries)
-            ]
-
-        # ---- The page.
+            places = write_runs(out, boards, read, about, background.predictions)
+            background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
+        notes += [*faults, *_drawn_in_part(boards, detailed)]
         if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
-        about = replace(about, notes=notes, mark=mark)
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
-        write_report(out, boards, details, generated, background, about=about, places=places)
+        about = replace(about, notes=notes)
+        write_page(out, render_report(boards, details, generated, background, about))
+
+
+def _mark(store: Store, wanted: Wanted, last: Sequence[Board]) -> str:
+    options = {name: value for name, value in asdict(wanted).items() if name != "suites"}
+    asked = [] if replace(wanted, suites=()) == _ANY else [*options.values()]
+    return report_mark(store, wanted.suites, last, asked)
+
+
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Raises BenchError where the report, or a file of the folder next to it, cannot be written."""
+    try:
+        yield
     except OSError as error:
-        named = Path(error.filename or out)  # a file of the folder beside it, say
+        named = Path(error.filename or out)
         place = out if named in out.parents else named
         raise BenchError(
             f"the report {place} could not be written: {error.strerror or error}. Give another "
             "--out; the results are stored."
         ) from error
+
+
+def _background(
+    store: Store, boards: Sequence[Board], pages: Pager | None, *, sure: bool
+) -> tuple[Background, list[str]]:
+    """What plots and comparisons know besides, and why some have no plot; `sure` reads examples."""
+    stages, faults = curve_figures(store, boards, examples=sure)
+    background = Background(
+        sizes=known_sizes(),
+        past=store.past_runs(_runs(boards)),
+        stages=stages,
+        contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
+        predictions={} if pages is None else pages(boards),
+    )
+    return background, faults
+
+
+def _drawn_in_part(boards: Sequence[Board], detailed: Sequence[Board]) -> Iterator[str]:
+    for board, shown in zip(boards, detailed, strict=True):
+        if len(shown.entries) < len(board.entries):
+            yield (
+                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
+                f"{len(board.entries):,} rows; the table has all."
+            )
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:

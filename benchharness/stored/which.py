@@ -10,7 +10,7 @@ from benchharness.leaderboard.job import Job, setting_word
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
-from benchharness.stored.uncertainty import add_uncertainty
+from benchharness.stored.contrasts import add_uncertainty
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
 
 
@@ -41,8 +41,8 @@ class Answer:
     """Which encoder is the best on some tasks.
 
     `candidates` are those with a score on each, the best first; `tied` are the encoders that are
-    not told apart from the first, and `missing` those without a score. `majority` is the score of
-    one answer for every row, None where that is not known.
+    not significantly different from the first, and `missing` those without a score. `majority` is
+    the score of one answer for every row, None where that is not known.
     """
 
     tasks: tuple[str, ...]
@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The first and what is not told apart from it, as far as they beat the majority."""
+        """The first and what does not differ from it, as far as they beat the majority."""
         return tuple(
             each.encoder
             for place, each in enumerate(self.candidates)
@@ -69,31 +69,31 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """What is the best, and whether it is told apart."""
+        """What is the best, and whether it is significantly."""
         if not self.candidates:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
             return f"{self.title}: nothing was learned: none is above the majority."
         if self.tied:
-            found = f"cannot be told apart from {', '.join(self.tied)}"
+            found = f"is not significantly different from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
             found = "is the only one with a score"
         elif first.interval is None:
             found = "is first, and nothing is known of its noise"
         else:
-            found = "is told apart from all others"
+            found = "is significantly better than all others"
         return f"{self.title}: {first.encoder} {found}."
 
 
 def find_answers(
-    store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[Job] = ()
+    store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[str] = ()
 ) -> list[Answer]:
     """An answer for each task, and where there are several the one for their mean last.
 
-    `jobs` are those of the grid that were run; boards, intervals and who is told apart are as
-    `bench leaderboard --intervals` has them, but for the spread of seeds: that of a task is pooled
-    over its encoders, because most have too few seeds to show one.
+    `jobs` are those of the grid that were run, `majority` the keys of that baseline's. Boards,
+    intervals and who differs are as `bench leaderboard --intervals` has them, but for the spread of
+    seeds: that of a task is pooled over its encoders, because most have too few seeds to show one.
     """
     by_key = {job.key: job for job in jobs}
     rows = [_row(row, by_key[row.key]) for row in store.runs_with(by_key)]
@@ -101,7 +101,7 @@ def find_answers(
     for row in rows:
         runs[row.model].append(row)
     questions = [(task,) for task in tasks] + ([tuple(tasks)] if len(tasks) > 1 else [])
-    floor = list(store.runs_with({job.key for job in majority}))
+    floor = list(store.runs_with(majority))
     return [_answer(store, runs, asked, by_key, floor) for asked in questions]
 
 

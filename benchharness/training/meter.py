@@ -32,22 +32,6 @@ class DivergedError(JobError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What training leaves behind besides the network.
-
-    `tokens` are real ones, without padding; `seconds` do not count the evaluations, which took
-    `evaluation_seconds`.
-    """
-
-    curve: tuple[CurvePoint, ...]
-    steps: int
-    examples: int
-    tokens: int
-    seconds: float
-    evaluation_seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Plan:
     """After which steps losses are read, the curve gets a point, and the network is evaluated.
 
@@ -89,7 +73,8 @@ def _evenly(steps: int, times: int) -> frozenset[int]:
 class Meter:
     """Counts what training does; losses stay on the device until they are read.
 
-    `values` are those of the evaluations, the higher the better, None where one is undefined.
+    `tokens` are real ones, without padding. `evaluating` are the seconds of the evaluations and
+    `values` what these are worth, the higher the better, None where one is undefined.
     """
 
     items: int
@@ -214,14 +199,3 @@ class Meter:
     def announce_saving(self) -> None:
         """Tells the engine that a state is about to be saved, for which it has to wait."""
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))
-
-    def result(self) -> Fit:
-        """What is known when training has ended."""
-        return Fit(
-            curve=tuple(self.curve),
-            steps=self.step,
-            examples=self.examples,
-            tokens=self.tokens,
-            seconds=self.seconds,
-            evaluation_seconds=self.evaluating,
-        )

@@ -2,9 +2,7 @@
 
 Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and leaves a Result or a
 Failure as JSON in RESULT_FILE, whole or not at all. The exit status is 0, or that of the Failure.
---start-from names the folder with the encoder that the job starts from, --teacher that with the
-network that it learns from, --keep the folder in which it leaves its own. --snapshots names the
-folder in which it keeps its state every --checkpoint-every seconds, and from which it resumes.
+The options are those of `Folders` in worker/technique.py.
 
 torchrun and accelerate start several of it for one job, which then comes from the file that --job
 names. They train together; the first prints progress and leaves the result.

@@ -15,7 +15,6 @@ from benchharness.encoder import Encoder
 from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
-from benchharness.worker.task_setup import SharedEncoder
 
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""
@@ -52,13 +51,12 @@ class CheckpointWriter:
             weights=weights,
         )
 
-    def write(self, network: nn.Module) -> None:
+    def write(self, *networks: nn.Module) -> None:
         """Writes a checkpoint that transformers can load, whole or not at all.
 
-        Next to it stands the head that `network` has on the encoder, where it has one alone.
-
-        It has every name that the network has, so weights that it ties are there twice. Raises
-        JobError where it cannot be written.
+        Next to it stands the head of the task's network, where there is one task alone. It has
+        every name that the network has, so weights that it ties are there twice. Raises JobError
+        where it cannot be written.
         """
         if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
@@ -66,8 +64,8 @@ class CheckpointWriter:
         try:
             with new_checkpoint(self.folder, self.job) as draft:
                 self._write_files(draft)
-                if not isinstance(network, SharedEncoder):
-                    self._write_head(draft, network)
+                if len(networks) == 1:
+                    self._write_head(draft, *networks)
         except (OSError, SafetensorError) as error:
             raise JobError(
                 f"the encoder that other jobs start from cannot be written to {self.folder} "

@@ -1,16 +1,15 @@
 """Distillation: the network that a teacher's run has left, and what its student does with it."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.layers import layers_of, use_first_token
+from benchharness.encoder.load import layers_of, use_first_token
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint
@@ -21,65 +20,54 @@ from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.vocabulary import UsedVocabulary
 from benchharness.worker.checkpoint import load_head, load_kept
 from benchharness.worker.task_setup import TaskSetup, load_pretrained
-from benchharness.worker.technique import Prepared, Technique
+from benchharness.worker.technique import Prepared, Technique, Work
+
+
+def technique(work: Work) -> Technique:
+    """The teacher of a student's job, by the network that its run has left in its folder.
+
+    Raises JobError where the folder is gone or damaged, or is of another network.
+    """
+    job, folder, device = work.job, work.folders.get("teacher"), work.compute.device
+    assert job.teacher is not None, "the job is a student's"
+    name = job.shown_teacher
+    if folder is None:
+        raise JobError(f"no folder was given with the network of {name}.")
+    digests = check_checkpoint(folder, job.teacher.run, teaches=True)
+    taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+    define_task(taught.definition)
+    own, options = Recipe.from_settings(taught.settings), work.recipe.student or StudentOptions()
+    encoder = load_pretrained(taught, own)
+    load_kept(encoder, folder, name)
+    setup = TaskSetup.of(taught.task, taught.fingerprints, own, encoder)
+    network = setup.head.network(encoder, setup.task)
+    if getattr(network, "reads_first_token", False) and not options.layer_weight:
+        use_first_token(encoder.network)
+    prepare_for(device, network)
+    load_head(network, folder, name)
+    network.to(device).eval().requires_grad_(False)
+    digest = text_digest(str(sorted(digests.items())))
+    return Distillation(
+        work=work,
+        network=Teacher(network=network, options=options),
+        encoder=encoder,
+        name=name,
+        provenance={"teacher": {"name": name, "run": job.teacher.run, "sha256": digest}},
+    )
 
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """A student learns from its teacher: a network, and its encoder with the tokenizer.
+    """A student learns from its teacher: a network, and its encoder with the tokenizer."""
 
-    `device` is where its network is, and `name` what it is called.
-    """
-
-    recipe: Recipe
     network: Teacher
     encoder: Encoder
-    device: torch.device
     name: str
-    provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, job: Job, folder: Path | None, recipe: Recipe, device: torch.device) -> Self:
-        """The teacher of a student's job, by the network that its run has left in the folder.
-
-        Raises JobError where the folder is gone or damaged, or is of another network.
-        """
-        assert job.teacher is not None, "the job is a student's"
-        name = job.shown_teacher
-        if folder is None:
-            raise JobError(f"no folder was given with the network of {name}.")
-        digests = check_checkpoint(folder, job.teacher.run, teaches=True)
-        taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
-        define_task(taught.definition)
-        own, options = Recipe.from_settings(taught.settings), recipe.student or StudentOptions()
-        encoder = load_pretrained(taught, own)
-        load_kept(encoder, folder, name)
-        setup = TaskSetup.of(taught.task, taught.fingerprints, own, encoder)
-        network = setup.head.network(encoder, setup.task)
-        if getattr(network, "reads_first_token", False) and not options.layer_weight:
-            use_first_token(encoder.network)
-        prepare_for(device, network)
-        load_head(network, folder, name)
-        network.to(device).eval().requires_grad_(False)
-        return cls(
-            recipe=recipe,
-            network=Teacher(network=network, options=options),
-            encoder=encoder,
-            device=device,
-            name=name,
-            provenance={
-                "teacher": {
-                    "name": name,
-                    "run": job.teacher.run,
-                    "sha256": text_digest(str(sorted(digests.items()))),
-                }
-            },
-        )
 
     def on_setups(self, setups: Sequence[TaskSetup]) -> None:
         """Adds to the head what the student learns from here."""
         (setup,) = setups
-        setup.head = with_teacher(setup.head, self.network, self.recipe, setup.task.head)
+        setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
         setup.on_layers = self.network.turn_to
 
     def on_network(self, prepared: Prepared) -> None:
@@ -96,7 +84,7 @@ class Distillation(Technique):
         if not self.network.options.from_teacher:
             return
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
-        kept = kept_layers(self.recipe.encoder.layers, len(every))
+        kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():
             for layer, number in zip(layers, kept, strict=True):
                 layer.load_state_dict(every[number].state_dict())
@@ -138,4 +126,4 @@ class Distillation(Technique):
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Reads the ids that its student's tokens have in what is left of the vocabulary."""
-        self.network.rows = torch.from_numpy(vocabulary.rows).to(self.device)
+        self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)

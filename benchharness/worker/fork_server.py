@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from importlib import import_module
 from select import select
@@ -47,13 +47,14 @@ MODULES = {
 
 def modules_for(job: Job) -> tuple[str, ...]:
     """What a job imports."""
-    return modules_of(job.kind, (find_task(name.rpartition(":")[0]) for name in job.fingerprints))
+    return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
-def modules_of(kind: str, tasks: Iterable[Task]) -> tuple[str, ...]:
+def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
     """What jobs of a kind import that are scored on some tasks."""
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
-    return (*MODULES[kind], *sorted(libraries))
+    heads = {f"benchharness.heads.{task.head}" for task in tasks} if kind == "model" else ()
+    return (*MODULES[kind], *sorted({*libraries, *heads}))
 
 
 # The server.

@@ -8,6 +8,7 @@ one's. Who starts it gives it the variables of `QUIET`, which libraries read whe
 import json
 import sys
 import time
+from dataclasses import replace
 
 import torch
 
@@ -19,7 +20,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.training.predict import predict
 from benchharness.worker.job import find_compute, peak_memory
 from benchharness.worker.task_setup import TaskSetup, limits_of, load_pretrained, network_of
-from benchharness.worker.technique import techniques_of
+from benchharness.worker.technique import Work, techniques_of
 
 FEW_ROWS = 16
 """Rows that are predicted first, so that nothing is measured that happens once."""
@@ -35,7 +36,9 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     compute = find_compute(job.precision, deterministic=False)
     recipe = Recipe.from_settings(job.settings)
     encoder = load_pretrained(job, recipe)
-    techniques = techniques_of(recipe, compute, lambda _: None)
+    alone = replace(job, teacher=None)  # who is not asked any more
+    work = Work(job=alone, recipe=recipe, compute=compute, report=lambda _: None, folders={})
+    techniques = techniques_of(work)
     setup = TaskSetup.of(job.task, job.fingerprints, recipe, encoder, techniques)
     network = network_of([setup], encoder, compute.device, techniques)
     examples = read_split(job, setup.judged).examples

@@ -10,14 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import torch
 
-from benchharness.encoder.layers import FAMILIES
-from benchharness.encoder.load import set_dropout
+from benchharness.encoder.load import FAMILIES, set_dropout
 from benchharness.encoder.network import first_line, is_foreign
 from benchharness.encoder.packing import PACKABLE
 from benchharness.heads.tokens import encode_once
@@ -53,62 +51,47 @@ from benchharness.worker.task_setup import (
     network_of,
     read_rows,
 )
-from benchharness.worker.technique import Prepared, Technique, techniques_of
+from benchharness.worker.technique import Folders, Prepared, Technique, Work, techniques_of
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
 
 
-def run_job(  # noqa: PLR0913  (the worker's options)
-    job: Job,
-    report: Reporter = lambda _: None,
-    *,
-    start_from: Path | None = None,
-    teacher: Path | None = None,
-    keep: Path | None = None,
-    snapshots: Path | None = None,
-    checkpoint_every: float = EVERY_SECONDS,
-) -> Result:
+def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folders]) -> Result:
     """Fine-tunes an encoder, predicts and scores as the job says.
 
-    `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `teacher` that in which the run that it learns from has left its network, and `keep` the one in
-    which this run leaves its own. In the folder `snapshots` it keeps its state
-    every `checkpoint_every` seconds and before a signal ends it, and resumes from there. Raises
-    DataError where a split is no longer what the job was planned with, ModelError for a checkpoint
-    that cannot be used, JobError for such a folder or too little memory, and DivergedError where
-    numbers stop being finite.
+    Raises DataError where a split is no longer what the job was planned with, ModelError for a
+    checkpoint that cannot be used, JobError for a folder that cannot, or too little memory, and
+    DivergedError where numbers stop being finite.
 
     Where this process is one of several that train together, all of them return the result, and
     the first alone writes files.
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
-    ranks = compute.ranks
-    keep = keep if ranks.is_first else None
-    kept = _Kept(start_from=start_from, teacher=teacher, keep=keep)
+    work = Work(job=job, recipe=recipe, compute=compute, report=report, folders=folders)
 
     def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
         began = time.monotonic()
 
         # ---- Make the network, and the features of the rows.
-        prepared = _prepare(job, recipe, compute, report, kept)
-        setups, rows, features = prepared.setups, prepared.rows, prepared.features
+        prepared = _prepare(work)
+        setups = prepared.setups
 
         # ---- Begin, or resume from the newest snapshot.
         states = Snapshots(
-            folder=snapshots,
+            folder=folders.get("snapshots"),
             key=job.key,
-            every=checkpoint_every,
+            every=folders.get("checkpoint_every", EVERY_SECONDS),
             provenance=prepared.provenance,
             accumulation=accumulation,
             report=report,
-            is_writer=ranks.is_first,
+            is_writer=compute.ranks.is_first,
         )
         newest = states.newest()  # may raise the accumulation: memory has run out there already
         training = Training.begin(
             prepared.network,
-            [setup.batches(features, rows) for setup in setups],
+            [setup.batches(prepared.features, prepared.rows) for setup in setups],
             replace(recipe, optim=replace(recipe.optim, accumulation=states.accumulation)),
             seed=job.seed,
             compute=compute,
@@ -116,18 +99,12 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         )
         done = JobState.begin(training, began, newest)
 
-        def evaluate(setup: TaskSetup, name: str) -> Evaluation:
-            logits = predict(setup.network, features[name], compute, report)
-            examples = rows[name].examples
-            predictions = setup.head.decode(logits, features[name], examples, setup.task)
-            return evaluate_split(name, rows[name], predictions)
-
         # ---- Train, and evaluate now and then; a signal that ends the job leaves a snapshot.
         with states.saved_at_a_signal(done.state, training.meter.announce_saving):
             for step in training:
                 if step in training.plan.evaluations:
                     with training.meter.paused():
-                        evaluations = [evaluate(setup, setup.judged) for setup in setups]
+                        evaluations = [prepared.evaluate(setup, setup.judged) for setup in setups]
                     done.judge(evaluations)
                 states.save_when_due(done.state)
 
@@ -135,7 +112,7 @@ def run_job(  # noqa: PLR0913  (the worker's options)
             by_split = {name: setup for setup in setups for name in setup.predicted}
             for name in done.missing([*by_split]):
                 with training.meter.paused():
-                    done.evaluations[name] = evaluate(by_split[name], name)
+                    done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
         # ---- Keep the encoder, where other jobs start from it.
@@ -143,15 +120,6 @@ def run_job(  # noqa: PLR0913  (the worker's options)
         return _result(job, prepared, done)
 
     return in_enough_parts(attempt, job, report)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Kept:
-    """Where the encoder, the teacher and what the job leaves are, as `run_job` takes them."""
-
-    start_from: Path | None
-    teacher: Path | None
-    keep: Path | None
 
 
 @dataclass(kw_only=True)
@@ -162,11 +130,27 @@ class _Job(Prepared):
     start from it, and `vocabulary` is the way back to a whole one there.
     """
 
+    work: Work
     techniques: Sequence[Technique]
     provenance: dict[str, Any]
     writer: CheckpointWriter | None
     parameters: int = 0
     vocabulary: UsedVocabulary | None = None
+
+    def cut_vocabulary(self) -> None:
+        """Cuts the vocabulary down to what is used."""
+        self.features, vocabulary = cut_vocabulary(self.network.encoder, self.features)
+        for technique in self.techniques:
+            technique.on_vocabulary(vocabulary)
+        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+        self.vocabulary = None if self.writer is None else vocabulary
+
+    def evaluate(self, setup: TaskSetup, name: str) -> Evaluation:
+        """Predicts and scores a split of a task."""
+        features, rows = self.features[name], self.rows[name]
+        logits = predict(setup.network, features, self.work.compute, self.work.report)
+        predictions = setup.head.decode(logits, features, rows.examples, setup.task)
+        return evaluate_split(name, rows, predictions)
 
     def write(self) -> None:
         """Writes the whole encoder, with what adapters have learned and all of its vocabulary."""
@@ -176,29 +160,27 @@ class _Job(Prepared):
             technique.before_writing(self.network)
         if self.vocabulary is not None:
             self.vocabulary.restore()
-        self.writer.write(self.network)
+        self.writer.write(*(setup.network for setup in self.setups))
 
 
-def _prepare(job: Job, recipe: Recipe, compute: Compute, report: Reporter, kept: _Kept) -> _Job:
+def _prepare(work: Work) -> _Job:
     """Makes what a job trains."""
     started = now()
+    job, recipe, compute, report = work.job, work.recipe, work.compute, work.report
 
     # ---- Read the rows, by "task:split".
     report(Progress(phase="loading"))
     rows = read_rows(job, recipe)
 
     # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-    techniques = techniques_of(recipe, compute, report)
-    if job.teacher is not None:  # before what the seed draws
-        from benchharness.worker.distillation import Distillation  # noqa: PLC0415  (few jobs do)
-
-        techniques.insert(0, Distillation.of(job, kept.teacher, recipe, compute.device))
+    techniques = techniques_of(work)
     encoder = load_pretrained(job, recipe)
-    writer = CheckpointWriter.of(encoder, kept.keep, job) if kept.keep is not None else None
+    keep = work.folders.get("keep") if compute.ranks.is_first else None
+    writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
-        **load_start(encoder, kept.start_from, job),
+        **load_start(encoder, work.folders.get("start_from"), job),
     }
 
     # ---- Choose the heads, and the rows that each learns.
@@ -226,6 +208,7 @@ def _prepare(job: Job, recipe: Recipe, compute: Compute, report: Reporter, kept:
         rows=rows,
         features=features,
         limits=limits,
+        work=work,
         techniques=techniques,
         provenance=provenance,
         writer=writer,
@@ -233,15 +216,9 @@ def _prepare(job: Job, recipe: Recipe, compute: Compute, report: Reporter, kept:
     for technique in techniques:
         technique.on_network(prepared)
         provenance |= technique.provenance
-
-    # ---- Cut the vocabulary down to what is used.
     prepared.parameters = sum(weight.numel() for weight in network.parameters())
     if not (whole or why_whole(network.encoder)):
-        prepared.features, vocabulary = cut_vocabulary(network.encoder, prepared.features)
-        for technique in techniques:
-            technique.on_vocabulary(vocabulary)
-        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
-        prepared.vocabulary = None if writer is None else vocabulary
+        prepared.cut_vocabulary()
     return prepared
 
 
@@ -359,15 +336,19 @@ def provenance_of(
     job: Job, splits: Mapping[str, SplitRows], tokenizer: Any, compute: Compute, started: str
 ) -> Mapping[str, Any]:
     """What a result says of how it was made; `started` is UTC in ISO 8601."""
+    repeats = count_repeats(splits)
     found = collect(
         job,
-        rows={name: len(rows.examples) for name, rows in splits.items()},
-        left_out={name: rows.left_out for name, rows in splits.items()},
-        repeats=count_repeats(splits),
+        splits={
+            name: {"rows": len(rows.examples), "left_out": rows.left_out, **repeats.get(name, {})}
+            for name, rows in splits.items()
+        },
         tokenizer=text_digest(_describe(tokenizer)),
-        device=torch.cuda.get_device_name() if compute.on_gpu else "cpu",
-        threads=torch.get_num_threads(),
-        processes=compute.ranks.count,
+        machine={
+            "device": torch.cuda.get_device_name() if compute.on_gpu else "cpu",
+            "threads": torch.get_num_threads(),
+            "processes": compute.ranks.count,
+        },
         started=started,
     )
     return {**found, "graphs": True} if compute.graphs else found
@@ -506,19 +487,19 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
 
 def _result(job: Job, prepared: _Job, done: JobState) -> Result:
     """What a job that is over gives; its cost counts all processes that it took."""
-    training, fitted = done.training, done.training.meter.result()
-    provenance = prepared.provenance
+    training, meter, provenance = done.training, done.training.meter, prepared.provenance
+    seconds = meter.seconds
     return Result(
         job=job,
         evaluations=tuple(done.evaluations.values()),
-        curve=fitted.curve,
+        curve=tuple(meter.curve),
         cost=Cost(
             seconds=done.seconds,
-            train_seconds=fitted.seconds,
-            predict_seconds=fitted.evaluation_seconds,
-            steps=fitted.steps,
-            train_examples_per_second=fitted.examples / fitted.seconds,
-            train_tokens=fitted.tokens,
+            train_seconds=seconds,
+            predict_seconds=meter.evaluating,
+            steps=meter.step,
+            train_examples_per_second=meter.examples / seconds,
+            train_tokens=meter.tokens,
             parameters=prepared.parameters,
             peak_memory_bytes=peak_memory(),
         ),

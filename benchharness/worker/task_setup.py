@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import nn
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.layers import keep_layers, use_first_token
-from benchharness.encoder.load import check_reach
-from benchharness.encoder.network import is_foreign
+from benchharness.encoder.load import check_reach, keep_layers, use_first_token
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
@@ -19,7 +17,6 @@ from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.recipes.recipe import GIVEN_ORDER, Recipe, SpanOptions
 from benchharness.splits import check_documents, read_split
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows, draw_shots, hold_out
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
@@ -149,12 +146,11 @@ def network_of(
     techniques: Sequence[Technique] = (),
 ) -> nn.Module:
     """The network of a task, or of several, made fast for the device; gives each setup its own."""
-    if len(setups) == 1:
-        network = setups[0].network = setups[0].head.network(encoder, setups[0].task)
-    else:
-        network = share(encoder, [(setup.head, setup.task) for setup in setups])
-        for setup, own in zip(setups, network.networks, strict=True):
-            setup.network = own
+    made = (technique.shared_network(setups, encoder) for technique in techniques)
+    network = next((each for each in made if each is not None), None)
+    if network is None:
+        (setup,) = setups
+        network = setup.network = setup.head.network(encoder, setup.task)
     every_state = any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
@@ -171,49 +167,3 @@ def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
         stride=span.stride,
         max_question_tokens=span.max_question_tokens,
     )
-
-
-# One encoder under the heads of several tasks, which are trained together.
-#
-# As Liu et al., arXiv:1901.11504, section 3, have it: the encoder with its pooler is shared, and
-# each task has output layers of its own.
-
-_READS_BY_HEAD = {
-    "funnel": "its decoder is there for some of them alone",
-    "longformer": "which of its tokens see all others depends on it",
-}
-"""Families (transformers' model_type) that a head type changes, and how."""
-
-
-class SharedEncoder(nn.Module):
-    """The networks of several tasks that have one encoder, in the order of the tasks.
-
-    It is no network of its own: what is computed goes through one of `networks`.
-    """
-
-    def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.networks = nn.ModuleList(networks)
-        # What the last layer leaves out, no other head may read.
-        self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
-
-
-def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
-    """The networks of these heads on one encoder.
-
-    Raises ModelError for a family that each head type uses in another way, where there are several.
-    """
-    types = {task.head for _, task in heads}
-    if encoder.family in _READS_BY_HEAD and len(types) > 1:
-        raise ModelError(
-            f"heads of unlike types ({', '.join(sorted(types))}) cannot share {encoder.family}: "
-            f"{_READS_BY_HEAD[encoder.family]}; train tasks of one head type together."
-        )
-    pooler = getattr(encoder.network, "pooler", None)
-    networks = []
-    for head, task in heads:
-        if pooler is not None and not is_foreign(encoder.network):
-            encoder.network.pooler = pooler  # the head before has taken it off
-        networks.append(head.network(encoder, task))
-    return SharedEncoder(encoder.network, networks)

@@ -1,28 +1,57 @@
 """Ways of training as hooks: what each changes of a job, at the points where `run_job` asks.
 
-A technique is a class of its own. Those that a job has not are neither asked nor, where they need
-modules of their own, imported.
+A technique is a module of this folder, whose `technique(work=...)` makes it. Those that a job has
+not are neither asked nor imported. What one changes of a plan is in driver/technique.py.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
+from benchharness.leaderboard.job import Job
 from benchharness.progress import Reporter
-from benchharness.recipes.recipe import Recipe, TextOptions
+from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
-from benchharness.tasks.text_to_text import rows_to_learn
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.training.vocabulary import UsedVocabulary
 
 if TYPE_CHECKING:
     from benchharness.worker.task_setup import TaskSetup
+
+
+class Folders(TypedDict, total=False):
+    """The worker's options.
+
+    `start_from` is the folder in which the run that the job starts from has left its encoder,
+    `teacher` that in which the run that it learns from has left its network, and `keep` the one in
+    which this run leaves its own. In the folder `snapshots` it keeps its state every
+    `checkpoint_every` seconds and before a signal ends it, and resumes from there.
+    """
+
+    start_from: Path | None
+    teacher: Path | None
+    keep: Path | None
+    snapshots: Path | None
+    checkpoint_every: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A job, its recipe, where it is computed, who is told how it goes, and its folders."""
+
+    job: Job
+    recipe: Recipe
+    compute: Compute
+    report: Reporter
+    folders: Folders
 
 
 @dataclass(kw_only=True)
@@ -36,29 +65,37 @@ class Prepared:
     limits: Limits
 
 
+@dataclass(kw_only=True)
 class Technique:
-    """The hooks, in the order in which a job asks for them; by default they change nothing."""
+    """The hooks, in the order in which a job asks for them; by default they change nothing.
 
-    provenance: Mapping[str, Any] = {}
-    """What a result says of it; read last."""
+    `provenance` is what a result says of it; read last.
+    """
 
-    whole_vocabulary = False
+    work: Work
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    whole_vocabulary: ClassVar = False
     """Whether all of the vocabulary is needed, and not the used rows alone."""
 
-    every_state = False
+    every_state: ClassVar = False
     """Whether the states of all tokens are needed of the last layer, whatever the head reads."""
 
-    def head(self, task: Task, encoder: Encoder) -> Head | None:  # noqa: ARG002
+    def head(self, task: Task, encoder: Encoder) -> Head | None:
         """The head of a task, None for the one of its type."""
         return None
 
-    def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:  # noqa: ARG002
+    def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
         """The rows of a train split as they are trained on."""
         return rows
 
-    def feature_key(self, task: Task) -> str:  # noqa: ARG002
+    def feature_key(self, task: Task) -> str:
         """What features depend on, besides their head, its limits and the tokenizer."""
         return ""
+
+    def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
+        """The network of all tasks, each setup's own in it; None for that of the only one."""
+        return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
         """Changes the heads, before there is a network."""
@@ -73,45 +110,19 @@ class Technique:
         """Makes the encoder one that others can load."""
 
 
-@dataclass(kw_only=True)
-class TextToText(Technique):
-    """A task is answered in words, by an encoder with its decoder."""
-
-    options: TextOptions
-    whole_vocabulary = True  # words are predicted out of all
-
-    def head(self, task: Task, encoder: Encoder) -> Head:
-        """The head that speaks."""
-        # What decodes takes a moment to import.
-        from benchharness.heads.text import text_head  # noqa: PLC0415
-
-        room = self.options.max_target_tokens or encoder.max_tokens
-        return text_head(task, encoder.tokenizer, room)
-
-    def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """A row for each answer."""
-        return rows_to_learn(rows, task)
-
-    def feature_key(self, task: Task) -> str:
-        """The task's words, and how long an answer may be."""
-        return f" {task.name} {self.options.max_target_tokens}"
+TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
+    "distillation": lambda job, _: job.teacher,
+    "multi_task": lambda job, _: len(job.trained_tasks) > 1,
+    "text_to_text": lambda _, recipe: recipe.text,
+    "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
+    "frozen": lambda _, recipe: recipe.encoder.is_frozen,
+    "adapters": lambda _, recipe: recipe.encoder.lora_rank,
+}
+"""Their modules, and which jobs have them. A teacher is loaded first: before what the seed draws.
+"""
 
 
-class LanguageModelLoss(Technique):
-    """The language model's loss is added, which needs every word; the head has it."""
-
-    whole_vocabulary = True
-
-
-def techniques_of(recipe: Recipe, compute: Compute, report: Reporter) -> list[Technique]:
-    """What a recipe asks for."""
-    found: list[Technique] = []
-    if recipe.text is not None:
-        found.append(TextToText(options=recipe.text))
-    if recipe.pair is not None and recipe.pair.lm_weight:
-        found.append(LanguageModelLoss())
-    if recipe.encoder.is_frozen or recipe.encoder.lora_rank:
-        from benchharness.worker.frozen_features import frozen_techniques  # noqa: PLC0415  (few do)
-
-        found += frozen_techniques(recipe, compute, report)
-    return found
+def techniques_of(work: Work) -> list[Technique]:
+    """What a job has."""
+    found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
+    return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

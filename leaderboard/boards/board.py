@@ -114,7 +114,8 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
     shown_runs = [run for run in runs if not run.is_hidden]
     entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
-    tasks = tuple(t for t in _columns(suite) if t in counted or t in scored)
+    columns = sorted(suite.tasks, key=lambda task: task not in counted)
+    tasks = tuple(t for t in columns if t in counted or t in scored)
     return Board(
         suite=suite.name,
         title=suite.title,
@@ -127,12 +128,6 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
         imported=tuple(imported),
         hidden=len(group_by_recipe([run for run in runs if run.is_hidden])),
     )
-
-
-def _columns(suite: Suite) -> Iterator[str]:
-    """The suite's tasks, those that count first."""
-    yield from (task for task in suite.tasks if task in suite.rule.cells)
-    yield from (task for task in suite.tasks if task not in suite.rule.cells)
 
 
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -179,7 +174,13 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
     """
     if number == 0 or len(board.entries) <= number:
         return board
-    chosen = {id(entry) for entry in (*_first(board, number), *_best(board), *_of(board, keep))}
+    kinds = groupby(board.entries, key=lambda entry: entry.shown_kind)
+    kept = [entry for _, entries in kinds for entry in list(entries)[:number]]
+    for task in board.tasks:
+        ran = [e for e in board.entries if e.is_single and task in e.cells]
+        kept += sorted(ran, key=lambda entry: -entry.cells[task].median)[:1]
+    kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
+    chosen = set(map(id, kept))
     return replace(board, entries=tuple(e for e in board.entries if id(e) in chosen))
 
 
@@ -197,27 +198,10 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
     return [top_of(board, 0 if whole else number) for board in boards]
 
 
-def _first(board: Board, number: int) -> Iterator[Entry]:
-    for _, entries in groupby(board.entries, key=lambda entry: entry.shown_kind):
-        yield from list(entries)[:number]
-
-
-def _best(board: Board) -> Iterator[Entry]:
-    models = [entry for entry in board.entries if entry.is_single]
-    for task in board.tasks:
-        ran = [entry for entry in models if task in entry.cells]
-        yield from sorted(ran, key=lambda entry: -entry.cells[task].median)[:1]
-
-
-def _of(board: Board, keys: Set[str]) -> Iterator[Entry]:
-    return (e for e in board.entries if keys and any(run.key in keys for run in e.runs))
-
-
 Select = Callable[[Board, str], Entry | None]
 """Finds what a name stands for on a board, None where it stands for nothing there."""
 
-_MANY_NAMES = 50
-"""More are not listed in an error."""
+_MANY_NAMES = 50  # more are not listed in an error
 
 
 def select_entry(board: Board, name: str) -> Entry | None:

@@ -7,6 +7,7 @@ from statistics import fmean, median, stdev
 
 from benchharness.leaderboard.result import COLLAPSED, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
+from benchharness.leaderboard.text import counted
 from benchharness.tasks.suites import ScoreRule, find_task
 from benchharness.tasks.task import Task, ending_of, suffix_of
 
@@ -76,7 +77,7 @@ class Cell:
         """The flags as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
         reasons = [flag for flag in self.flags if flag in COLLAPSED and self.collapsed]
         if reasons:
-            seeds = "1 seed" if len(self.runs) == 1 else f"{len(self.runs)} seeds"
+            seeds = counted(len(self.runs), "seed")
             yield f"{self.collapsed} of {seeds} collapsed ({', '.join(reasons)})"
         yield from (flag for flag in self.flags if flag not in reasons)
 
@@ -131,13 +132,13 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
     """What a task's column is called: "MNLI-m/mm" where its value is the mean of both splits."""
     found = find_task(task)
     scores = set(score_names(task, rule))
-    splits = [split for split in found.dev_splits if scores & _names_of(found, split)]
+    splits = [
+        split
+        for split in found.dev_splits
+        if any(metric.name + ending_of(found, split) in scores for metric in found.metrics)
+    ]
     parts = [found.split_titles[split] for split in splits if split in found.split_titles]
     return between.join(filter(None, (found.title, "/".join(parts))))
-
-
-def _names_of(task: Task, split: str) -> set[str]:
-    return {metric.name + ending_of(task, split) for metric in task.metrics}
 
 
 def spread_of(values: Sequence[float]) -> float | None:

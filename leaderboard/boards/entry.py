@@ -162,6 +162,12 @@ class Entry:
         words = (word.shown for word in self.words[self.unsaid :])
         return ", ".join((self.model, *words, *precision))
 
+    def name_but_for(self, setting: str) -> str:
+        """The model, what was set but for one setting, and the precision."""
+        words = self.words[self.unsaid :]
+        shown = (word.shown for word in words if not word.typed.startswith(f"{setting}="))
+        return ", ".join((self.model, *shown, self.precision))
+
     @property
     def beside_name(self) -> str:
         """What the name leaves unsaid of the recipe: "paper", "baseline", "best of 3 on dev"."""

@@ -11,8 +11,7 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"
-"""Stands for the hyperparameters of a sweep's points."""
+_SWEPT = "any values"  # stands for the hyperparameters of a sweep's points
 
 
 @dataclass(kw_only=True)

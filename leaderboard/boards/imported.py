@@ -34,8 +34,7 @@ from benchharness.tasks.suites import RULES, SUITES, TASKS
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20
-"""Bytes of a file of rows; a hundred thousand of them are a quarter of it."""
+_LARGEST = 64 * 2**20  # bytes of a file of rows; a hundred thousand of them are a quarter of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,17 +253,18 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
             date=max(run.finished for run in runs),
             source=source,
             place="",
-            cells=tuple(cell for run in runs for cell in _cells(run)),
+            cells=tuple(
+                PublishedCell(
+                    task=run.task,
+                    scores=(rule_name(run.measures[run.task][name]),),
+                    printed=f"{100 * score:.4f}".rstrip("0").removesuffix("."),
+                )
+                for run in runs
+                for name, score in run.scores[run.task].items()
+            ),
         )
         rows.append(row)
     return blocks_of(board, rows, "imported")
-
-
-def _cells(run: RunRow) -> Iterator[PublishedCell]:
-    for name, score in run.scores[run.task].items():
-        printed = f"{100 * score:.4f}".rstrip("0").removesuffix(".")
-        scores = (rule_name(run.measures[run.task][name]),)
-        yield PublishedCell(task=run.task, scores=scores, printed=printed)
 
 
 def _split(run: RunRow) -> str:

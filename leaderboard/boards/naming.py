@@ -11,11 +11,9 @@ from benchharness.leaderboard.job import START_FROM, Word, is_setting, setting_w
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.suites import distinct_title, title_of
 
-_MOST = 4
-"""Settings that differ and are named; of more the first."""
+_MOST = 4  # settings that differ and are named; of more the first
 
-_DIGITS = 7
-"""Of a digest, where nothing else is known of what differs; git shows as many."""
+_DIGITS = 7  # of a digest, where nothing else is known of what differs; git shows as many
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
@@ -33,8 +31,7 @@ def told_apart(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-_ROUNDS = 2
-"""What differs from one row may be what a third one is called already."""
+_ROUNDS = 2  # what differs from one row may be what a third one is called already
 
 
 def _apart(entries: Sequence[Entry]) -> list[Entry]:
@@ -131,17 +128,13 @@ def _setting_words(
 
 def _starts(entries: Sequence[Entry]) -> _Words:
     """What their runs started from."""
-    return [
-        tuple(_start_words(sorted(set(entry.starts.values()) or {"pretrained"})))
-        for entry in entries
-    ]
+    found = (sorted(set(entry.starts.values()) or {"pretrained"}) for entry in entries)
+    return [tuple(map(_start_word, names)) for names in found]
 
 
-def _start_words(names: Iterable[str]) -> Iterator[Word]:
-    for name in names:
-        short = name.partition("/")[2] or name
-        title = distinct_title(name) if "/" in name else name
-        yield Word(f"from {title}", f"from={unquoted(short)}")
+def _start_word(name: str) -> Word:
+    title = distinct_title(name) if "/" in name else name
+    return Word(f"from {title}", f"from={unquoted(name.partition('/')[2] or name)}")
 
 
 def _tasks(entries: Sequence[Entry]) -> _Words:
@@ -155,15 +148,14 @@ def _tasks(entries: Sequence[Entry]) -> _Words:
 
 def _weights(entries: Sequence[Entry]) -> _Words:
     """Of which weights they are: a revision of the hub, or the beginning of a folder's digest."""
-    return [tuple(_weight_words(sorted({run.weights for run in e.runs}))) for e in entries]
+    return [tuple(map(_weight_word, sorted({run.weights for run in e.runs}))) for e in entries]
 
 
-def _weight_words(weights: Iterable[str]) -> Iterator[Word]:
-    for each in weights:
-        revision = each.rpartition("@")[2] if each.startswith("hub:") else ""
-        name, text = ("revision", revision) if revision else ("weights", each.rpartition(":")[2])
-        short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
-        yield Word(f"{name} {short}", f"{name}={unquoted(short)}")
+def _weight_word(weights: str) -> Word:
+    revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
+    name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
+    short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
+    return Word(f"{name} {short}", f"{name}={unquoted(short)}")
 
 
 def _rows(entries: Sequence[Entry]) -> _Words:

@@ -1,18 +1,21 @@
-"""What papers, model cards and leaderboards print, as data: every number with its source."""
+"""What papers, model cards and leaderboards print, and which model here each system is."""
 
 import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 from benchharness.leaderboard.boards.board import Board
 
 # The published tables: one CSV file each, one line a printed number.
 
-_OR = " or "
-"""Between the names of scores where a source does not say which of them it prints."""
+_OR = " or "  # between the names of scores where a source does not say which of them it prints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +67,11 @@ class PublishedRow:
         """True for a human baseline."""
         return self.protocol == "human"
 
+    @property
+    def said_protocol(self) -> str:
+        """The protocol, empty where the source does not say it."""
+        return "" if self.protocol == "unsaid" else self.protocol
+
     def of(self, task: str) -> tuple[PublishedCell, ...]:
         """The cells of a task, or the averages of a suite."""
         return tuple(cell for cell in self.cells if cell.task == task)
@@ -110,15 +118,6 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedLine:
-    """One published row: its score under each rule, and its cells, task by task of the block."""
-
-    row: PublishedRow
-    averages: tuple[PublishedCell, ...]
-    cells: tuple[tuple[PublishedCell, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class PublishedBlock:
     """What others say of a suite on one split. `tasks` are the columns that have a number.
 
@@ -126,9 +125,10 @@ class PublishedBlock:
     """
 
     title: str
+    suite: str
     split: str
     tasks: tuple[str, ...]
-    lines: tuple[PublishedLine, ...]
+    rows: tuple[PublishedRow, ...]
     origin: Literal["published", "imported"] = "published"
 
 
@@ -148,20 +148,146 @@ def blocks_of(
     """These rows in blocks that belong under a board, dev before test."""
     blocks = []
     for split in ("dev", "test"):
-        known = [row for row in rows if row.split == split]
+        known = tuple(row for row in rows if row.split == split)
         # A board has columns only for what was run; these rows may know other tasks.
         tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
         columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
-        lines = tuple(_line(row, board.suite, columns) for row in known)
-        if lines:
-            block = PublishedBlock(
-                title=board.title, split=split, tasks=columns, lines=lines, origin=origin
-            )
-            blocks.append(block)
+        block = PublishedBlock(
+            title=board.title,
+            suite=board.suite,
+            split=split,
+            tasks=columns,
+            rows=known,
+            origin=origin,
+        )
+        blocks += [block] if known else []
     return tuple(blocks)
 
 
-def _line(row: PublishedRow, suite: str, tasks: tuple[str, ...]) -> PublishedLine:
-    return PublishedLine(
-        row=row, averages=row.of(suite), cells=tuple(row.of(task) for task in tasks)
+# Which known checkpoint a published system is, or why it is none.
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A system as a source names it. `table` is empty where every table means the same by it.
+
+    `model` is the name of the checkpoint that runs here; where it is empty, `reason` says why
+    nothing does, or, where it `runs` even so, in which way. `rows` counts its published rows,
+    `in_lectures` says that the lectures which the tables came from name it.
+    """
+
+    name: str
+    table: str
+    model: str
+    reason: str
+    runs: bool
+    rows: int
+    in_lectures: bool
+
+    @property
+    def status(self) -> str:
+        """What there is of it: a checkpoint, numbers, or the name."""
+        if self.runs:
+            return "runs here"
+        return "published row only" if self.rows else "named in a lecture only"
+
+
+@cache
+def systems() -> tuple[System, ...]:
+    """Every system of the published tables and of the lectures, by name."""
+    return tuple(sorted(_systems(), key=lambda system: (system.name.lower(), system.table)))
+
+
+def find_system(name: str, table: str) -> System | None:
+    """The system that a table means by a name; None where nobody has said yet what it is."""
+    named = _by_name()
+    return named.get((name, table), named.get((name, "")))
+
+
+def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
+    """The published rows of one of our models, in the order of the tables."""
+    return _by_model().get(model, ())
+
+
+# Published rows of models like those of a board: the same ones, then those of about their size.
+
+_MOST = 8  # rows of a block
+
+_FARTHEST = 1.5  # how many times as large a model like another may be
+
+
+def printed_size(text: str) -> float | None:
+    """The number of weights that a source prints: "110M", "1.5B"."""
+    found = re.fullmatch(r"([\d.]+)([MB])", text)
+    return float(found[1]) * (1e9 if found[2] == "B" else 1e6) if found else None
+
+
+def like_those_of(
+    board: Board, block: PublishedBlock, sizes: Mapping[str, float]
+) -> PublishedBlock:
+    """The block with the rows that are nearest to the board's models, and with the board's tasks.
+
+    `sizes` are numbers of weights by the names of known models, in lower case. Only rows that have
+    a number of a task that was run here are taken.
+    """
+    models = [entry for entry in board.entries if entry.is_single]
+    names = {entry.model.rpartition("/")[2].lower() for entry in models}
+    own = [
+        max((run.parameters for run in each.runs), default=0) or sizes.get(each.model.lower())
+        for each in models
+    ]
+    run = [t for t in block.tasks if any(t in entry.cells for entry in board.entries)]
+    tasks = [task for task in run if task not in board.extras] or run
+    near = []
+    for place, row in enumerate(block.rows):
+        system = find_system(row.system, row.table)
+        model = system.model if system else ""
+        size = printed_size(row.parameters) or sizes.get(model)
+        far = 0.0 if model in names and model else _distance(size, own)
+        if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):
+            near.append((far, place))
+    chosen = sorted(place for _, place in sorted(near)[:_MOST])
+    return replace(block, tasks=tuple(tasks), rows=tuple(block.rows[place] for place in chosen))
+
+
+def _distance(size: float | None, others: Sequence[float | None]) -> float:
+    """How far a size is from the nearest of others, as a logarithm."""
+    known = [abs(math.log(size / other)) for other in others if size and other]
+    return min(known, default=math.inf)
+
+
+@cache
+def _by_name() -> Mapping[tuple[str, str], System]:
+    return {(system.name, system.table): system for system in systems()}
+
+
+@cache
+def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
+    found: defaultdict[str, list[PublishedRow]] = defaultdict(list)
+    for row in every_row():
+        if (system := find_system(row.system, row.table)) is not None:
+            found[system.model].append(row)
+    return {model: tuple(rows) for model, rows in found.items() if model}
+
+
+def _systems() -> Iterator[System]:
+    file = files("benchharness.leaderboard") / "published" / "systems.toml"
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    lectures = set(document["lectures"])
+    for key, model in document["runs"].items():
+        yield _system(key, lectures, model=model, reason="", runs=True)
+    for part in ("ways", "absent"):
+        for reason, keys in document[part].items():
+            for key in keys:
+                yield _system(key, lectures, model="", reason=reason, runs=part == "ways")
+
+
+def _system(key: str, lectures: set[str], **found: Any) -> System:
+    tables = {row.table for row in every_row()}
+    table, colon, name = key.partition(": ")
+    if not (colon and table in tables):
+        table, name = "", key
+    rows = [row for row in every_row() if row.system == name and table in ("", row.table)]
+    return System(
+        name=name, table=table, rows=len(rows), in_lectures=not table and name in lectures, **found
     )

@@ -11,8 +11,12 @@ from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
-from benchharness.leaderboard.boards.systems import rows_of_model
+from benchharness.leaderboard.boards.published import (
+    PublishedCell,
+    PublishedRow,
+    published,
+    rows_of_model,
+)
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import student_t

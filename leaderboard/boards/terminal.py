@@ -1,6 +1,7 @@
 """A board as a table in the terminal."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -22,23 +23,18 @@ from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import (
     PublishedBlock,
-    PublishedCell,
+    like_those_of,
     published_blocks,
 )
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.boards.systems import like_those_of
-from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.tasks.suites import title_of
 
-_NAMES = 1
-"""The place of the column of names, the one that may be folded to fit."""
+_NAMES = 1  # the place of the column of names, the one that may be folded to fit
 
-_FIRST_TASK = 3
-"""The place of the first task's column, after rank, name and score."""
+_FIRST_TASK = 3  # the place of the first task's column, after rank, name and score
 
-_NAME_WIDTH = 14
-"""Names are folded to it where nothing else helps."""
+_NAME_WIDTH = 14  # names are folded to it where nothing else helps
 
 _WHOLE_NAMES = 0.75
 """The share of names that stay on one line, as long as a column less or a spread less helps."""
@@ -49,11 +45,6 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
 }
 """What is said of the seeds, with --details, beside their median and their spread."""
-
-_ENDS: Mapping[str, Callable[[Interval], float]] = {
-    "95 % from": lambda interval: interval.low,
-    "95 % to": lambda interval: interval.high,
-}
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
@@ -147,13 +138,12 @@ def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
     filled = [
         number
         for number in range(_FIRST_TASK)
-        if number == _NAMES or any(_is_number(group[0][number]) for group in grid.groups)
+        if number == _NAMES or any(_IS_NUMBER(group[0][number].plain) for group in grid.groups)
     ]
     return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
-def _is_number(cell: Text) -> bool:
-    return cell.plain[:1].isdecimal() and " of " not in cell.plain
+_IS_NUMBER = re.compile(r"\d(?!.* of )").match
 
 
 def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
@@ -240,9 +230,9 @@ def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
         return
     cells = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *cells)]
-    for rank, (name, end) in zip((entry.uncertainty.rank_label, ""), _ENDS.items(), strict=True):
-        numbers = ("" if found is None else shown(end(found)) for found in intervals)
-        yield _dim(rank, f"  {name}", *numbers)
+    for rank, name, end in ((entry.uncertainty.rank_label, "from", "low"), ("", "to", "high")):
+        numbers = ("" if found is None else shown(getattr(found, end)) for found in intervals)
+        yield _dim(rank, f"  95 % {name}", *numbers)
 
 
 def _dim(*cells: str) -> list[Text]:
@@ -286,10 +276,10 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         yield f"score: {visible(board.rule.name)}, over each task's median; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
-            yield f"n of {count}: so many of the score's {count} tasks have a result."
+            yield f"n of {count}: how many of the score's tasks have a result."
     yield _seeds(board, found)
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
-        place = "left out of this table for its width" if found.left_out else "shown beside it"
+        place = "left out of this table for its width" if found.left_out else "shown next to it"
         yield f"{', '.join(map(title_of, beside))}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
@@ -327,7 +317,7 @@ def _details(entry: Entry) -> Iterator[str]:
     yield from entry.gain_labels
     yield from entry.selection_labels
     if count := len(entry.failures):
-        yield f"{count} run{'' if count == 1 else 's'} failed (`bench list runs`)"
+        yield f"{counted(count, 'run')} failed (`bench list runs`)"
 
 
 def _choices(board: Board) -> Iterator[str]:
@@ -342,7 +332,7 @@ def _choices(board: Board) -> Iterator[str]:
             gains = [gain for _, gain in cells]
             yield visible(
                 f"{entry.name}: the best of {entry.points} gains by chance {', '.join(gains)}; "
-                f"expect it to score so much lower with other {scope}."
+                f"expect it to score that much lower with other {scope}."
             )
 
 
@@ -362,7 +352,8 @@ def _intervals(board: Board) -> Iterator[str]:
         yield f"over seeds alone: {visible(reason)}"
     for entry, uncertainty in found:
         if uncertainty.tied:
-            yield visible(f"{entry.name} is not told apart from {', '.join(uncertainty.tied)}.")
+            tied = ", ".join(uncertainty.tied)
+            yield visible(f"{entry.name} is not significantly different from {tied}.")
 
 
 def _notes(board: Board) -> dict[str, list[str]]:
@@ -380,19 +371,17 @@ def _seeds(board: Board, found: _Fitting) -> str:
     counts = [count for entry in models for count in entry.seeds if count]
     if not counts:
         return "no run has finished."
-    low, high = min(counts), max(counts)
-    number = str(low) if low == high else f"{low} to {high}"
-    noun = "seed" if high == 1 else "seeds"
+    high = max(counts)
     meaning = "; ±: sample standard deviation over seeds" if found.has_spread and high > 1 else ""
     more = "; --details shows more" if high > 1 else ""
-    return f"values: times 100, the median of {number} {noun}{meaning}{more}."
+    seeds = counted(min(counts), "seed", high)
+    return f"values: times 100, the median of {seeds}{meaning}{more}."
 
 
 _NUMBERS = ("ours", "theirs", "difference", "noise")
 
 
-_FEW = 10
-"""Comparisons that are shown unasked."""
+_FEW = 10  # comparisons that are shown unasked
 
 
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
@@ -441,11 +430,9 @@ def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
             )
 
 
-_PUBLISHED_NAME_WIDTH = 16
-"""Names are folded to it where a line is short."""
+_PUBLISHED_NAME_WIDTH = 16  # names are folded to it where a line is short
 
-_FEW_COLUMNS = 4
-"""Numbers beside which there is room for what is said of a row behind its name."""
+_FEW_COLUMNS = 4  # numbers beside which there is room for what is said of a row behind its name
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
@@ -471,8 +458,8 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
         console.print()
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     if left_out:
-        rows = f"{left_out} row{'' if left_out == 1 else 's'} of other models"
-        console.print(Text(f"{rows}: --all-published shows them.", style="dim"))
+        rows = counted(left_out, "row")
+        console.print(Text(f"{rows} of other models: --all-published shows them.", style="dim"))
     console.print()
 
 
@@ -498,23 +485,22 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("system", overflow="fold", min_width=_PUBLISHED_NAME_WIDTH)
     heads = ("score", *map(title_of, block.tasks))
-    rows = [[_numbers(cells, gap) for cells in (x.averages, *x.cells)] for x in block.lines]
+    rows = [
+        [Text(gap.join(c.printed for c in row.of(t)) or "-") for t in (block.suite, *block.tasks)]
+        for row in block.rows
+    ]
     for column in columns:
         lines = [text for row in rows for text in row[column].split()]
         width = max(len(heads[column]), *(line.cell_len for line in lines))
         table.add_column(heads[column], justify="right", no_wrap=True, min_width=width)
-    for line, row in zip(block.lines, rows, strict=True):
-        said = [part for part in (line.row.protocol, line.row.date) if part not in ("", "unsaid")]
-        name = Text(visible(line.row.system))
+    for printed, row in zip(block.rows, rows, strict=True):
+        said = [*filter(None, (printed.said_protocol, printed.date))]
+        name = Text(visible(printed.system))
         if said:
             gap = ", " if len(columns) <= _FEW_COLUMNS else "\n"
             name.append(gap + visible(", ".join(said)), style="dim")
         table.add_row(name, *(row[column] for column in columns))
     return table
-
-
-def _numbers(cells: Sequence[PublishedCell], gap: str) -> Text:
-    return Text(gap.join(cell.printed for cell in cells) or "-")
 
 
 def print_boards(
@@ -536,10 +522,10 @@ def print_boards(
             render_published(block, Console())
         for block in published_blocks(board) if published != "none" else ():
             like = like_those_of(board, block, sizes or {}) if published == "like" else block
-            if like.lines:
-                left_out = len(block.lines) - len(like.lines)
+            if like.rows:
+                left_out = len(block.rows) - len(like.rows)
                 render_published(like, Console(), left_out=left_out)
             else:
-                said = f"{len(block.lines)} rows, none of a model like these"
+                said = f"{len(block.rows)} rows, none of a model like these"
                 title = f"{block.title}, published ({block.split})"
                 Console().print(Text(f"{title}: {said}; --all-published shows them.", style="dim"))

@@ -13,7 +13,7 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import MEASURES, Find, arguments, entities
-from benchharness.tasks.task import CorefTask, Metric, PairTask, RoleTask, TagTask, Task
+from benchharness.tasks.task import CorefTask, Metric, PairTask, RoleTask, TagTask, Task, suffix_of
 
 Units = Sequence[Sequence[int]]
 """The places of each unit's examples."""
@@ -88,19 +88,16 @@ def _seeds(runs: Sequence[RunRow]) -> str:
 
 # A task's headline score on its splits, as parts that can be resampled.
 
-Named = tuple[PredictedSplit, Metric[Any, Any]]
-
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
     """The headline score, the mean of the scores of these names; None where one has no parts.
 
     A name of a second split ends with what the split's name does: MNLI's "accuracy_mm".
     """
-    known = _known(splits, names)
-    if known is None:
+    if (known := _known(splits, names)) is None:
         return None
-    one, other = (_side(splits, known, side) for side in ("one", "other"))
-    is_binary = all(bool(np.isin(side[..., 0], (0.0, 1.0)).all()) for side in (one, other))
+    one, other = _outcomes(splits, known, ("one", "other"))
+    is_binary = all(np.isin(side.parts[..., 0], (0.0, 1.0)).all() for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
     # The units of all splits, whose examples are counted on from split to split.
     units: list[list[int]] = []
@@ -109,7 +106,7 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
         units += [[start + place for place in unit] for unit in units_of(split.examples)]
         start += len(split.examples)
     return Headline(
-        pairs=Pairs(one=one, other=other, score=_mean_score(known)),
+        pairs=Pairs(one=one.parts, other=other.parts, score=one.score),
         units=units,
         is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
     )
@@ -118,58 +115,42 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
     """The same of one system alone, whose predictions are `one`."""
     known = _known(splits, names)
-    if known is None:
-        return None
-    return Outcomes(parts=_side(splits, known, "one"), score=_mean_score(known))
+    return None if known is None else _outcomes(splits, known, ("one",))[0]
 
 
 def _known(
     splits: Sequence[PredictedSplit], names: Sequence[str]
-) -> list[tuple[Named, Breakdown]] | None:
-    """Each score's split and metric, and how it is taken apart."""
-    columns = [_find(splits, name) for name in names]
-    ways = [None if column is None else _way(*column) for column in columns]
-    known = [(c, w) for c, w in zip(columns, ways, strict=True) if c is not None and w is not None]
-    return known if len(known) == len(names) else None
+) -> list[tuple[PredictedSplit, Breakdown]] | None:
+    """Each score's split, and how it is taken apart."""
+    known = []
+    for name in names:
+        for split in splits:
+            every = (*split.task.metrics, *split.task.details)
+            metric = next((m for m in every if m.name + suffix_of(split.split) == name), None)
+            if metric is not None:
+                runs = (*split.one, *split.other)
+                known.append((split, break_down(split.task, metric, runs, split.examples)))
+                break
+    found = [(split, way) for split, way in known if way is not None]
+    return found if len(found) == len(names) else None
 
 
-def _side(
-    splits: Sequence[PredictedSplit], known: Sequence[tuple[Named, Breakdown]], side: str
-) -> Array:
-    """[units of all splits, seeds, parts of all scores]."""
-    return np.concatenate([_placed(splits, c[0], w, side) for c, w in known], axis=-1)
-
-
-def _mean_score(known: Sequence[tuple[Named, Breakdown]]) -> Callable[[Array], Array]:
-    """The mean of the scores, each of its own parts."""
-    widths = [_parts(c[0], w, c[0].one[0]).shape[-1] for c, w in known]
-    formulas = [w.score for _, w in known]
+def _outcomes(
+    splits: Sequence[PredictedSplit],
+    known: Sequence[tuple[PredictedSplit, Breakdown]],
+    sides: Sequence[str],
+) -> list[Outcomes]:
+    """Each side's [units of all splits, seeds, parts of all scores], with the scores' mean."""
+    tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
+    ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
-        pieces = np.split(means, np.cumsum(widths)[:-1], axis=-1)
-        scores = [formula(piece) for formula, piece in zip(formulas, pieces, strict=True)]
+        pieces = np.split(means, ends[:-1], axis=-1)
+        scores = [way.score(piece) for (_, way), piece in zip(known, pieces, strict=True)]
         mean: Array = np.mean(scores, axis=0)
         return mean
 
-    return score
-
-
-def _find(splits: Sequence[PredictedSplit], name: str) -> Named | None:
-    """The split and the metric of a score's name."""
-    for split in splits:
-        ending = split.split.partition("_")[2]
-        for metric in (*split.task.metrics, *split.task.details):
-            if name == (f"{metric.name}_{ending}" if ending else metric.name):
-                return split, metric
-    return None
-
-
-def _way(split: PredictedSplit, metric: Metric[Any, Any]) -> Breakdown | None:
-    return break_down(split.task, metric, (*split.one, *split.other), split.examples)
-
-
-def _parts(split: PredictedSplit, way: Breakdown, run: Sequence[Any]) -> Array:
-    return way.parts(run, split.examples, units_of(split.examples))
+    return [Outcomes(parts=np.concatenate(each, axis=-1), score=score) for each in tables]
 
 
 def _placed(
@@ -177,7 +158,8 @@ def _placed(
 ) -> Array:
     """[units of all splits, seeds, parts], 0 at the units of other splits."""
     runs: Sequence[Sequence[Any]] = getattr(own, side)
-    parts = np.stack([_parts(own, way, run) for run in runs], axis=1)
+    units = units_of(own.examples)
+    parts = np.stack([way.parts(run, own.examples, units) for run in runs], axis=1)
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
 

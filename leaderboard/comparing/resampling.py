@@ -72,10 +72,8 @@ def _resampled(pairs: Pairs, draws: int, generator: np.random.Generator) -> Arra
     units, seeds, parts = pairs.one.shape
     both = np.stack([pairs.one, pairs.other], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
-    size = max(1, CHUNK // len(counts))
     means = []
-    for start in range(0, draws, size):
-        few = min(size, draws - start)
+    for few in _chunks(draws, len(counts)):
         if len(kinds) < units // FEW:
             times = generator.multinomial(units, counts / units, size=few)
         else:
@@ -159,9 +157,10 @@ def _differences(pairs: Pairs, moved: Array) -> Array:
     return differences
 
 
-def _chunks(draws: int, width: int) -> list[int]:
-    size = max(1, CHUNK // max(1, width))
-    return [min(size, draws - start) for start in range(0, draws, size)]
+def _chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
+    """The draws in parts, of as many numbers as are held at once."""
+    size = max(1, most // max(1, width))
+    yield from (min(size, draws - start) for start in range(0, draws, size))
 
 
 DRAWS_CHUNK = 2**23
@@ -184,6 +183,10 @@ class Outcomes:
         return self.score(self.parts.mean(axis=0))
 
 
+Known = Outcomes | str
+"""What a cell's stored predictions are worth, seed by seed, or why they cannot be had."""
+
+
 def resampled_scores(
     systems: Sequence[Outcomes], generator: np.random.Generator, *, draws: int
 ) -> list[Array]:
@@ -195,18 +198,10 @@ def resampled_scores(
     units = len(systems[0].parts)
     flat = [system.parts.reshape(units, -1) for system in systems]
     found: list[list[Array]] = [[] for _ in systems]
-    for times in _times_drawn(units, draws, generator):
+    for few in _chunks(draws, units, DRAWS_CHUNK):
+        # floats multiply much faster
+        times = _counted(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
-
-
-def _times_drawn(units: int, draws: int, generator: np.random.Generator) -> Iterator[Array]:
-    """How often each unit comes in some of the sets, [sets, units]."""
-    size = max(1, DRAWS_CHUNK // units)
-    for start in range(0, draws, size):
-        few = min(size, draws - start)
-        samples = (generator.integers(units, size=units) for _ in range(few))
-        counts = [np.bincount(sample, minlength=units) for sample in samples]
-        yield np.stack(counts).astype(np.float64)  # floats multiply much faster

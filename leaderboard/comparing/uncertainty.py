@@ -25,15 +25,12 @@ from benchharness.leaderboard.comparing.noise import (
     sample_of,
     sample_of_table,
 )
-from benchharness.leaderboard.comparing.resampling import Outcomes, resampled_scores
+from benchharness.leaderboard.comparing.resampling import Known, Outcomes, resampled_scores
 from benchharness.leaderboard.statistics import Interval, holm, selection_gain
 from benchharness.tasks.suites import ScoreRule, find_task
 
 GAIN_DRAWS = 500
 """A variance needs fewer draws than the end of an interval."""
-
-Known = Outcomes | str
-"""What a cell's stored predictions are worth, seed by seed, or why they cannot be had."""
 
 SCOPES = ("both", "examples", "seeds")
 
@@ -107,7 +104,12 @@ def _known_of(
 ) -> dict[int, _Known]:
     """The cells of a column by the places of their entries."""
     cells = {n: entry.cells[task] for n, entry in enumerate(board.entries) if task in entry.cells}
-    samples = {place: _sample(cell, known[place]) for place, cell in cells.items()}
+    samples = {
+        place: sample_of(outcomes)
+        if isinstance(outcomes := known[place], Outcomes)
+        else sample_of_table(np.array([cell.values]))
+        for place, cell in cells.items()
+    }
     if is_pooled:
         spread = pooled(sample.spread for sample in samples.values())
         samples = {place: replace(sample, spread=spread) for place, sample in samples.items()}
@@ -115,12 +117,6 @@ def _known_of(
         place: _known_cell(cell, board.rule, samples[place], known[place])
         for place, cell in cells.items()
     }
-
-
-def _sample(cell: Cell, known: Known | None) -> Sample:
-    if isinstance(known, Outcomes):
-        return sample_of(known)
-    return sample_of_table(np.array([cell.values]))
 
 
 def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None) -> _Known:

@@ -9,7 +9,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
@@ -86,7 +86,7 @@ def _import_hub() -> Any:
 
 
 def _result(board: Board, line: ScoreLine) -> Any:
-    task, seeds = TASKS[line.task], "1 seed" if line.seeds == 1 else f"{line.seeds} seeds"
+    task, seeds = TASKS[line.task], counted(line.seeds, "seed")
     return _import_hub().EvalResult(
         task_type=_TASK_TYPES[task.head],
         dataset_type=task.source.hub,
@@ -119,7 +119,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             continue
         task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
         split = (*task.dev_splits, *task.test_splits)[0]
-        seeds = "1 seed" if len(cell.values) == 1 else f"{len(cell.values)} seeds"
+        seeds = counted(len(cell.values), "seed")
         yield _import_hub().EvalResultEntry(
             dataset_id=task.source.hub,
             task_id=task.source.config,
@@ -146,8 +146,7 @@ def _joined(*words: str) -> str:
 
 _SCHEMA_VERSION = "0.3.0"
 
-_CORRELATIONS = ("mcc", "pearson", "spearman")
-"""Their scale begins at -1."""
+_CORRELATIONS = ("mcc", "pearson", "spearman")  # their scale begins at -1
 
 
 def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version: str) -> str:

@@ -23,14 +23,11 @@ from benchharness.leaderboard.exports.table import (
 )
 from benchharness.leaderboard.text import visible
 
-_NARROW = 4
-"""So many columns of numbers and facts stand in one column of a page."""
+_NARROW = 4  # so many columns of numbers and facts stand in one column of a page
 
-_ROWS = 36
-"""Rows of a float, below whose last the notes still find room on the page."""
+_ROWS = 36  # rows of a float, below whose last the notes still find room on the page
 
-_LONG_NAME = 36
-"""Longer names of rows are folded."""
+_LONG_NAME = 36  # longer names of rows are folded
 
 
 def to_latex(
@@ -78,8 +75,7 @@ _MEANINGS = {
 }
 """What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")
-"""Two of these would become a dash or a quotation mark."""
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of these would become a dash or a quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 

@@ -12,7 +12,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, short_name
-from benchharness.leaderboard.result import Measure, RunRow
+from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import inert, visible
 from benchharness.tasks.errors import BenchError
 
@@ -60,38 +60,33 @@ def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
         scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]
-        yield _line(board, entry, finished, name=name, score=entry.score, values=scores)
+        yield replace(_line(board, entry, name, finished, scores), score=entry.score)
     for task in board.tasks:
-        for measure in _measures(entry, task):
-            found = [(run, run.score_of(task, measure)) for run in entry.cells[task].runs]
-            runs = [run for run, value in found if value is not None]
-            values = [value for _, value in found if value is not None]
-            name, score = (task, *measure), median(values)
-            yield _line(board, entry, runs, name=name, score=score, values=values)
+        runs = entry.cells[task].runs if task in entry.cells else ()
+        # Every score that a run of the task has, whether it counts or not.
+        for measure in dict.fromkeys(m for run in runs for m in run.measures[task].values()):
+            found = {run.key: run.score_of(task, measure) for run in runs}
+            values = [value for value in found.values() if value is not None]
+            scored = [run for run in runs if found[run.key] is not None]
+            yield _line(board, entry, (task, *measure), scored, values)
 
 
-def _measures(entry: Entry, task: str) -> tuple[Measure, ...]:
-    """What every score is of that a run of the task has, whether it counts or not."""
-    runs = entry.cells[task].runs if task in entry.cells else ()
-    return tuple(dict.fromkeys(found for run in runs for found in run.measures[task].values()))
-
-
-def _line(  # noqa: PLR0913  (a score, its name and what it is of)
+def _line(
     board: Board,
     entry: Entry,
-    runs: Sequence[RunRow],
-    *,
     name: tuple[str, str, str],
-    score: float,
+    runs: Sequence[RunRow],
     values: Sequence[float],
 ) -> ScoreLine:
+    """The line of a task, split and metric."""
     task, split, metric = name
+    where = f"{task}:{split}"
     return ScoreLine(
         model=entry.model,
         task=task,
         metric=metric,
         split=split,
-        score=score,
+        score=median(values),
         source="benchharness",
         kind=entry.shown_kind,
         recipe=entry.recipe_label,
@@ -105,18 +100,11 @@ def _line(  # noqa: PLR0913  (a score, its name and what it is of)
         low=min(values),
         high=max(values),
         date=max(run.finished for run in runs),
-        selection=(
-            entry.cells[task].selection
-            if task in entry.cells
-            else ", ".join(entry.selection_labels)
-        ),
+        selection=entry.cells[task].selection
+        if task in entry.cells
+        else ", ".join(entry.selection_labels),
         truncated=max(
-            (
-                run.truncated[where][0]
-                for run in runs
-                if (where := f"{task}:{split}") in run.truncated
-            ),
-            default=None,
+            (run.truncated[where][0] for run in runs if where in run.truncated), default=None
         ),
     )
 
@@ -136,7 +124,8 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(rows[0] if rows else columns or [n for n in COLUMNS if n not in _SELDOM])
     for row in rows:
-        writer.writerow([_csv_value(value) for value in row.values()])
+        values = row.values()
+        writer.writerow([inert(visible(v)) if isinstance(v, str) else v for v in values])
     return text.getvalue()
 
 
@@ -151,10 +140,6 @@ def _rows(lines: Iterable[ScoreLine], columns: Sequence[str]) -> list[dict[str, 
     left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
     names = columns or [name for name in COLUMNS if name not in left_out]
     return [{name: row[name] for name in names} for row in rows]
-
-
-def _csv_value(value: str | float | None) -> str | float | None:
-    return inert(visible(value)) if isinstance(value, str) else value
 
 
 def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:

@@ -10,8 +10,12 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, score_names, shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
-from benchharness.leaderboard.boards.published import PublishedCell, PublishedRow, published
-from benchharness.leaderboard.boards.systems import rows_of_model
+from benchharness.leaderboard.boards.published import (
+    PublishedCell,
+    PublishedRow,
+    published,
+    rows_of_model,
+)
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
@@ -268,8 +272,7 @@ def _published_rows(board: Board, names: Iterable[str]) -> Iterator[PublishedRow
 
 def _said(row: PublishedRow) -> list[str]:
     """Of what its numbers are, where the source says so, and who has measured them, if another."""
-    protocol = [] if row.protocol == "unsaid" else [row.protocol]
-    return protocol + ([f"by {row.by}"] if row.by else [])
+    return [*filter(None, (row.said_protocol, row.by and f"by {row.by}"))]
 
 
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
@@ -311,7 +314,8 @@ def _notes(
         yield f"The score is {board.rule.name}."
     if any(entry.competes for entry in board.entries):
         tied = any(choice.ties.get(task) for task in columns)
-        test = "and what a paired test (p < 0.05, corrected by Holm) does not tell apart from it"
+        test = "and what is not significantly different from it in a paired test "
+        test += "(p < 0.05, corrected by Holm)"
         yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."

@@ -1,6 +1,5 @@
 """The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""
 
-from benchharness.leaderboard.regression.baseline import Baseline
 from benchharness.leaderboard.regression.judge import (
     FAILED_JOB,
     NOT_COMPARED,
@@ -10,6 +9,7 @@ from benchharness.leaderboard.regression.judge import (
     judge,
 )
 from benchharness.leaderboard.regression.sample import (
+    Baseline,
     Conditions,
     Sample,
     conditions_of,

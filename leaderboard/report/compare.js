@@ -49,7 +49,7 @@ function sheetOf(board, records, remove) {
   const first = rows[0].name;
   const text =
     rows.length === 1
-      ? "Choose another row to see it beside this one."
+      ? "Choose another row to compare it with this one."
       : `Differences are to ${first}, of the same scores on the same split; a number that shares ` +
         "none says what it is of. The best of each line is bold. The address of this page leads here. " +
         testsSaid(rows, tests);

@@ -139,7 +139,7 @@ def build_example(
             for side, system in enumerate(predicted.systems)
         ),
         near=kind.near_words(_mean_near(row), row.sides[0][0]) if row.judged else "",
-        state=_state(shares[0]) if shares else "",
+        state={1.0: "all", 0.0: "none"}.get(shares[0], "some") if shares else "",
         flip=(shares[0] > shares[1]) - (shares[0] < shares[1]) if len(shares) > 1 else 0,
         cells=tuple(
             dict.fromkeys(
@@ -152,10 +152,6 @@ def build_example(
         ),
         difficulty=_difficulty(kind, row),
     )
-
-
-def _state(share: float) -> str:
-    return "all" if share == 1 else "some" if share else "none"
 
 
 def _mean_near(row: Row) -> float:

@@ -3,19 +3,19 @@
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from types import MappingProxyType
 from typing import Any, cast
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
-from benchharness.leaderboard.report.plots.figure import Figure
 from benchharness.leaderboard.report.plots.lines import seed_figures
 from benchharness.leaderboard.report.plots.section import (
     Background,
     Pages,
+    Places,
     Plots,
     board_key,
     build_plots,
@@ -29,9 +29,6 @@ from benchharness.leaderboard.report.table import (
     statistics,
 )
 from benchharness.leaderboard.result import Failure, Result, RunRow
-
-Places = Mapping[str, str]
-"""By the ids of sections that stand in files of their own, the address of the file."""
 
 INLINE_RUNS = 120
 """Runs whose sections need no script; those of more would make the page slow to open."""
@@ -102,16 +99,15 @@ class Page:
 def build_page(
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
-    background: Background | None = None,
-    places: Places = MappingProxyType({}),
+    background: Background,
 ) -> Page:
     """The boards with a section for each run in `details`, and what plots know besides.
 
     A run on a board without details (a store that keeps rows only) has its scores and no section.
-    With `places` the sections are there, in files of their own: the page links to them and has
-    none itself.
+    With places in the background the sections are there, in files of their own: the page links to
+    them and has none itself.
     """
-    background = background or Background()
+    places = background.places
     sections, facts = dict[str, RunSection](), dict[str, RunFacts]()
     for run in details:  # each is read once
         if not places:

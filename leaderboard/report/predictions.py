@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.comparing.slices import slices_of
+from benchharness.leaderboard.comparing.contrast import slices_of
 from benchharness.leaderboard.report.examples import (
     ExampleView,
     PredictedTask,
@@ -19,10 +18,8 @@ from benchharness.leaderboard.report.examples import (
     shares_of,
 )
 from benchharness.leaderboard.report.write import packed, render_page, template_module
-from benchharness.leaderboard.text import whole_file
 from benchharness.tasks.answers import AnswerType, Confusion, TypeLine, answer_type, labels_known
 from benchharness.tasks.suites import full_title
-from benchharness.tasks.task import Task
 
 _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
@@ -77,18 +74,8 @@ class PredictionsView:
     is_marked: bool
 
 
-def write_predictions(path: Path, predicted: PredictedTask, generated: str, home: str = "") -> None:
-    """Write the page to `path`, whole or not at all; `home` is the address of the leaderboard.
-
-    Raises OSError where it cannot be written.
-    """
-    html = render_predictions(predicted, generated, home)
-    with whole_file(path) as file:
-        file.write(html.encode("utf-8"))
-
-
 def render_predictions(predicted: PredictedTask, generated: str, home: str = "") -> str:
-    """The page as text."""
+    """The page as text; `home` is the address of the leaderboard."""
     view = build_view(predicted)
     return render_page(
         "predictions.html.j2",
@@ -131,7 +118,11 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
     kind = answer_type(task)
     rows = [row for split in predicted.splits for row in rows_of(task, split)]
     known = all(labels_known(split.examples) for split in predicted.splits)
-    matrices = tuple(_matrices(task, systems, rows)) if known else ()
+    matrices = tuple(
+        MatrixView(system=system.name, number=number, confusion=confusion)
+        for number, system in enumerate(systems if known else ())
+        if (confusion := kind.confusion(c for r in rows for j in r.judged[number] for c in j.cells))
+    )
     places = {matrix.number: _cell_numbers(matrix) for matrix in matrices}
     examples = [build_example(predicted, number, row, places) for number, row in enumerate(rows, 1)]
     examples.sort(key=lambda example: -example.difficulty)
@@ -194,13 +185,6 @@ def _scores(systems: Sequence[System]) -> dict[str, Any]:
         for seed, scores in zip(system.seeds, system.scores, strict=True)
     ]
     return {"measures": names, "scores": tuple(lines)}
-
-
-def _matrices(task: Task, systems: Sequence[System], rows: Sequence[Row]) -> Iterator[MatrixView]:
-    for number, system in enumerate(systems):
-        cells = (cell for row in rows for found in row.judged[number] for cell in found.cells)
-        if (confusion := answer_type(task).confusion(cells)) is not None:
-            yield MatrixView(system=system.name, number=number, confusion=confusion)
 
 
 def _cell_numbers(matrix: MatrixView) -> dict[tuple[str, str], str]:

@@ -1,13 +1,26 @@
-"""Lines of the report's tables: what any row shows, whoever has measured it."""
+"""Lines of the report's tables: what any row shows, and the rows of what others have measured."""
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from statistics import fmean
+from types import MappingProxyType
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, score_names
-from benchharness.leaderboard.report.plots.cost import count_text
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.published import (
+    PublishedBlock,
+    PublishedCell,
+    PublishedRow,
+    find_system,
+    printed_size,
+)
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.report.plots.cost import Sizes, count_text, known_size
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
@@ -29,7 +42,7 @@ class CellView:
     is empty where it is that of the column. `parts` are the numbers that it is the mean of, by
     their own basis, where there are several. `ends` are those of what is drawn below the number, in
     percent: its 95 % interval, or the lowest and the highest seed. `heat` and `bar` are what
-    `heatmap.py` makes of them.
+    `heated` makes of them.
     """
 
     text: str
@@ -111,8 +124,13 @@ class RowGroup:
 
 def row_anchor(*names: str) -> str:
     """A row's id: the same for the same names, so that a link to a comparison stays good."""
-    text = "\0".join(names).encode("utf-8", "backslashreplace")
-    return f"row-{hashlib.sha256(text).hexdigest()[:10]}"
+    return f"row-{digest_of(*names)[:10]}"
+
+
+def digest_of(*texts: str) -> str:
+    """16 hexadecimal digits that are the same for the same texts."""
+    joined = "\0".join(texts).encode("utf-8", "backslashreplace")
+    return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
@@ -155,3 +173,106 @@ def build_column(board: Board, task: str) -> Column:
         split="dev" if find_task(task).dev_splits else "test",
         extra=task not in board.rule.cells,
     )
+
+
+# What others have published or measured: rows of the tables, unranked.
+
+_NOTES: Mapping[str, str] = MappingProxyType(
+    {
+        "published": "as printed in papers, model cards and leaderboards; unranked, because "
+        "protocols and metrics differ from row to row",
+        "imported": "as their sources say, brought by bench import; unranked, because nobody here "
+        "has seen the runs or their rows",
+    }
+)
+
+
+def block_group(
+    block: PublishedBlock, columns: Sequence[Column], anchor: str, sizes: Sizes
+) -> RowGroup:
+    """The rows of a block, human baselines first, in the columns of a table."""
+    return RowGroup(
+        anchor=f"{anchor}-{block.origin}-{block.split}",
+        kind=block.origin,
+        title=f"{block.origin.capitalize()}, {block.split}",
+        note=_NOTES[block.origin],
+        rows=tuple(_published_row(row, block, columns, sizes) for row in block.rows),
+    )
+
+
+def _published_row(
+    row: PublishedRow, block: PublishedBlock, columns: Sequence[Column], sizes: Sizes
+) -> RowView:
+    system = find_system(row.system, row.table)
+    known = known_size(system.model, sizes) if system is not None else None
+    size = printed_size(row.parameters) or (known.parameters if known else None)
+    said = (row.by, row.said_protocol, row.parameters, row.date)
+    return RowView(
+        anchor=row_anchor(row.table, row.split, row.source, row.place, row.system, *said),
+        name=row.system,
+        details=", ".join(part for part in said if part),
+        score=_published_cell(row.of(block.suite), row.split, ()),
+        cells=tuple(_published_cell(row.of(c.task), row.split, c.scores) for c in columns),
+        origin=row.source,
+        place=row.place,
+        href=source_link(row.source, is_ours=block.origin == "published"),
+        family=known.family if known else "",
+        size=f"{size / 1e6:.4g}" if size else "",
+        year=next(iter(re.findall(r"\b(?:19|20)\d\d\b", f"{row.date} {row.source}")), ""),
+    )
+
+
+# The forms that the published tables cite in: a paper on arXiv, a site, a repository of GitHub.
+_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
+_SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[\w.-]+)*)(?:,? (leaderboard)\b)?")
+_REPOSITORY = re.compile(r"([A-Za-z][\w-]*/[\w.-]+)(?: |$)")
+_ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w./?&=%+#@:~-]*)?")
+
+
+def source_link(source: str, *, is_ours: bool) -> str:
+    """The address of a source, empty where it names none.
+
+    Of a source that a user has brought only an address or a paper's number is taken; the packaged
+    tables (`is_ours`) also name sites and repositories.
+    """
+    if found := _ARXIV.search(source):
+        return f"https://arxiv.org/abs/{found[1]}"
+    if _ADDRESS.fullmatch(source):
+        return source
+    if not is_ours:
+        return ""
+    if found := _SITE.match(source):
+        return "https://" + "/".join(filter(None, found.groups()))
+    found = _REPOSITORY.match(source)
+    return f"https://github.com/{found[1]}" if found else ""
+
+
+def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> CellView:
+    """The numbers as printed, and one number to sort and compare by.
+
+    A source that prints more scores of a task than the column's has the mean of the column's; one
+    that prints others has the mean of those, and says which they are.
+    """
+    if not cells:
+        return CellView(text="–")
+    known = {cell.scores: cell for cell in cells}
+    wanted = [known[(score,)] for score in scores if (score,) in known]
+    counted = wanted if scores and len(wanted) == len(scores) else list(cells)
+    return CellView(
+        text=" / ".join(cell.printed for cell in cells),
+        order=f"{fmean(cell.value for cell in counted):.6g}",
+        note=", ".join(f"{' or '.join(cell.scores)} {cell.printed}" for cell in cells),
+        basis=basis_of(split, tuple(" or ".join(cell.scores) for cell in counted)),
+        parts={basis_of(split, (" or ".join(c.scores),)): c.value for c in cells if len(cells) > 1},
+    )
+
+
+# Published numbers next to ours.
+
+_MOST = 50  # entries below a board; a page has the comparisons of any other beside its runs
+
+
+def reproduced_entries(board: Board) -> tuple[tuple[Entry, Sequence[Reproduction]], ...]:
+    """The entries of which something is published, in the order of the board; the first _MOST."""
+    found = ((entry, reproductions(board, entry)) for entry in board.entries)
+    return tuple(islice(((entry, ours) for entry, ours in found if ours), _MOST))

@@ -15,7 +15,7 @@ from benchharness.leaderboard.job import (
     TOGETHER,
     Job,
 )
-from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.lines import curve_figures
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import (
@@ -117,8 +117,7 @@ def _duration(seconds: float) -> str:
 
 # The command that makes a run again, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast", "checkpoints")
-"""The recipes that have a name on every machine."""
+_PACKAGED = ("paper", "fast", "checkpoints")  # the recipes that have a name on every machine
 
 
 def command_of(job: Job) -> str:

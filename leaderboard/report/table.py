@@ -1,7 +1,7 @@
-"""A board as the report's table shows it: every text and number ready, nothing left to compute."""
+"""A board as the report's table shows it: every text and number ready, with heat and bars."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +13,6 @@ from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction
 from benchharness.leaderboard.comparing.contrast import Contrast
-from benchharness.leaderboard.report.blocks import block_group, reproduced_entries
-from benchharness.leaderboard.report.heatmap import heated
 from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
@@ -23,11 +21,102 @@ from benchharness.leaderboard.report.rows import (
     RowKind,
     RowView,
     basis_of,
+    block_group,
     build_column,
     percent,
+    reproduced_entries,
     row_anchor,
 )
+from benchharness.leaderboard.text import counted
 from benchharness.tasks.suites import title_of
+
+# Heat and bars, behind and below the numbers, column by column.
+
+LEVELS = 5
+"""Of heat; a number at the low end of its scale has none."""
+
+_FEWEST = 3  # two numbers have no scale
+
+
+def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
+    """The groups with heat and bars in their cells.
+
+    Only numbers of the same scores on the same split share a scale, so that a published test score
+    is not seen as better than a dev score. A scale ends as far below the column's median as twice
+    the best is above it: one model that has learned nothing takes no contrast from the others.
+    Baselines are heated by the scale of the models, and make it where these are too few.
+    """
+    columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
+    models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
+    of_models = zip(*(_cells(row) for group in models for row in group.rows), strict=True)
+    scales = [_scales(cells) for cells in columns]
+    for known, cells in zip(scales, of_models, strict=False):
+        known.update(_scales(cells))
+
+    def row_with_heat(row: RowView) -> RowView:
+        score, *cells = map(_with_heat, _cells(row), scales)
+        return replace(row, score=score, cells=tuple(cells))
+
+    return tuple(replace(g, rows=tuple(map(row_with_heat, g.rows))) for g in groups)
+
+
+def _cells(row: RowView) -> tuple[CellView, ...]:
+    return (row.score, *row.cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scale:
+    """From `low` (no heat) to `high` (most), and the least and greatest that bars reach."""
+
+    low: float
+    high: float
+    least: float
+    greatest: float
+
+    def place(self, value: float) -> float:
+        """In percent of a cell's width."""
+        share = (value - self.least) / (self.greatest - self.least)
+        return round(100 * min(max(share, 0.0), 1.0), 1)
+
+
+def _scales(cells: Iterable[CellView]) -> dict[str, _Scale]:
+    """The scale of each basis of a column that has numbers enough, and not all the same."""
+    by_basis: dict[str, list[CellView]] = {}
+    for cell in cells:
+        if cell.order:
+            by_basis.setdefault(cell.basis, []).append(cell)
+    scales = {}
+    for basis, found in by_basis.items():
+        values = [float(cell.order) for cell in found]
+        high, middle = max(values), median(values)
+        low = max(min(values), middle - 2 * (high - middle))
+        if len(found) < _FEWEST or high - low < 0.05:  # all look the same
+            continue
+        ends = [end for cell in found for end in cell.ends or ()]
+        room = 0.25 * (high - low)
+        scales[basis] = _Scale(
+            low=low,
+            high=high,
+            least=max(min(ends, default=low), low - room),
+            greatest=min(max([high, *ends]), high + room),
+        )
+    return scales
+
+
+def _with_heat(cell: CellView, scales: dict[str, _Scale]) -> CellView:
+    """The cell on its column's scale; a bar begins, has the number and ends at three places."""
+    scale = scales.get(cell.basis) if cell.order else None
+    if scale is None:
+        return cell
+    value = float(cell.order)
+    share = (value - scale.low) / (scale.high - scale.low)
+    bar = None
+    if cell.ends is not None and value >= scale.least:
+        bar = scale.place(cell.ends[0]), scale.place(value), scale.place(cell.ends[1])
+    return replace(cell, heat=round(LEVELS * min(max(share, 0.0), 1.0)), bar=bar)
+
+
+# The table.
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
@@ -88,7 +177,7 @@ def statistics(cell: Cell) -> str:
             f"median {numbers}, mean {shown(cell.mean)} ± {shown(cell.spread)}, "
             f"from {shown(min(cell.values))} to {shown(max(cell.values))}"
         )
-    seeds = f"{len(cell.values)} seed" + ("" if len(cell.values) == 1 else "s")
+    seeds = counted(len(cell.values), "seed")
     return ", ".join(filter(None, (numbers, seeds, cell.selection, *cell.notes, cell.choice)))
 
 
@@ -191,13 +280,13 @@ def _entry_row(
         anchor=_row_anchor(board, entry),
         rank="" if entry.rank is None else str(entry.rank),
         ranks="" if label == str(entry.rank) else label,
-        ranks_note=f"not told apart from {', '.join(tied)}" if tied else "",
+        ranks_note=f"not significantly different from {', '.join(tied)}" if tied else "",
         name=entry.name,
         details=_details(entry),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
         cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
-        origin=f"{len(runs)} run" + ("" if len(runs) == 1 else "s"),
+        origin=counted(len(runs), "run"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
         family=known.family if known else "",
         size=f"{median(weights) / 1e6:.4g}" if weights else "",
@@ -209,8 +298,7 @@ def _details(entry: Entry) -> str:
     if not entry.is_single:
         return entry.beside_name
     low, high = entry.seeds
-    seeds = str(high) if low == high else f"{low} to {high}"
-    seeds += " seed" if high == 1 else " seeds"
+    seeds = counted(low, "seed", high)
     labels = (*entry.start_labels, *entry.gain_labels, *entry.selection_labels)
     return ", ".join(filter(None, (entry.beside_name, entry.precision, seeds, *labels)))
 
@@ -282,8 +370,5 @@ def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] 
 
 def _seeds(board: Board) -> str:
     models = [entry for entry in board.entries if entry.is_single] or board.entries
-    counts = sorted({len(cell.values) for entry in models for cell in entry.cells.values()})
-    if not counts:
-        return ""
-    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"{number} {'seed' if counts[-1] == 1 else 'seeds'}"
+    counts = {len(cell.values) for entry in models for cell in entry.cells.values()}
+    return counted(min(counts), "seed", max(counts)) if counts else ""

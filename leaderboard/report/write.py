@@ -20,13 +20,12 @@ from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.report.page import (
     EntryRuns,
-    Places,
     build_page,
     group_runs,
     groups_of,
 )
-from benchharness.leaderboard.report.plots.section import Background, Pages
-from benchharness.leaderboard.report.rows import RowView
+from benchharness.leaderboard.report.plots.section import Background, Pages, Places
+from benchharness.leaderboard.report.rows import RowView, digest_of
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import group_anchor, run_anchor
 from benchharness.leaderboard.result import Failure, Result
@@ -51,60 +50,51 @@ _SCRIPTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a page says of itself: its title, a sentence or two below it, and what made it."""
+    """What a page says of itself: its title, a sentence or two below it, and what made it.
+
+    `mark` stands in the page's head, so that one that shows the same already can be told; `paths`
+    says whether its details have whole paths of this machine.
+    """
 
     title: str = "Leaderboard"
     description: str = ""
     version: str = ""
     notes: Sequence[str] = ()
     mark: str = ""
-    """Stands in the page's head, so that one that shows the same already can be told."""
+    paths: bool = False
 
 
-_NOTHING = About()
+_NOTHING, _NONE = About(), Background()
 
 
-def write_report(  # noqa: PLR0913  (the parts of a page)
-    path: Path,
+def render_report(
     boards: Sequence[Board],
     details: Iterable[Result | Failure],
     generated: str,
-    background: Background | None = None,
-    *,
+    background: Background = _NONE,
     about: About = _NOTHING,
-    places: Places = MappingProxyType({}),
-) -> None:
-    """Write the report to `path`, whole or not at all, and make the folders above it.
+) -> str:
+    """The report as text.
 
     `details` are the runs that get a section of their own, one at a time, so that a caller can
     stream them; their predictions are not read. `generated` is the date and time in the header,
     `background` what plots and comparisons know besides, `about` what the page says of itself.
-    `places` are the files of sections that `write_runs` has written.
     """
-    html = render_report(boards, details, generated, background, about=about, places=places)
-    with whole_file(path) as file:
-        file.write(html.encode("utf-8"))
-
-
-def render_report(  # noqa: PLR0913  (those of write_report)
-    boards: Sequence[Board],
-    details: Iterable[Result | Failure],
-    generated: str,
-    background: Background | None = None,
-    *,
-    about: About = _NOTHING,
-    places: Places = MappingProxyType({}),
-) -> str:
-    """The report as text."""
     return render_page(
         "page.html.j2",
         _STYLES,
         _SCRIPTS,
-        page=build_page(boards, details, background, places),
+        page=build_page(boards, details, background),
         generated=generated,
         about=about,
-        folder=next((place.partition("/")[0] for place in places.values()), ""),
+        folder=next((place.partition("/")[0] for place in background.places.values()), ""),
     )
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page to `path`, whole or not at all, and make the folders above it."""
+    with whole_file(path) as file:
+        file.write(html.encode("utf-8"))
 
 
 def render_page(
@@ -129,10 +119,9 @@ def render_page(
     )
 
 
-# Details of runs in files of their own, beside the page: one for each entry.
+# Details of runs in files of their own, next to the page: one for each entry.
 
-_KIND = "bench-runs"
-"""The name of the element that says what a file of runs shows."""
+_KIND = "bench-runs"  # the name of the element that says what a file of runs shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,16 +135,14 @@ class _Runs:
     ids: tuple[str, ...]
 
 
-def write_runs(  # noqa: PLR0913  (the parts of the files)
+def write_runs(
     page: Path,
     boards: Sequence[Board],
     read: Callable[[Iterable[str]], Iterator[Result | Failure]],
     about: About,
     predictions: Pages = MappingProxyType({}),
-    *,
-    show_paths: bool = False,
 ) -> Places:
-    """Write the details of all runs into a folder beside the page; what stands in which file.
+    """Write the details of all runs into a folder next to the page; what stands in which file.
 
     `read` gives the runs with these keys. A file that shows the same already is left as it is, and
     its runs are not read again; one of an entry that is no longer there is deleted.
@@ -163,7 +150,7 @@ def write_runs(  # noqa: PLR0913  (the parts of the files)
     pages = {cell: f"../{address}" for cell, address in predictions.items()}
     folder = page.with_suffix(".runs")
     folder.mkdir(parents=True, exist_ok=True)
-    said = (about.version, _code(), about.title, page.name, str(show_paths))
+    said = (about.version, _code(), about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
     runs = read(run.key for file in stale for run in file.entry.runs)
@@ -181,8 +168,7 @@ def write_runs(  # noqa: PLR0913  (the parts of the files)
             kind=_KIND,
             mark=file.mark,
         )
-        with whole_file(folder / file.name) as written:
-            written.write(html.encode("utf-8"))
+        write_page(folder / file.name, html)
     names = {file.name for file in files}
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
@@ -208,8 +194,8 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
                 *(pages.get((group, task)) for group in groups for task in entry.cells),
             ]
             yield _Runs(
-                name=f"{_slug(entry.model)}-{_digest(groups[0])}.html",
-                mark=_digest(*said, *map(str, contents)),
+                name=f"{_slug(entry.model)}-{digest_of(groups[0])}.html",
+                mark=digest_of(*said, *map(str, contents)),
                 board=board,
                 entry=entry,
                 ids=(*groups, *(run_anchor(run.key) for run in entry.runs)),
@@ -220,7 +206,7 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
 def _code() -> str:
     """A digest of what renders the files, so that a change of it is seen in all."""
     files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".j2", ".css"))
-    return _digest(*(path.read_text(encoding="utf-8") for path in files))
+    return digest_of(*(path.read_text(encoding="utf-8") for path in files))
 
 
 def _shows(path: Path, mark: str) -> bool:
@@ -237,11 +223,6 @@ _HEAD_BYTES = 4096
 
 def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60] or "model"
-
-
-def _digest(*texts: str) -> str:
-    joined = "\0".join(texts).encode("utf-8", "backslashreplace")
-    return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def _digests(texts: Iterable[str]) -> str:

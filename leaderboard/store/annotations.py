@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, delete, insert, select
 
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.store.schema import AnnotationRow, digest
+from benchharness.leaderboard.store.schema import ANNOTATIONS, digest
 from benchharness.leaderboard.text import storable
 
 AnnotationKind = Literal["name", "hidden"]
@@ -42,9 +41,9 @@ def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool]
     return tuple((name, getattr(run, name)) for name in names)
 
 
-def read_annotations(session: Session) -> list[Annotation]:
+def read_annotations(db: Connection) -> list[Annotation]:
     """Every annotation, those of whole models first, so that those of rows come over them."""
-    rows = session.scalars(select(AnnotationRow).order_by(AnnotationRow.id))
+    rows = db.execute(select(ANNOTATIONS).order_by(ANNOTATIONS.c.id))
     found = [
         Annotation("hidden" if row.kind == "hidden" else "name", _fields(row.runs), row.value)
         for row in rows
@@ -56,21 +55,19 @@ def _fields(text: str) -> tuple[tuple[str, str | bool], ...]:
     return tuple((str(name), value) for name, value in json.loads(text))
 
 
-def put_annotation(session: Session, annotation: Annotation) -> None:
+def put_annotation(db: Connection, annotation: Annotation) -> None:
     """Write an annotation in the place of one for the same runs."""
-    take_annotations(session, [annotation])
-    session.add(
-        AnnotationRow(
-            kind=annotation.kind, runs=_text(annotation), value=storable(annotation.value)
-        )
-    )
+    take_annotations(db, [annotation])
+    row = {"kind": annotation.kind, "runs": _text(annotation), "value": storable(annotation.value)}
+    db.execute(insert(ANNOTATIONS), row)
 
 
-def take_annotations(session: Session, annotations: Iterable[Annotation]) -> None:
+def take_annotations(db: Connection, annotations: Iterable[Annotation]) -> None:
     """Delete annotations for the same runs."""
     for annotation in annotations:
-        same = (AnnotationRow.kind == annotation.kind) & (AnnotationRow.runs == _text(annotation))
-        session.execute(delete(AnnotationRow).where(same))
+        of_runs = ANNOTATIONS.c.runs == _text(annotation)
+        same = delete(ANNOTATIONS).where(ANNOTATIONS.c.kind == annotation.kind, of_runs)
+        db.execute(same)
 
 
 def _text(annotation: Annotation) -> str:

@@ -13,8 +13,8 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from benchharness.leaderboard.store.record import StoredRun, run_to_stored, stored_to_run
-from benchharness.leaderboard.store.schema import Run, to_text
+from benchharness.leaderboard.store.record import Run, StoredRun, run_to_stored, stored_to_run
+from benchharness.leaderboard.store.schema import to_text
 from benchharness.leaderboard.text import flush_to_disk, whole_file
 from benchharness.tasks.errors import BenchError, DataError, StoreError
 

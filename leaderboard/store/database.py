@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,7 +31,6 @@ from sqlalchemy.exc import (
     OperationalError,
     ProgrammingError,
 )
-from sqlalchemy.orm import Session
 
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
@@ -62,17 +62,18 @@ def open_engine(url_or_path: str | Path) -> Engine:
     """
     url = _parse(url_or_path)
     try:
-        if url.get_backend_name() == "sqlite":
-            return _sqlite_engine(url, BUSY_SECONDS)
-        return _server_engine(url)
+        return _engine(url)
     except (ArgumentError, ImportError) as error:
         raise _unusable(str(url_or_path), error) from error
 
 
 def file_of(engine: Engine) -> Path | None:
     """The file of an SQLite database; None for a database server."""
-    is_file = engine.url.get_backend_name() == "sqlite" and engine.url.database
-    return Path(str(engine.url.database)) if is_file else None
+    return _file(engine.url)
+
+
+def _file(url: URL) -> Path | None:
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
 
 
 def name_of(engine: Engine) -> str:
@@ -85,8 +86,6 @@ def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engin
 
     `since` is the moment of the monotonic clock from which on others have had it.
     """
-    if file_of(engine) is not None:
-        engine = _sqlite_engine(engine.url, seconds)
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
 
@@ -95,23 +94,23 @@ def _patience(options: Mapping[str, Any]) -> float:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Session]:
-    """A session that reads one state of the database, whatever others write meanwhile."""
-    with _explained(engine), Session(engine) as session:
-        yield session
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection that reads one state of the database, whatever others write meanwhile."""
+    with _explained(engine), engine.connect() as connection:
+        yield connection
 
 
 @contextmanager
-def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Session]:
-    """A session whose work is stored whole at the end, or not at all.
+def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
+    """A connection whose work is stored whole at the end, or not at all.
 
     It owns the right to write from its beginning: a transaction that reads first and asks for it
     later fails under SQLite when another has written meanwhile, however long it waits.
     `check_keys=False` is for migrations, which replace tables that others refer to.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
-    with _explained(engine), Session(options) as session, session.begin():
-        yield session
+    with _explained(engine), options.begin() as connection:
+        yield connection
 
 
 def _parse(url_or_path: str | Path) -> URL:
@@ -169,19 +168,19 @@ def _path(text: str) -> Path:
         ) from error
 
 
-def _sqlite_engine(url: URL, seconds: float) -> Engine:
-    """An engine that opens the file anew for each transaction, so that nothing crosses a fork."""
-    engine = create_engine(
-        url, poolclass=NullPool, connect_args={"timeout": seconds, "isolation_level": None}
-    )
+@lru_cache(maxsize=8)
+def _engine(url: URL) -> Engine:
+    """An engine that connects anew for each transaction, so that nothing crosses a fork.
+
+    It is kept, and with it the statements that it has compiled: a run opens its store thrice.
+    """
+    if _file(url) is None:
+        engine = create_engine(url, poolclass=NullPool)
+        event.listen(engine, "begin", _begin_on_server)
+        return engine
+    engine = create_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_on_sqlite)
-    return engine
-
-
-def _server_engine(url: URL) -> Engine:
-    engine = create_engine(url, poolclass=NullPool)
-    event.listen(engine, "begin", _begin_on_server)
     return engine
 
 
@@ -193,6 +192,8 @@ def _set_up_sqlite(connection: Any, record: object) -> None:  # noqa: ARG001
 def _begin_on_sqlite(connection: Connection) -> None:
     """Begin what the driver, told so by isolation_level=None, does not begin itself."""
     options = connection.get_execution_options()
+    cursor = connection.connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
@@ -349,7 +350,9 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
 
 def is_there(url_or_path: str | Path) -> bool:
     """Whether there is a file of that path; of a database server, yes."""
-    path = file_of(open_engine(url_or_path))
+    path = _file(_parse(url_or_path))
+    if path is None:
+        open_engine(url_or_path)  # which says what it lacks
     return path is None or _is_there(path)
 
 
@@ -377,12 +380,12 @@ def check_writable(url_or_path: str | Path) -> None:
 
 
 def _check_rights(engine: Engine) -> None:
-    with reading(engine) as session:
+    with reading(engine) as connection:
         right = "has_schema_privilege(current_schema(), 'CREATE')"
-        if inspect(session.connection()).has_table("runs"):
+        if inspect(connection).has_table("runs"):
             right = "has_table_privilege('runs', 'INSERT')"
         asked = f"SELECT {right} AND NOT current_setting('transaction_read_only')::bool"
-        if not session.scalar(text(asked)):
+        if not connection.scalar(text(asked)):
             raise _store_error(engine, "nothing can be written to it", code=_NO_RIGHT)
 
 
@@ -441,8 +444,8 @@ def _create_file(path: Path) -> None:
                     for leftover in leftovers:  # of a process that was killed at this place
                         leftover.unlink(missing_ok=True)
                     new.touch()  # by the umask, where SQLite would let nobody else write
-                    with writing(open_engine(new), check_keys=False) as session:
-                        _run_migrations(session)
+                    with writing(open_engine(new), check_keys=False) as connection:
+                        _run_migrations(connection)
                     new.rename(path)
                     flush_to_disk(path.parent)
                 finally:
@@ -480,8 +483,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
     """Upgrade an older schema, and make one on a server that has none."""
-    with reading(engine) as session:
-        found = _revision(session, name_of(engine))
+    with reading(engine) as connection:
+        found = _revision(connection, name_of(engine))
     if found is None and path is None:
         _require(create, name_of(engine))
     elif found is None:
@@ -508,22 +511,22 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
 
 def _upgrade(engine: Engine, path: Path | None) -> None:
     """Upgrade in one transaction; nobody else can write between the copy and the change."""
-    with writing(engine, check_keys=False) as session:
-        found = _revision(session, name_of(engine))
+    with writing(engine, check_keys=False) as connection:
+        found = _revision(connection, name_of(engine))
         if found == revisions()[-1]:  # another process was first
             return
         if path is not None:
             # Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`.
             moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
             copy_sqlite(engine, path.with_name(f"{path.name}.{found or ''}-{moment}.bak"))
-        _run_migrations(session)
+        _run_migrations(connection)
 
 
-def _revision(session: Session, name: str) -> str | None:
+def _revision(connection: Connection, name: str) -> str | None:
     """The schema's revision, or None in a database without one."""
-    if not inspect(session.connection()).has_table("alembic_version"):
+    if not inspect(connection).has_table("alembic_version"):
         return None
-    found = session.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    found = connection.scalars(text("SELECT version_num FROM alembic_version")).all()
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
     if found[0] < revisions()[0]:
@@ -546,11 +549,11 @@ def _foreign(name: str) -> StoreError:
     )
 
 
-def _run_migrations(session: Session) -> None:
-    """Run what is missing inside the session's transaction."""
+def _run_migrations(connection: Connection) -> None:
+    """Run what is missing inside the connection's transaction."""
     from alembic import command, config  # noqa: PLC0415  (0.2 s that a ready database need not pay)
 
     settings = config.Config()
     settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    settings.attributes["connection"] = session.connection()
+    settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

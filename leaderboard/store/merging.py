@@ -1,12 +1,12 @@
-"""Runs put into a store: a new attempt at a job, and the attempts of another store."""
+"""Many runs at once: put into a store, merged with its own, gone through, checked for faults."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from heapq import merge
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from sqlalchemy import Engine, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, text, update
 from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
@@ -14,25 +14,27 @@ from sqlalchemy.exc import (
     ProgrammingError,
     StatementError,
 )
-from sqlalchemy.orm import Session, selectinload
 
 from benchharness.leaderboard.store.database import name_of, reading
 from benchharness.leaderboard.store.record import (
+    Run,
     headline_columns,
     not_as_written,
-    replace_headline,
+    portions,
+    read_runs,
+    run_to_stored,
 )
 from benchharness.leaderboard.store.schema import (
     FINISHED,
-    Base,
-    Headline,
-    Predictions,
-    Run,
-    Score,
+    HEADLINES,
+    PREDICTIONS,
+    RUNS,
+    SCHEMA,
+    SCORES,
+    DamagedError,
+    plain,
 )
 from benchharness.tasks.errors import StoreError
-
-Thing = TypeVar("Thing")
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """What a database says of a row that its schema does not take."""
@@ -45,44 +47,44 @@ class Merged(NamedTuple):
     shared: tuple[str, ...]
 
 
-def append_run(session: Session, run: Run) -> int:
+def append_run(db: Connection, run: Run) -> int:
     """Store one more attempt at the run's job; gives its number."""
-    _append(session, [run], _attempts_at(session, [run.job_key]))
+    _append(db, [run], _attempts_at(db, [run.job_key]))
     return run.attempt
 
 
-def append_missing(session: Session, run: Run, *, force: bool = False) -> bool:
+def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
     """Store an attempt unless it is here, or, but for `force`, its job has a result."""
-    there = _attempts_at(session, [run.job_key])
+    there = _attempts_at(db, [run.job_key])
     tried = there.get(run.job_key, [])
     if any(one.digest == run.digest or (one.status == FINISHED and not force) for one in tried):
         return False
-    _append(session, [run], there)
+    _append(db, [run], there)
     return True
 
 
-def merge_runs(session: Session, runs: Iterable[Run]) -> Merged:
+def merge_runs(db: Connection, runs: Iterable[Run]) -> Merged:
     """Store runs of another store; an attempt that is here already is left alone.
 
     Where both stores have tried a job, the attempts of both are numbered anew in the order in which
     they ended, and the newest result counts, as it does after a rerun. Raises StoreError where one
     of the runs is nothing that a store can have written.
     """
-    last = session.scalar(select(func.max(Run.id))) or 0  # what is above it came with these runs
+    last = db.scalar(select(func.max(RUNS.c.id))) or 0  # what is above it came with these runs
     added, shared = 0, defaultdict[str, set[int]](set)
     met = Counter[tuple[str, str]]()
     for portion in portions(runs):
-        there = _attempts_at(session, [run.job_key for run in portion])
+        there = _attempts_at(db, [run.job_key for run in portion])
         before = {key: [one for one in tried if one.id <= last] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
         new = [run for run in portion if not _is_known(run, known, met)]
-        _append_or_name(session, new, there)
+        _append_or_name(db, new, there)
         added += len(new)
         for run in new:
             if before.get(run.job_key):
                 shared[run.job_key].add(run.id)
     for key, numbers in shared.items():
-        _order_attempts(session, key, numbers)
+        _order_attempts(db, key, numbers)
     return Merged(added, tuple(shared))
 
 
@@ -95,12 +97,12 @@ class _Attempt(NamedTuple):
     status: str
 
 
-def _attempts_at(session: Session, keys: Iterable[str]) -> dict[str, list[_Attempt]]:
+def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt]]:
     """What is stored of these jobs, by their keys."""
-    columns = (Run.job_key, Run.id, Run.attempt, Run.digest, Run.status)
+    columns = (RUNS.c.job_key, RUNS.c.id, RUNS.c.attempt, RUNS.c.digest, RUNS.c.status)
     found = defaultdict[str, list[_Attempt]](list)
-    query = select(*columns).where(Run.job_key.in_(sorted(set(keys))))
-    for row in session.execute(query):
+    query = select(*columns).where(RUNS.c.job_key.in_(sorted(set(keys))))
+    for row in db.execute(query):
         found[row.job_key].append(_Attempt(row.id, row.attempt, row.digest, row.status))
     return found
 
@@ -118,30 +120,27 @@ def _is_known(run: Run, known: Counter[tuple[str, str]], met: Counter[tuple[str,
 
 
 def _append_or_name(
-    session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
+    db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
 ) -> None:
     """Store runs of another store; StoreError names one that this schema does not hold."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
-        with session.begin_nested():
-            _append(session, runs, there)
+        with db.begin_nested():
+            _append(db, runs, there)
     except (StatementError, OverflowError) as error:
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # locked, full or damaged
         if len(runs) > 1:
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
-                _append_or_name(session, [run], _attempts_at(session, [key]))
+                _append_or_name(db, [run], _attempts_at(db, [key]))
             return
         # Its digest fits, but nothing that this schema holds looks so.
         raise not_as_written(*names[0]) from error
 
 
-def _append(session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
-    """Store attempts behind those that are there, in their order, and what lists show of them.
-
-    Rows go past the mapper, whose work on each would be most of what an import costs.
-    """
+def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
+    """Store attempts behind those that are there, in their order, and what lists show of them."""
     if not runs:
         return
     numbers = {key: max(one.number for one in tried) for key, tried in there.items() if tried}
@@ -155,66 +154,52 @@ def _append(session: Session, runs: Sequence[Run], there: Mapping[str, Sequence[
             shown[key] = run
         if run.status == FINISHED:
             finished.add(key)
-    _insert(session, runs)
+    _insert(db, runs)
     if replaced := [key for key in shown if there.get(key)]:
-        session.execute(delete(Headline).where(Headline.job_key.in_(replaced)))
+        db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
-        lines = [headline_columns(run) for run in shown.values()]
-        session.execute(insert(_table(Headline)), lines)
+        db.execute(insert(HEADLINES), [headline_columns(run) for run in shown.values()])
 
 
-def _table(mapped: type[Base]) -> Table:
-    """The table itself: what goes into that passes no mapper."""
-    table = mapped.__table__
-    assert isinstance(table, Table)
-    return table
-
-
-def _insert(session: Session, runs: Sequence[Run]) -> None:
+def _insert(db: Connection, runs: Sequence[Run]) -> None:
     """Insert runs with their scores and predictions, and give them their numbers."""
-    numbers = _free_numbers(session, len(runs))
-    for run, number in zip(runs, numbers, strict=True):
+    for run, number in zip(runs, _free_numbers(db, len(runs)), strict=True):
         run.id = number
-    session.execute(insert(_table(Run)), [_columns(run, id=run.id) for run in runs])
-    scores = [_columns(score, run_id=run.id) for run in runs for score in run.scores]
-    splits = [_columns(split, run_id=run.id) for run in runs for split in run.predictions]
-    for table, rows in ((Score, scores), (Predictions, splits)):
+        for row in (*run.scores, *run.predictions):
+            row.run_id = number
+    for table, rows in (
+        (RUNS, runs),
+        (SCORES, [score for run in runs for score in run.scores]),
+        (PREDICTIONS, [split for run in runs for split in run.predictions]),
+    ):
+        # The database numbers scores and predictions.
+        names = [column.name for column in table.c if column.name != "id" or table is RUNS]
         if rows:
-            session.execute(insert(_table(table)), rows)
+            values = [{name: vars(row)[name] for name in names} for row in rows]
+            db.execute(insert(table), values)
 
 
-def _free_numbers(session: Session, count: int) -> Sequence[int]:
+def _free_numbers(db: Connection, count: int) -> Sequence[int]:
     """Numbers for new runs, as the database would give them; nobody else writes meanwhile.
 
     To be given them, row by row, takes a statement for each row.
     """
-    if session.get_bind().dialect.name == "sqlite":
-        last = session.scalar(select(func.max(Run.id))) or 0
+    if db.dialect.name == "sqlite":
+        last = db.scalar(select(func.max(RUNS.c.id))) or 0
         return range(last + 1, last + 1 + count)
     numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
     series = func.generate_series(1, count).table_valued("number")
-    return session.scalars(select(numbers).select_from(series)).all()
+    return db.scalars(select(numbers).select_from(series)).all()
 
 
-def _columns(row: Run | Score | Predictions, **more: int) -> dict[str, Any]:
-    """The values of a row that no session knows yet."""
-    values = {**vars(row), **more}
-    return {name: values[name] for name in (*_NAMES[type(row)], *more)}
-
-
-_NAMES = {
-    table: tuple(c.name for c in table.__table__.columns if c.name not in ("id", "run_id"))
-    for table in (Run, Score, Predictions)
-}
-
-
-def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
+def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
     """Number the attempts at a job by the time they ended, each store's own in their order.
 
     A clock may have jumped, so no time takes the attempts of one store out of their order.
     """
-    columns = (Run.id, Run.attempt, Run.finished, Run.status)
-    found = session.execute(select(*columns).where(Run.job_key == key).order_by(Run.attempt)).all()
+    columns = (RUNS.c.id, RUNS.c.attempt, RUNS.c.finished, RUNS.c.status)
+    query = select(*columns).where(RUNS.c.job_key == key).order_by(RUNS.c.attempt)
+    found = db.execute(query).all()
     sides = ([r for r in found if r.id not in theirs], [r for r in found if r.id in theirs])
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
@@ -222,27 +207,26 @@ def _order_attempts(session: Session, key: str, theirs: Set[int]) -> None:
     # Give attempts their numbers; on the way no two may have the same one.
     for sign in (-1, 1):
         for attempt, number in enumerate([row.id for row in ordered], start=1):
-            statement = update(Run).where(Run.id == number).values(attempt=sign * attempt)
-            session.execute(statement, execution_options={"synchronize_session": False})
+            statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
+            db.execute(statement)
     listed = [row.id for row in ordered if row.status == FINISHED] or [ordered[-1].id]
-    replace_headline(session, session.get_one(Run, listed[-1]))
-    session.expunge_all()
+    if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
+        raise DamagedError(f"an index has run {listed[-1]}, which its table has not")
+    db.execute(delete(HEADLINES).where(HEADLINES.c.job_key == key))
+    db.execute(insert(HEADLINES), headline_columns(shown[0]))
 
 
 # Stored runs with everything in them, some at a time: for whatever goes through a whole store.
 
-_AT_ONCE = 100
-"""Runs in memory at a time; their predictions may be megabytes each."""
 
-
-def run_ids(session: Session, keys: Collection[str] | None = None) -> Sequence[int]:
+def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int]:
     """Every attempt at every job: jobs in the order of their first run, attempts in theirs.
 
     With `keys` those at the jobs with these keys.
     """
-    first = func.min(Run.id).over(partition_by=Run.job_key)
-    query = select(Run.id, Run.job_key).order_by(first, Run.attempt)
-    found = session.execute(query).all()
+    first = func.min(RUNS.c.id).over(partition_by=RUNS.c.job_key)
+    query = select(RUNS.c.id, RUNS.c.job_key).order_by(first, RUNS.c.attempt)
+    found = db.execute(query).all()
     return [row.id for row in found if keys is None or row.job_key in keys]
 
 
@@ -260,18 +244,9 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
             yield from ((number, found.get(number) or _missing(engine)) for number in portion)
 
 
-def portions(things: Iterable[Thing], most: int = _AT_ONCE) -> Iterator[Sequence[Thing]]:
-    """As many of them as are read or written at a time."""
-    remaining = iter(things)
-    while portion := list(islice(remaining, most)):
-        yield portion
-
-
 def _read(engine: Engine, ids: Sequence[int]) -> dict[int, Run]:
-    everything = (selectinload(Run.scores), selectinload(Run.predictions))
-    with reading(engine) as session:
-        runs = session.scalars(select(Run).where(Run.id.in_(ids)).options(*everything))
-        return {run.id: run for run in runs}
+    with reading(engine) as db:
+        return {run.id: run for run in read_runs(db, RUNS.c.id.in_(ids))}
 
 
 def _read_alone(engine: Engine, number: int) -> Run | StoreError:
@@ -285,3 +260,108 @@ def _missing(engine: Engine) -> StoreError:
     return StoreError(
         f"the leaderboard {name_of(engine)} is damaged (an index has a run that its table has not)."
     )
+
+
+# What is wrong with a store: its file, its schema, rows without their run, runs that changed.
+
+
+def faults_in(engine: Engine) -> Iterator[str]:
+    """A sentence for each fault; reads every byte of every run."""
+    for find in (_file_faults, _schema_faults, _orphans, _lists):
+        yield from _said(engine, find)
+    yield from _runs(engine)
+
+
+def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterator[str]:
+    """What is found, and where the looking itself fails, why."""
+    try:
+        with reading(engine) as db:
+            found = list(find(db))
+    except StoreError as error:
+        found = [str(error)]
+    yield from found
+
+
+def _file_faults(db: Connection) -> Iterator[str]:
+    """What SQLite says of its own pages and of references; a server answers for its files."""
+    if db.dialect.name != "sqlite":
+        return
+    for (line,) in db.execute(text("PRAGMA integrity_check")):
+        if line != "ok":
+            yield f"SQLite finds: {' '.join(str(line).split())}"
+
+
+def _schema_faults(db: Connection) -> Iterator[str]:
+    from alembic import autogenerate, migration  # noqa: PLC0415  (0.2 s)
+
+    context = migration.MigrationContext.configure(db)
+    for change in autogenerate.compare_metadata(context, SCHEMA):
+        yield f"the schema is not what it should be; missing: {_named(change)}"
+
+
+def _named(change: object) -> str:
+    """An operation of Alembic's that would mend the schema: ("add_index", Index(...))."""
+    operation, *what = change if isinstance(change, tuple) else ("change", change)
+    things = [getattr(thing, "name", thing) for thing in what if thing is not None]
+    return " ".join([str(operation), *map(str, things)])
+
+
+def _orphans(db: Connection) -> Iterator[str]:
+    """Rows whose run is not there."""
+    for table in (SCORES, PREDICTIONS, HEADLINES):
+        owner = table.c.run_id
+        lost = select(owner, func.count()).where(~exists().where(RUNS.c.id == owner))
+        for number, count in db.execute(lost.group_by(owner)):
+            yield f"{table.name} has {count} rows of run {number}, which is not there"
+
+
+def _lists(db: Connection) -> Iterator[str]:
+    """Jobs that lists do not show, or not by their newest result."""
+    order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
+    place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
+    ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()
+    newest = select(ranked.c.id, ranked.c.job_key).where(ranked.c.place == 1).subquery()
+    listed = exists().where(
+        HEADLINES.c.run_id == newest.c.id, HEADLINES.c.job_key == newest.c.job_key
+    )
+    for (key,) in db.execute(select(newest.c.job_key).where(~listed)):
+        yield f"lists do not show the newest result of job {key[:12]}"
+
+
+def _runs(engine: Engine) -> Iterator[str]:
+    """Runs of which a byte is not what was written, and what lists show of them."""
+    try:
+        with reading(engine) as db:
+            ids = run_ids(db)
+    except StoreError as error:
+        yield str(error)
+        return
+    for portion in portions(ids):
+        whole = list[Run]()
+        for number, run in whole_runs(engine, portion):
+            if fault := _fault_of(run):
+                yield f"run number {number}: {fault}"
+            elif isinstance(run, Run):
+                whole.append(run)
+        yield from _said(engine, partial(_headlines, whole))
+
+
+def _fault_of(run: Run | StoreError) -> str:
+    if isinstance(run, StoreError):
+        return str(run)
+    try:
+        run_to_stored(run)
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
+    """Where lists do not show what the runs say."""
+    columns = (HEADLINES.c.run_id, HEADLINES.c.shared, HEADLINES.c.content)
+    query = select(*columns).where(HEADLINES.c.run_id.in_([run.id for run in runs]))
+    shown = {row.run_id: [row.shared, row.content] for row in db.execute(query)}
+    for run in runs:
+        now = headline_columns(run)
+        if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
+            yield f"what lists show of run {run.job_key[:12]} is not what the run says"

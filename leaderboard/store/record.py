@@ -2,15 +2,16 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import islice
 from sys import intern
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from sqlalchemy import delete, insert
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Connection, select
 
 from benchharness.leaderboard.job import Job, Stage, Teacher, define_task, trained_tasks
 from benchharness.leaderboard.result import (
@@ -26,10 +27,9 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.store.schema import (
     BETWEEN_NAMES,
     FINISHED,
-    Headline,
-    Predictions,
-    Run,
-    Score,
+    PREDICTIONS,
+    RUNS,
+    SCORES,
     digest,
     plain,
     recipe_digest,
@@ -37,6 +37,52 @@ from benchharness.leaderboard.store.schema import (
 )
 from benchharness.leaderboard.text import storable
 from benchharness.tasks.errors import DataError, StoreError
+
+
+class Run(SimpleNamespace):
+    """A row of `runs` with its rows of `scores` and `predictions`; their columns are attributes."""
+
+    id: int = 0  # until it is stored
+    attempt: int = 0  # likewise
+    job_key: str
+    status: str
+    digest: str
+    scores: list[SimpleNamespace]
+    predictions: list[SimpleNamespace]
+
+
+KEYS_AT_ONCE = 500
+"""SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
+
+_RUNS_AT_ONCE = 100
+"""Runs in memory at a time; their predictions may be megabytes each."""
+
+Thing = TypeVar("Thing")
+
+
+def portions(things: Iterable[Thing], most: int = _RUNS_AT_ONCE) -> Iterator[Sequence[Thing]]:
+    """As many of them as are read or written at a time."""
+    remaining = iter(things)
+    while portion := list(islice(remaining, most)):
+        yield portion
+
+
+def read_runs(
+    db: Connection, *conditions: ColumnElement[bool], with_rows: bool = True
+) -> list[Run]:
+    """The runs that fit, the oldest first; without the predicted rows they take little memory."""
+    query = select(RUNS).where(*conditions).order_by(RUNS.c.id)
+    found = {row["id"]: Run(**row) for row in db.execute(query).mappings()}
+    for table in (SCORES, PREDICTIONS):
+        columns = [column for column in table.c if with_rows or column is not PREDICTIONS.c.rows]
+        for run in found.values():
+            vars(run)[table.name] = list[SimpleNamespace]()
+        for ids in portions(found, KEYS_AT_ONCE):
+            of_these = select(*columns).where(table.c.run_id.in_(ids)).order_by(table.c.id)
+            for row in db.execute(of_these).mappings():
+                vars(found[row["run_id"]])[table.name].append(SimpleNamespace(**row))
+    return list(found.values())
+
 
 # Headlines: of each job's listed run, what lists and boards need, in one short row.
 #
@@ -49,12 +95,6 @@ _COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit
 _OWN_COPIES = ("seed", "finished", "error", "start_from")
 _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
 """What the content of every headline has; `more` is what few runs have."""
-
-
-def replace_headline(session: Session, run: Run) -> None:
-    """Let lists show this run of its job."""
-    session.execute(delete(Headline).where(Headline.job_key == run.job_key))
-    session.execute(insert(Headline).values(headline_columns(run)))
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
@@ -232,16 +272,6 @@ class StoredRun:
     data: Mapping[str, Any]
 
 
-_Row = TypeVar("_Row", Run, Score, Predictions)
-
-
-def _new(table: type[_Row], **values: Any) -> _Row:
-    """A row that goes into the store past the mapper, which need not follow its values."""
-    row = table()
-    vars(row).update(values)
-    return row
-
-
 def outcome_to_run(outcome: Result | Failure) -> Run:
     """The rows of a job that has ended, but for the attempt's number.
 
@@ -262,24 +292,24 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
 def _run_of(data: Mapping[str, Any]) -> Run:
     """The rows of what `_data_of` gives."""
     more = _result_columns(data) if "evaluations" in data else _failure_columns(data)
-    run = _new(Run, **_job_columns(data["job"]), finished=storable(data["finished"]), **more)
+    run = Run(**_job_columns(data["job"]), finished=storable(data["finished"]), **more)
     run.digest = _digest(run)
     return run
 
 
 def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    scores, predictions = list[Score](), list[Predictions]()
+    scores, predictions = list[SimpleNamespace](), list[SimpleNamespace]()
     for each in data["evaluations"]:
         task, split = each["task"], each["split"]
         _check_names(task, split, *each["scores"], *each["metrics"].values())
         where = {"task": task, "split": split}
         # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
         scores += [
-            _new(Score, **where, name=name, value=value + 0.0, metric=each["metrics"][name])
+            SimpleNamespace(**where, name=name, value=value + 0.0, metric=each["metrics"][name])
             for name, value in each["scores"].items()
         ]
         columns = {"fingerprint": each["fingerprint"], "flags": each["flags"]}
-        predictions.append(_new(Predictions, **where, **columns, rows=each["predictions"]))
+        predictions.append(SimpleNamespace(**where, **columns, rows=each["predictions"]))
     return {
         "status": FINISHED,
         "exit_code": None,
@@ -435,7 +465,7 @@ def _data_of(run: Run) -> dict[str, Any]:
     }
 
 
-def _evaluation_data(run: Run, predicted: Predictions) -> dict[str, Any]:
+def _evaluation_data(run: Run, predicted: SimpleNamespace) -> dict[str, Any]:
     where = (predicted.task, predicted.split)
     scores = [score for score in run.scores if (score.task, score.split) == where]
     return {

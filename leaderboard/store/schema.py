@@ -15,21 +15,25 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Column,
     Dialect,
     Double,
     ForeignKey,
     Index,
+    Integer,
     LargeBinary,
+    MetaData,
+    Table,
     Text,
     TypeDecorator,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.text import storable
@@ -172,122 +176,108 @@ def _parsed(value: Any, *, packed: bool = False) -> Any:
         raise DamagedError(str(error)) from error
 
 
-class Base(DeclarativeBase):
-    """The metadata that all tables share."""
+_needed = partial(Column, nullable=False)
+SCHEMA = MetaData()
 
-
-class Run(Base):
-    """One attempt at a job."""
-
-    __tablename__ = "runs"
-    __table_args__ = (
-        UniqueConstraint("job_key", "attempt", name="runs_attempt"),
-        Index("runs_newest", "job_key", "status", "attempt"),
-    )
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    job_key: Mapped[str] = mapped_column(Text)  # Job.key, 64 hex digits
-    attempt: Mapped[int]  # 1, 2, ... within a job key
-    status: Mapped[str] = mapped_column(Text)  # "finished", or a Failure's kind
-    exit_code: Mapped[int | None]  # of a failure
-    digest: Mapped[str] = mapped_column(Text)  # SHA-256 of the run, to tell damage (see record.py)
-
+RUNS = Table(
+    "runs",
+    SCHEMA,
+    Column("id", Integer, primary_key=True),
+    _needed("job_key", Text),  # Job.key, 64 hex digits
+    _needed("attempt", Integer),  # 1, 2, ... within a job key
+    _needed("status", Text),  # "finished", or a Failure's kind
+    Column("exit_code", Integer),  # of a failure
+    _needed("digest", Text),  # SHA-256 of the run, to tell damage (see record.py)
     # Copied out of the job, to search and list by.
-    model: Mapped[str] = mapped_column(_Words)
-    weights: Mapped[str] = mapped_column(_Words)  # a hub revision, or "sha256:..."
-    recipe: Mapped[str] = mapped_column(_Words)  # its name: "paper"
-    recipe_digest: Mapped[str] = mapped_column(Text)  # of the values of its settings
-    task: Mapped[str] = mapped_column(_Words)  # "glue/rte"
-    suite: Mapped[str] = mapped_column(_Words)  # "glue"
-    data: Mapped[str] = mapped_column(_Words)  # "hub", "mini" or a folder
-    limit: Mapped[int | None] = mapped_column(BigInteger)  # rows kept of each split
-    seed: Mapped[int] = mapped_column(BigInteger)
-    precision: Mapped[str] = mapped_column(_Words)
-    start_from: Mapped[str | None] = mapped_column(_Words)  # the key of the job it went on from
-
+    _needed("model", _Words),
+    _needed("weights", _Words),  # a hub revision, or "sha256:..."
+    _needed("recipe", _Words),  # its name: "paper"
+    _needed("recipe_digest", Text),  # of the values of its settings
+    _needed("task", _Words),  # "glue/rte"
+    _needed("suite", _Words),  # "glue"
+    _needed("data", _Words),  # "hub", "mini" or a folder
+    Column("limit", BigInteger),  # rows kept of each split
+    _needed("seed", BigInteger),
+    _needed("precision", _Words),
+    Column("start_from", _Words),  # the key of the job it went on from
     # Copied out of the result; empty in a failure.
-    seconds: Mapped[float | None] = mapped_column(Double)
-    parameters: Mapped[int | None] = mapped_column(BigInteger)
-
-    finished: Mapped[str] = mapped_column(_Words)  # UTC, ISO 8601
-    error: Mapped[str] = mapped_column(_Words)  # a failure's sentence; "" in a result
-    fingerprints: Mapped[dict[str, str]] = mapped_column(_Json)  # digest by "task:split"
-
+    Column("seconds", Double),
+    Column("parameters", BigInteger),
+    _needed("finished", _Words),  # UTC, ISO 8601
+    _needed("error", _Words),  # a failure's sentence; "" in a result
+    _needed("fingerprints", _Json),  # digest by "task:split"
     # The bulk. Only the job and the details are kept of a failure.
-    job: Mapped[dict[str, Any]] = mapped_column(_Json)  # Job.to_json
-    curve: Mapped[list[Any] | None] = mapped_column(_Json)  # CurvePoints
-    cost: Mapped[dict[str, Any] | None] = mapped_column(_Json)  # Cost
-    provenance: Mapped[dict[str, Any] | None] = mapped_column(_Json)
-    details: Mapped[str] = mapped_column(_Words)  # a failure's traceback or log's end
-
-    scores: Mapped[list["Score"]] = relationship(order_by="Score.id")
-    predictions: Mapped[list["Predictions"]] = relationship(order_by="Predictions.id")
-
-
-class Score(Base):
-    """One metric of one scored split, in the metric's own unit; ids keep the metrics' order."""
-
-    __tablename__ = "scores"
-    __table_args__ = (UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    task: Mapped[str] = mapped_column(Text)
-    split: Mapped[str] = mapped_column(Text)
-    name: Mapped[str] = mapped_column(Text)  # as people see it: "accuracy_test_mm"
-    value: Mapped[float] = mapped_column(Double)
-    metric: Mapped[str] = mapped_column(Text)  # "accuracy"
+    _needed("job", _Json),  # Job.to_json
+    Column("curve", _Json),  # CurvePoints
+    Column("cost", _Json),  # Cost
+    Column("provenance", _Json),
+    _needed("details", _Words),  # a failure's traceback or log's end
+    UniqueConstraint("job_key", "attempt", name="runs_attempt"),
+    Index("runs_newest", "job_key", "status", "attempt"),
+)
+"""One attempt at a job."""
 
 
-class Predictions(Base):
-    """One predicted split: which rows (`fingerprint`), what to know (`flags`), and the rows."""
+def _run_id(**more: Any) -> Column[int]:
+    return _needed("run_id", Integer, ForeignKey("runs.id", ondelete="CASCADE"), **more)
 
-    __tablename__ = "predictions"
-    __table_args__ = (UniqueConstraint("run_id", "task", "split", name="predictions_split"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"))
-    task: Mapped[str] = mapped_column(Text)
-    split: Mapped[str] = mapped_column(Text)
-    fingerprint: Mapped[str] = mapped_column(Text)
-    flags: Mapped[list[str]] = mapped_column(_Json)
-    rows: Mapped[list[Any]] = mapped_column(PackedJson)  # one object per example, in order
+SCORES = Table(
+    "scores",
+    SCHEMA,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    _needed("task", Text),
+    _needed("split", Text),
+    _needed("name", Text),  # as people see it: "accuracy_test_mm"
+    _needed("value", Double),
+    _needed("metric", Text),  # "accuracy"
+    UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
+)
+"""One metric of one scored split, in the metric's own unit; ids keep the metrics' order."""
 
+PREDICTIONS = Table(
+    "predictions",
+    SCHEMA,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    _needed("task", Text),
+    _needed("split", Text),
+    _needed("fingerprint", Text),  # which rows
+    _needed("flags", _Json),  # what to know
+    _needed("rows", PackedJson),  # one object per example, in order
+    UniqueConstraint("run_id", "task", "split", name="predictions_split"),
+)
+"""One predicted split."""
 
 BETWEEN_NAMES = "\n"
 """Stands between the names in a headline's `suite` and `task`, where it has several."""
 
+HEADLINES = Table(
+    "headlines",
+    SCHEMA,
+    _run_id(primary_key=True, autoincrement=False),
+    _needed("job_key", Text),
+    _needed("suite", _Words),
+    _needed("task", _Words),
+    _needed("model", _Words),
+    _needed("status", Text),
+    _needed("shared", Text),  # JSON; see record.headline_columns
+    _needed("content", _Json),
+    UniqueConstraint("job_key", name="headlines_job"),
+    Index("headlines_suite", "suite", "run_id"),
+    Index("headlines_task", "task"),
+    Index("headlines_model", "model"),
+)
+"""The run that lists show of a job: its newest result, or else its newest failure."""
 
-class Headline(Base):
-    """The run that lists show of a job: its newest result, or else its newest failure."""
-
-    __tablename__ = "headlines"
-    __table_args__ = (
-        UniqueConstraint("job_key", name="headlines_job"),
-        Index("headlines_suite", "suite", "run_id"),
-        Index("headlines_task", "task"),
-        Index("headlines_model", "model"),
-    )
-
-    run_id: Mapped[int] = mapped_column(
-        ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
-    )
-    job_key: Mapped[str] = mapped_column(Text)
-    suite: Mapped[str] = mapped_column(_Words)
-    task: Mapped[str] = mapped_column(_Words)
-    model: Mapped[str] = mapped_column(_Words)
-    status: Mapped[str] = mapped_column(Text)
-    shared: Mapped[str] = mapped_column(Text)  # JSON; see record.headline_columns
-    content: Mapped[dict[str, Any]] = mapped_column(_Json)
-
-
-class AnnotationRow(Base):
-    """An annotation, and which runs it is for: pairs of a field and its value."""
-
-    __tablename__ = "annotations"
-    __table_args__ = (UniqueConstraint("kind", "runs", name="annotations_runs"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    kind: Mapped[str] = mapped_column(Text)  # "name" or "hidden"
-    runs: Mapped[str] = mapped_column(Text)  # JSON
-    value: Mapped[str] = mapped_column(Text)  # the name; "" of what is hidden
+ANNOTATIONS = Table(
+    "annotations",
+    SCHEMA,
+    Column("id", Integer, primary_key=True),
+    _needed("kind", Text),  # "name" or "hidden"
+    _needed("runs", Text),  # JSON: which runs it is for, as pairs of a field and its value
+    _needed("value", Text),  # the name; "" of what is hidden
+    UniqueConstraint("kind", "runs", name="annotations_runs"),
+)
+"""An annotation, and which runs it is for."""

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
+    Connection,
     Engine,
     Subquery,
     Text,
@@ -20,7 +22,6 @@ from sqlalchemy import (
     select,
     type_coerce,
 )
-from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
 from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
@@ -55,21 +56,24 @@ from benchharness.leaderboard.store.database import (
     reading,
     writing,
 )
-from benchharness.leaderboard.store.integrity import faults_in
 from benchharness.leaderboard.store.merging import (
     Merged,
     append_missing,
     append_run,
+    faults_in,
     merge_runs,
-    portions,
     run_ids,
     whole_runs,
 )
 from benchharness.leaderboard.store.record import (
+    KEYS_AT_ONCE,
+    Run,
     StoredRun,
     define_task_of,
     headline_columns,
     outcome_to_run,
+    portions,
+    read_runs,
     row_of,
     rows_of,
     run_to_outcome,
@@ -79,10 +83,9 @@ from benchharness.leaderboard.store.record import (
 from benchharness.leaderboard.store.schema import (
     BETWEEN_NAMES,
     FINISHED,
+    HEADLINES,
+    RUNS,
     DamagedError,
-    Headline,
-    Predictions,
-    Run,
     digest,
     plain,
 )
@@ -92,26 +95,23 @@ from benchharness.tasks.suites import SUITES
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
 
-_KEYS_AT_ONCE = 500
-"""SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
-
 
 def _listed_rows(
-    session: Session, annotations: Sequence[Annotation], *conditions: ColumnElement[bool]
+    db: Connection, annotations: Sequence[Annotation], *conditions: ColumnElement[bool]
 ) -> list[RunRow]:
     """One row per job, oldest first: its newest result, or its newest failure if it has none."""
-    return annotated(_with_settings(session, _stored_rows(session, *conditions)), annotations)
+    return annotated(_with_settings(db, _stored_rows(db, *conditions)), annotations)
 
 
-def _stored_rows(session: Session, *conditions: ColumnElement[bool]) -> list[RunRow]:
+def _stored_rows(db: Connection, *conditions: ColumnElement[bool]) -> list[RunRow]:
     """The rows of these headlines as they were stored."""
-    table = Headline.__table__  # not by way of the mapper, which takes its time with ten thousand
-    columns = (table.c.job_key, table.c.shared, type_coerce(table.c.content, Text))
-    query = select(*columns).where(*conditions).order_by(table.c.run_id)
-    return rows_of([tuple(found) for found in session.connection().execute(query)])
+    # The texts alone: parsed one by one, ten thousand take their time.
+    columns = (HEADLINES.c.job_key, HEADLINES.c.shared, type_coerce(HEADLINES.c.content, Text))
+    query = select(*columns).where(*conditions).order_by(HEADLINES.c.run_id)
+    return rows_of([tuple(found) for found in db.execute(query)])
 
 
-def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
+def _with_settings(db: Connection, rows: Sequence[RunRow]) -> list[RunRow]:
     """The rows; those whose recipe's name does not say their values have their settings.
 
     They are read once for each set of values, out of one run's job.
@@ -126,7 +126,7 @@ def _with_settings(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
             of.setdefault(_values_of_row(row), row.key)
     if not of:
         return list(rows)
-    known = _settings_of(session, of.values())
+    known = _settings_of(db, of.values())
     found = {values: known[key] for values, key in of.items() if key in known}
     return [
         replace(row, settings=found[values]) if (values := _values_of_row(row)) in found else row
@@ -143,12 +143,12 @@ def _values_of_row(row: RunRow) -> tuple[object, ...]:
     return row.kind, row.recipe, row.overridden, row.recipe_digest
 
 
-def _settings_of(session: Session, keys: Iterable[str]) -> dict[str, dict[str, Setting]]:
+def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Setting]]:
     """The settings of these jobs; a damaged one has none here, and `bench db check` finds it."""
     found = {}
     for some in _portions(keys):
-        query = select(Run.job_key, type_coerce(Run.job, Text)).where(Run.job_key.in_(some))
-        for key, text in session.connection().execute(query):
+        query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
+        for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
                 settings = json.loads(text)["settings"]
                 found[key] = {
@@ -157,11 +157,10 @@ def _settings_of(session: Session, keys: Iterable[str]) -> dict[str, dict[str, S
     return found
 
 
-def _attempts_at(session: Session, key: str) -> list[RunRow]:
+def _attempts_at(db: Connection, key: str) -> list[RunRow]:
     """Every attempt at a job, oldest first."""
-    scored = selectinload(Run.predictions).defer(Predictions.rows)
-    query = select(Run).where(Run.job_key == key).order_by(Run.attempt).options(scored)
-    return [_row_of_run(run) for run in session.scalars(query)]
+    runs = read_runs(db, RUNS.c.job_key == key, with_rows=False)
+    return [_row_of_run(run) for run in sorted(runs, key=lambda run: run.attempt)]
 
 
 def _row_of_run(run: Run) -> RunRow:
@@ -169,16 +168,16 @@ def _row_of_run(run: Run) -> RunRow:
     return row_of(run.job_key, columns["shared"], plain(columns["content"]))
 
 
-def _finished_among(session: Session, keys: Iterable[str]) -> set[str]:
+def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
     """Which of these job keys have a result."""
     found: set[str] = set()
     for some in _portions(keys):
-        query = select(Run.job_key).where(Run.job_key.in_(some), Run.status == FINISHED)
-        found.update(session.scalars(query))
+        query = select(RUNS.c.job_key).where(RUNS.c.job_key.in_(some), RUNS.c.status == FINISHED)
+        found.update(db.scalars(query))
     return found
 
 
-def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
+def _values_of(column: Column[str]) -> Subquery:
     """Every value of an indexed column, by a step into the index each; NULL ends the steps."""
     known = select(func.min(column).label("value")).cte(recursive=True)
     following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
@@ -186,14 +185,14 @@ def _values_of(column: InstrumentedAttribute[str]) -> Subquery:
     return select(steps.c.value).where(steps.c.value.is_not(None)).subquery()
 
 
-def _count_rows(session: Session, *conditions: ColumnElement[bool]) -> int:
+def _count_rows(db: Connection, *conditions: ColumnElement[bool]) -> int:
     """How many jobs are listed."""
-    return session.scalar(select(func.count()).select_from(Headline).where(*conditions)) or 0
+    return db.scalar(select(func.count()).select_from(HEADLINES).where(*conditions)) or 0
 
 
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
     """The keys, each once, as many at a time as a statement takes."""
-    return portions(sorted(set(keys)), _KEYS_AT_ONCE)
+    return portions(sorted(set(keys)), KEYS_AT_ONCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,30 +208,29 @@ class PastRun:
 
 
 def past_runs(
-    session: Session, annotations: Sequence[Annotation], names: Set[tuple[str, str]] | None
+    db: Connection, annotations: Sequence[Annotation], names: Set[tuple[str, str]] | None
 ) -> list[PastRun]:
     """Every result of each model, task and seed that has several, oldest first.
 
     `names` are the models and suites to look at, None for all. They are attempts at one job
     (`--force`), or jobs that differ in recipe, data or method.
     """
-    each = func.count().over(partition_by=(Run.model, Headline.task, Run.seed)).label("each")
+    alike = (RUNS.c.model, HEADLINES.c.task, RUNS.c.seed)
+    each = func.count().over(partition_by=alike).label("each")
     asked: list[ColumnElement[bool]] = []
     if names is not None:
-        asked.append(Headline.model.in_({model for model, _ in names}))
-        asked.append(_has_one_of(session, Headline.suite, {suite for _, suite in names}))
+        asked.append(HEADLINES.c.model.in_({model for model, _ in names}))
+        asked.append(_has_one_of(db, HEADLINES.c.suite, {suite for _, suite in names}))
     ours = (
-        select(Run.id, each)
-        .join(Headline, Headline.job_key == Run.job_key)
-        .where(*asked, Run.status == FINISHED)
+        select(RUNS.c.id, each)
+        .join(HEADLINES, HEADLINES.c.job_key == RUNS.c.job_key)
+        .where(*asked, RUNS.c.status == FINISHED)
         .subquery()
     )
     several = select(ours.c.id).where(ours.c.each > 1)
-    scored = selectinload(Run.predictions).defer(Predictions.rows)
-    query = select(Run).where(Run.id.in_(several)).order_by(Run.id).options(scored)
-    runs = session.scalars(query).all()
+    runs = read_runs(db, RUNS.c.id.in_(several), with_rows=False)
     rows = [_row_of_run(run) for run in runs]
-    named = annotated(_with_settings(session, rows), annotations)
+    named = annotated(_with_settings(db, rows), annotations)
     codes = (_code(run.provenance or {}) for run in runs)
     return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
 
@@ -324,10 +322,10 @@ class Store:
         So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
         """
         run = outcome_to_run(outcome)
-        with writing(self._engine) as session:
-            if _finished_among(session, [run.job_key]):
+        with writing(self._engine) as db:
+            if _finished_among(db, [run.job_key]):
                 return False
-            append_run(session, run)
+            append_run(db, run)
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
@@ -376,8 +374,8 @@ class Store:
             except StoreError as error:
                 faults.append(str(error))
                 continue
-            with as_store_error(str(path)), writing(self._engine) as session:
-                is_new = append_missing(session, run, force=force)
+            with as_store_error(str(path)), writing(self._engine) as db:
+                is_new = append_missing(db, run, force=force)
             added, needless = added + is_new, needless + (not is_new)
             # Where it cannot be deleted it is found stored the next time.
             with suppress(OSError):
@@ -399,8 +397,8 @@ class Store:
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
         """Which of these job keys have a result."""
-        with reading(self._engine) as session:
-            return _finished_among(session, keys)
+        with reading(self._engine) as db:
+            return _finished_among(db, keys)
 
     def runs(
         self,
@@ -415,12 +413,12 @@ class Store:
         `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
         A run of several tasks is one of each of them, and of their suites.
         """
-        with reading(self._engine) as session:
-            annotations = read_annotations(session)
-            conditions = _conditions(session, annotations, model, suite, task)
+        with reading(self._engine) as db:
+            annotations = read_annotations(db)
+            conditions = _conditions(db, annotations, model, suite, task)
             if key is not None:
-                conditions.append(_begins_with(Headline.job_key, key))
-            return _called(_listed_rows(session, annotations, *conditions), model)
+                conditions.append(_begins_with(HEADLINES.c.job_key, key))
+            return _called(_listed_rows(db, annotations, *conditions), model)
 
     def newest_runs(
         self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
@@ -429,80 +427,76 @@ class Store:
 
         Each time is a transaction of its own; of what others write meanwhile nothing comes twice.
         """
-        with reading(self._engine) as session:
-            annotations = read_annotations(session)
-            conditions = _conditions(session, annotations, model, suite, task)
-            ids = select(Headline.run_id).where(*conditions).order_by(Headline.run_id.desc())
-            wanted = session.scalars(ids.limit(most) if most else ids).all()
-        for some in portions(reversed(wanted), _KEYS_AT_ONCE):
-            with reading(self._engine) as session:
-                rows = _listed_rows(session, annotations, Headline.run_id.in_(some))
+        with reading(self._engine) as db:
+            annotations = read_annotations(db)
+            conditions = _conditions(db, annotations, model, suite, task)
+            ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
+            wanted = db.scalars(ids.limit(most) if most else ids).all()
+        for some in portions(reversed(wanted), KEYS_AT_ONCE):
+            with reading(self._engine) as db:
+                rows = _listed_rows(db, annotations, HEADLINES.c.run_id.in_(some))
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
         """The rows of these jobs, as far as they are stored."""
-        with reading(self._engine) as session:
-            annotations = read_annotations(session)
+        with reading(self._engine) as db:
+            annotations = read_annotations(db)
             return [
                 row
                 for some in _portions(keys)
-                for row in _listed_rows(session, annotations, Headline.job_key.in_(some))
+                for row in _listed_rows(db, annotations, HEADLINES.c.job_key.in_(some))
             ]
 
     def define_tasks(self) -> None:
         """Lets the tasks of somebody's own data be known whose runs are here."""
         unknown = [name for name in self.suites() if name not in SUITES]
-        with reading(self._engine) as session:
+        with reading(self._engine) as db:
             for suite in unknown:
-                query = select(Headline.shared).where(Headline.suite == suite).limit(1)
-                define_task_of(session.scalars(query).one())
+                query = select(HEADLINES.c.shared).where(HEADLINES.c.suite == suite).limit(1)
+                define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
         """The suites that have runs, that of the newest run first."""
-        with reading(self._engine) as session:
-            known = _values_of(Headline.suite)
-            newest = select(func.max(Headline.run_id)).where(Headline.suite == known.c.value)
+        with reading(self._engine) as db:
+            known = _values_of(HEADLINES.c.suite)
+            newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
             query = select(known.c.value).order_by(newest.scalar_subquery().desc())
-            found = (name for value in session.scalars(query) for name in _names_in(value))
+            found = (name for value in db.scalars(query) for name in _names_in(value))
             return list(dict.fromkeys(found))
 
     def models(self) -> list[str]:
         """The names of all models that have runs."""
-        with reading(self._engine) as session:
-            known = _values_of(Headline.model)
-            names = list(session.scalars(select(known.c.value).order_by(known.c.value)))
-            annotations = read_annotations(session)
+        with reading(self._engine) as db:
+            known = _values_of(HEADLINES.c.model)
+            names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
+            annotations = read_annotations(db)
             named = [each for each in annotations if each.kind == "name"]
             renamed = {str(dict(each.fields)["model"]) for each in named}
-            rows = (
-                _listed_rows(session, annotations, Headline.model.in_(renamed)) if renamed else []
-            )
+            rows = _listed_rows(db, annotations, HEADLINES.c.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
         """How many jobs have a run, of a model, of a suite, of a task or of all."""
-        with reading(self._engine) as session:
-            annotations = [] if model is None else read_annotations(session)
-            return _count_rows(session, *_conditions(session, annotations, model, suite, task))
+        with reading(self._engine) as db:
+            annotations = [] if model is None else read_annotations(db)
+            return _count_rows(db, *_conditions(db, annotations, model, suite, task))
 
     def attempt_count(self) -> int:
         """How many attempts at jobs there are."""
-        with reading(self._engine) as session:
-            return session.scalar(select(func.count(Run.id))) or 0
+        with reading(self._engine) as db:
+            return db.scalar(select(func.count(RUNS.c.id))) or 0
 
     def newest(self) -> str:
         """A digest that changes with every run stored or deleted, and with every annotation."""
-        query = select(Run.digest).order_by(Run.id.desc()).limit(1)
-        with reading(self._engine) as session:
-            count = session.scalar(select(func.count(Run.id))) or 0
-            return digest(
-                [session.scalar(query), count, annotations_digest(read_annotations(session))]
-            )
+        query = select(RUNS.c.digest).order_by(RUNS.c.id.desc()).limit(1)
+        with reading(self._engine) as db:
+            count = db.scalar(select(func.count(RUNS.c.id))) or 0
+            return digest([db.scalar(query), count, annotations_digest(read_annotations(db))])
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
         """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
-        with reading(self._engine) as session:
-            return _attempts_at(session, _find_key(session, key_prefix))
+        with reading(self._engine) as db:
+            return _attempts_at(db, _find_key(db, key_prefix))
 
     def result(self, key_prefix: str) -> Result | Failure:
         """A job's newest result with everything in it, or its newest failure if it has none.
@@ -510,21 +504,20 @@ class Store:
         Raises BenchError where no job key, or more than one, begins like this, and StoreError where
         a byte of the run is not what was stored.
         """
-        with reading(self._engine) as session:
-            key = _find_key(session, key_prefix)
+        with reading(self._engine) as db:
+            key = _find_key(db, key_prefix)
         return next(self.results([key]))
 
     def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
         """What `result` gives of each of these whole keys, in their order, read some at a time."""
-        everything = (selectinload(Run.scores), selectinload(Run.predictions))
         for some in portions(keys):
-            listed = select(Headline.run_id).where(Headline.job_key.in_(some))
-            with reading(self._engine) as session:
-                query = select(Run).where(Run.id.in_(listed)).options(*everything)
-                found = {run.job_key: run_to_outcome(run) for run in session.scalars(query)}
+            listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
+            with reading(self._engine) as db:
+                runs = read_runs(db, RUNS.c.id.in_(listed))
+                found = {run.job_key: run_to_outcome(run) for run in runs}
                 for key in some:
                     if key not in found:
-                        _find_key(session, key)  # which says that it is not there
+                        _find_key(db, key)  # which says that it is not there
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
 
@@ -534,17 +527,17 @@ class Store:
         Of the models and suites of these rows, or of all.
         """
         names = None if rows is None else {(row.model, row.suite) for row in rows}
-        with reading(self._engine) as session:
-            annotations = read_annotations(session)
+        with reading(self._engine) as db:
+            annotations = read_annotations(db)
             if names is not None:
                 stored = {name: stored_names([name], annotations) for name, _ in names}
                 names = {(each, suite) for name, suite in names for each in stored[name]}
-            return past_runs(session, annotations, names)
+            return past_runs(db, annotations, names)
 
     def annotations(self) -> list[Annotation]:
         """What the user has said of rows."""
-        with reading(self._engine) as session:
-            return read_annotations(session)
+        with reading(self._engine) as db:
+            return read_annotations(db)
 
     def annotate(
         self,
@@ -558,26 +551,26 @@ class Store:
 
         The name that a model is stored by takes the other one back.
         """
-        with writing(self._engine) as session:
-            for fields in _fields_of_rows(session, keys, whole_model=whole_model):
+        with writing(self._engine) as db:
+            for fields in _fields_of_rows(db, keys, whole_model=whole_model):
                 annotation = Annotation(kind, fields, value)
                 if kind == "name" and ("model", value) in fields:
-                    take_annotations(session, [annotation])
+                    take_annotations(db, [annotation])
                 else:
-                    put_annotation(session, annotation)
+                    put_annotation(db, annotation)
 
     def remove_annotation(self, keys: Collection[str], kind: AnnotationKind) -> None:
         """Take back what was said of the rows of these jobs, and of their models."""
-        with writing(self._engine) as session:
+        with writing(self._engine) as db:
             for whole in (False, True):
-                fields = _fields_of_rows(session, keys, whole_model=whole)
-                take_annotations(session, [Annotation(kind, each, "") for each in fields])
+                fields = _fields_of_rows(db, keys, whole_model=whole)
+                take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
     def delete(self, keys: Collection[str]) -> None:
         """Delete every attempt at these jobs; what started from them stays."""
-        with writing(self._engine) as session:
+        with writing(self._engine) as db:
             for some in _portions(keys):
-                session.execute(delete(Run).where(Run.job_key.in_(some)))
+                db.execute(delete(RUNS).where(RUNS.c.job_key.in_(some)))
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
         """Every attempt at every job, or at these, oldest first, to be carried to another store.
@@ -585,8 +578,8 @@ class Store:
         They are read some at a time, so that others may write meanwhile; what they write after the
         beginning is left out. Raises StoreError at a damaged run.
         """
-        with reading(self._engine) as session:
-            ids = run_ids(session, keys)
+        with reading(self._engine) as db:
+            ids = run_ids(db, keys)
         for _, run in whole_runs(self._engine, ids):
             if isinstance(run, StoreError):
                 raise run
@@ -598,16 +591,16 @@ class Store:
 
     def add_results(self, results: Iterable[Result]) -> int:
         """Store many results, all or none; gives how many were not here yet, to the last byte."""
-        with writing(self._engine) as session:
-            return merge_runs(session, map(outcome_to_run, results)).added
+        with writing(self._engine) as db:
+            return merge_runs(db, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
 
         Raises StoreError, and stores nothing, where one of them is not what its store has written.
         """
-        with writing(self._engine) as session:
-            return merge_runs(session, map(stored_to_run, runs))
+        with writing(self._engine) as db:
+            return merge_runs(db, map(stored_to_run, runs))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""
@@ -626,29 +619,29 @@ class Store:
             archive_runs(self.stored_runs(), target)
 
     def _add(self, run: Run) -> int:
-        with writing(self._engine) as session:
-            return append_run(session, run)
+        with writing(self._engine) as db:
+            return append_run(db, run)
 
 
 def _fields_of_rows(
-    session: Session, keys: Collection[str], *, whole_model: bool
+    db: Connection, keys: Collection[str], *, whole_model: bool
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
     """What annotations look for, as these jobs were stored, whatever they are called by now."""
     found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
-        for row in _stored_rows(session, Headline.job_key.in_(some)):
+        for row in _stored_rows(db, HEADLINES.c.job_key.in_(some)):
             found[fields_of(row, whole_model=whole_model)] = None
     yield from found
 
 
 def _conditions(
-    session: Session, annotations: Sequence[Annotation], model: Names, suite: Names, task: Names
+    db: Connection, annotations: Sequence[Annotation], model: Names, suite: Names, task: Names
 ) -> list[_Condition]:
     """What headlines fit that have one of these names; `_called` leaves out what was renamed."""
-    names = ((Headline.suite, suite), (Headline.task, task))
-    found: list[_Condition] = [_has_one_of(session, *each) for each in names if each[1] is not None]
+    names = ((HEADLINES.c.suite, suite), (HEADLINES.c.task, task))
+    found: list[_Condition] = [_has_one_of(db, *each) for each in names if each[1] is not None]
     if model is not None:
-        found.append(Headline.model.in_(stored_names(_wanted(model), annotations)))
+        found.append(HEADLINES.c.model.in_(stored_names(_wanted(model), annotations)))
     return found
 
 
@@ -661,43 +654,39 @@ def _wanted(model: str | Collection[str]) -> set[str]:
 
 
 def _has_one_of(
-    session: Session, column: InstrumentedAttribute[str], names: str | Collection[str] | None
+    db: Connection, column: Column[str], names: str | Collection[str] | None
 ) -> _Condition:
     """Headlines that have one of these names in a column, alone or among others."""
     wanted = {names} if isinstance(names, str) else {*names} if names else set()
-    values = session.scalars(select(_values_of(column).c.value))
+    values = db.scalars(select(_values_of(column).c.value))
     return column.in_([value for value in values if wanted.intersection(_names_in(value))])
 
 
 def _names_in(value: str) -> list[str]:
-    return value.split(BETWEEN_NAMES)
+    return str(value).split(BETWEEN_NAMES)  # of a damaged file SQLite gives a number, too
 
 
-def _begins_with(column: InstrumentedAttribute[str], prefix: str) -> _Condition:
+def _begins_with(column: Column[str], prefix: str) -> _Condition:
     """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
     start = storable(prefix.lower())
     return column.between(start, start + "g")
 
 
-def _find_key(session: Session, prefix: str) -> str:
+def _find_key(db: Connection, prefix: str) -> str:
     """The one job key that begins so."""
     is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
-    query = (
-        select(Run.job_key)
-        .where(_begins_with(Run.job_key, prefix))
-        .distinct()
-        .order_by(Run.job_key)
-    )
-    found = session.scalars(query.limit(4)).all() if is_key else ()
+    query = select(RUNS.c.job_key).where(_begins_with(RUNS.c.job_key, prefix)).distinct()
+    some = query.order_by(RUNS.c.job_key).limit(4)
+    found = db.scalars(some).all() if is_key else ()
     if not found:
         raise BenchError(
             f"no run has a key that begins with {prefix!r}. `bench list runs` shows the keys."
         )
     if len(found) > 1:
-        some = ", ".join(key[: len(prefix) + 6] for key in found[:3])
+        shown = ", ".join(key[: len(prefix) + 6] for key in found[:3])
         more = ", ..." if len(found) > 3 else ""
         raise BenchError(
-            f"the key {prefix!r} matches more than one run: {some}{more}. Give more of its "
+            f"the key {prefix!r} matches more than one run: {shown}{more}. Give more of its "
             "characters."
         )
-    return found[0]
+    return str(found[0])

@@ -61,11 +61,6 @@ class Coreference(AnswerType):
         example = DocumentExample(id=name, sentences=(), speakers=(), clusters=gold)
         return ClusterPrediction(id=name, clusters=_clusters(prediction)), example
 
-    def golds(self, example: DocumentExample) -> tuple[ClusterPrediction, ...]:
-        if example.clusters is None:
-            return ()
-        return (ClusterPrediction(id=example.id, clusters=example.clusters),)
-
     def key(self, prediction: ClusterPrediction) -> Hashable:
         return frozenset(map(frozenset, prediction.clusters))
 

@@ -34,11 +34,6 @@ class _Labels(AnswerType):
     matrix = ("examples", "Classes")
     inputs = "Predictions and references are class names, or numbers for a regression."
 
-    def golds(self, example: PairExample) -> tuple[PairPrediction, ...]:
-        if example.label is None:
-            return ()
-        return (PairPrediction(id=example.id, label=example.label),)
-
     def key(self, prediction: PairPrediction) -> Hashable:
         return prediction.label
 

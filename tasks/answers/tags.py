@@ -63,9 +63,6 @@ class Tags(AnswerType):
     def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> TagExample:
         return TagExample(id=name, words=("",) * len(reference), tags=tuple(reference))
 
-    def golds(self, example: TagExample) -> tuple[TagPrediction, ...]:
-        return () if example.tags is None else (TagPrediction(id=example.id, tags=example.tags),)
-
     def wrong(self, example: TagExample, other: TagPrediction) -> TagPrediction:
         return TagPrediction(id=example.id, tags=(OUTSIDE,) * len(example.words))
 

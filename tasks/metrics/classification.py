@@ -1,4 +1,4 @@
-"""Metrics of one label an example: of classes, of groups of examples, and of numbers.
+"""Metrics of one answer an example: of classes, groups of examples, numbers, and options.
 
 scikit-learn and scipy are imported on use, because each costs a second.
 """
@@ -6,32 +6,32 @@ scikit-learn and scipy are imported on use, because each costs a second.
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
+    ChoiceExample,
+    ChoicePrediction,
     PairExample,
     PairPrediction,
 )
-from benchharness.tasks.task import Metric, mean_metric, total
+from benchharness.tasks.metrics.squad import exact_match, token_f1
+from benchharness.tasks.task import Metric, harmonic, mean_metric, total
 
 PairMetric = Metric[PairPrediction, PairExample]
+Predictions = Sequence[PairPrediction]
+Examples = Sequence[PairExample]
 
 SCIKIT_LEARN = "sklearn.metrics"
 
 
-def _is_right(prediction: PairPrediction, example: PairExample) -> float:
-    return float(prediction.label == example.label)
-
-
-accuracy: PairMetric = mean_metric("accuracy", _is_right)
+accuracy: PairMetric = mean_metric("accuracy", lambda p, e: float(p.label == e.label))
 """The share of examples whose class is right, in 0..1."""
 
 
-def _matthews(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+def _matthews(predictions: Predictions, examples: Examples) -> float:
     gold, guess = _names(predictions, examples)
     if len(set(gold)) < 2 or len(set(guess)) < 2:
         return 0.0  # what scikit-learn gives for 0/0, which it warns about
@@ -52,7 +52,7 @@ def binary_f1(positive: str) -> PairMetric:
     scikit-learn takes 1 ms for each.
     """
 
-    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = _names(predictions, examples)
         right = sum(a == b == positive for a, b in zip(gold, guess, strict=True))
         invalid = sum(
@@ -70,12 +70,7 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
 
     The classes are the task's, not those that happen to be in a subset.
     """
-
-    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        gold, guess = _names(predictions, examples)
-        return _f1(gold, guess, "macro", labels)
-
-    return Metric(name="f1", compute=compute, library=SCIKIT_LEARN)
+    return _f1("f1", "macro", str, labels)
 
 
 def label_f1(labels: Sequence[str], average: str) -> PairMetric:
@@ -84,24 +79,20 @@ def label_f1(labels: Sequence[str], average: str) -> PairMetric:
     "micro" counts all labels of all examples together, "macro" is the mean of every label's F1. A
     label that is never right counts 0.
     """
-
-    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
-        gold, guess = (
-            [_flags(each.label, labels) for each in some] for some in (examples, predictions)
-        )
-        return _f1(gold, guess, average)
-
-    return Metric(name=f"{average}_f1", compute=compute, library=SCIKIT_LEARN)
+    return _f1(f"{average}_f1", average, lambda found: [int(each in found) for each in labels])
 
 
 def _f1(
-    gold: Sequence[object],
-    guess: Sequence[object],
-    average: str,
-    labels: Sequence[str] | None = None,
-) -> float:
-    f1_score = _scikit_learn().f1_score
-    return float(f1_score(gold, guess, labels=labels, average=average, zero_division=0.0))
+    name: str, average: str, read: Callable[[Any], object], labels: Sequence[str] | None = None
+) -> PairMetric:
+    """scikit-learn's F1 of what is `read` of a label."""
+
+    def compute(predictions: Predictions, examples: Examples) -> float:
+        gold, guess = ([read(each.label) for each in some] for some in (examples, predictions))
+        f1_score = _scikit_learn().f1_score
+        return float(f1_score(gold, guess, labels=labels, average=average, zero_division=0.0))
+
+    return Metric(name=name, compute=compute, library=SCIKIT_LEARN)
 
 
 def _scikit_learn() -> Any:
@@ -110,20 +101,12 @@ def _scikit_learn() -> Any:
     return metrics
 
 
-def _flags(found: object, labels: Sequence[str]) -> list[int]:
-    """A 1 for each label that an example has."""
-    assert isinstance(found, tuple), "an example with several labels"
-    return [int(label in found) for label in labels]
-
-
 def by_category(metric: PairMetric, category: str) -> PairMetric:
     """The metric over the examples of one category alone, e.g. "mcc_logic"."""
     return metric.of(category, lambda example: category in example.categories)
 
 
-def _names(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-) -> tuple[list[str], list[str]]:
+def _names(predictions: Predictions, examples: Examples) -> tuple[list[str], list[str]]:
     """Gold and predicted class names."""
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
@@ -133,9 +116,7 @@ def _names(
 Group = list[tuple[PairPrediction, PairExample]]
 
 
-def _groups(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-) -> dict[str, Group]:
+def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
     """The examples of each group with their predictions."""
     groups: dict[str, Group] = defaultdict(list)
     for prediction, example in zip(predictions, examples, strict=True):
@@ -150,9 +131,7 @@ def answer_option_f1(positive: str) -> PairMetric:
     return Metric(name="f1a", compute=binary_f1(positive).compute)
 
 
-def _question_exact_match(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample]
-) -> float:
+def _question_exact_match(predictions: Predictions, examples: Examples) -> float:
     groups = _groups(predictions, examples).values()
     return fmean(all(p.label == e.label for p, e in group) for group in groups)
 
@@ -169,7 +148,7 @@ def question_f1(positive: str) -> PairMetric:
     one, the mean over questions of F1 averaged over both classes. 0 where the script divides by 0.
     """
 
-    def compute(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    def compute(predictions: Predictions, examples: Examples) -> float:
         precisions, recalls = [], []
         for group in _groups(predictions, examples).values():
             right = sum(p.label == e.label == positive for p, e in group)
@@ -177,13 +156,12 @@ def question_f1(positive: str) -> PairMetric:
             known = sum(e.label == positive for _, e in group)
             precisions.append(right / named if named else 1.0)
             recalls.append(right / known if known else 1.0)
-        precision, recall = (total(part) / len(part) for part in (precisions, recalls))
-        return 2 * recall * precision / (precision + recall) if precision + recall else 0.0
+        return harmonic(*(total(part) / len(part) for part in (precisions, recalls)))
 
     return Metric(name="f1m", compute=compute)
 
 
-def _gender_parity(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+def _gender_parity(predictions: Predictions, examples: Examples) -> float:
     groups = _groups(predictions, examples)
     for name, group in groups.items():
         if len(group) != 2:
@@ -206,27 +184,27 @@ A constant model gets 1, so show accuracy beside it.
 
 # Metrics of numbers: Pearson's and Spearman's correlation, in float64.
 
-SCIPY = "scipy.stats"
 
-
-def _correlation(
-    predictions: Sequence[PairPrediction], examples: Sequence[PairExample], statistic: str
-) -> float:
-    """The statistic of scipy.stats; 0 where either side is constant, for which it is not defined.
+def _correlation(name: str) -> PairMetric:
+    """A statistic of scipy.stats; 0 where either side is constant, for which it is not defined.
 
     A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
     such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
     left out: the flag says so too.
     """
-    from scipy import stats  # noqa: PLC0415  (half a second)
 
-    guess = [_finite(p.id, p.label) for p in predictions]
-    gold = [_finite(e.id, e.label) for e in examples]
-    if len(set(guess)) < 2 or len(set(gold)) < 2:
-        return 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", stats.NearConstantInputWarning)
-        return float(getattr(stats, statistic)(guess, gold).statistic)
+    def compute(predictions: Predictions, examples: Examples) -> float:
+        from scipy import stats  # noqa: PLC0415  (half a second)
+
+        guess = [_finite(p.id, p.label) for p in predictions]
+        gold = [_finite(e.id, e.label) for e in examples]
+        if len(set(guess)) < 2 or len(set(gold)) < 2:
+            return 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", stats.NearConstantInputWarning)
+            return float(getattr(stats, f"{name}r")(guess, gold).statistic)
+
+    return Metric(name=name, compute=compute, library="scipy.stats", bounds=(-1.0, 1.0))
 
 
 def _finite(name: str, label: object) -> float:
@@ -238,18 +216,52 @@ def _finite(name: str, label: object) -> float:
     return float(label)
 
 
-pearson: Metric[PairPrediction, PairExample] = Metric(
-    name="pearson",
-    compute=partial(_correlation, statistic="pearsonr"),
-    library=SCIPY,
-    bounds=(-1.0, 1.0),
-)
+pearson = _correlation("pearson")
 """Pearson correlation in -1..1."""
 
-spearman: Metric[PairPrediction, PairExample] = Metric(
-    name="spearman",
-    compute=partial(_correlation, statistic="spearmanr"),
-    library=SCIPY,
-    bounds=(-1.0, 1.0),
-)
+spearman = _correlation("spearman")
 """Spearman rank correlation in -1..1, ties sharing their mean rank."""
+
+
+# Metrics of chosen options: accuracy, of all and of one slice, and ReCoRD's EM and F1.
+
+ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
+
+
+def _right(example: ChoiceExample) -> tuple[int, ...]:
+    if example.gold is None:
+        raise BenchError(f"example {example.id} hides its right option, so it cannot be scored.")
+    return example.gold
+
+
+choice_accuracy: ChoiceMetric = mean_metric("accuracy", lambda p, e: float(p.option in _right(e)))
+"""The share of examples whose chosen option is a right one, in 0..1; RACE's is over all pooled."""
+
+
+def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
+    """The metric over the examples of one group alone, e.g. RACE's "accuracy_middle"."""
+    return metric.of(group, lambda example: example.group == group)
+
+
+def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
+    """The mean of the answer's text against the most alike text of a right option.
+
+    The text is that of the chosen option, or the file's own words; a missing answer counts 0.
+    """
+
+    def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:
+        golds, text = _right(example), prediction.text
+        if prediction.option >= 0:
+            text = example.options[prediction.option]
+        if text is None:
+            return 0.0
+        return max((measure(text, example.options[place]) for place in golds), default=0.0)
+
+    return mean_metric(name, points)
+
+
+option_exact_match = _text_metric("em", exact_match)
+"""ReCoRD's EM: the answer's text equals a right one after SQuAD's normalisation."""
+
+option_f1 = _text_metric("f1", token_f1)
+"""ReCoRD's F1: the words that the answer shares with the most alike right one, in 0..1."""

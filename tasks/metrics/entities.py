@@ -16,9 +16,11 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.task import Metric, total
+from benchharness.tasks.task import Metric, harmonic, total
 
 TagMetric = Metric[TagPrediction, TagExample]
+Tagged = Sequence[TagPrediction]
+Sentences = Sequence[TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
 """Predicted and gold tags."""
 
@@ -79,9 +81,7 @@ def is_iob1(tags: Sequence[str]) -> bool:
     return to_iob1(tags) == tuple(tags)
 
 
-def tagged_pairs(
-    predictions: Sequence[TagPrediction], examples: Sequence[TagExample]
-) -> Iterable[Sentence]:
+def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
     """Predicted and gold tags, sentence by sentence; BenchError where they do not pair."""
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
@@ -137,7 +137,7 @@ def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
 def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
     """A ratio of the counts over all sentences; 0 for 0/0, as the CoNLL scripts print."""
 
-    def compute(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
+    def compute(predictions: Tagged, examples: Sentences) -> float:
         part, whole = ratio(_counts(tagged_pairs(predictions, examples), find))
         return part / whole if whole else 0.0
 
@@ -160,7 +160,7 @@ def _share_of_equal_tags(sentences: Iterable[Sentence], whole: int = 1) -> float
     return whole * sum(hits) / len(hits) if hits else 0.0
 
 
-def _tag_accuracy(predictions: Sequence[TagPrediction], examples: Sequence[TagExample]) -> float:
+def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
     pairs = tagged_pairs(predictions, examples)
     return _share_of_equal_tags((to_iob2(guess), to_iob2(gold)) for guess, gold in pairs)
 
@@ -186,7 +186,7 @@ def official_conlleval(sentences: Sequence[Sentence]) -> Mapping[str, float]:
         "accuracy": _share_of_equal_tags(sentences, 100),
         "precision": precision,
         "recall": recall,
-        "FB1": 2 * precision * recall / (precision + recall) if right else 0.0,
+        "FB1": harmonic(precision, recall),
     }
 
 
@@ -235,9 +235,7 @@ argument_f1 = ratio_metric("f1", f1, arguments)
 """The harmonic mean of argument precision and recall, in 0..1."""
 
 
-def _share_of_perfect(
-    predictions: Sequence[TagPrediction], examples: Sequence[TagExample]
-) -> float:
+def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
     pairs = tagged_pairs(predictions, examples)
     hits = [set(arguments(guess)) == set(arguments(gold)) for guess, gold in pairs]
     return sum(hits) / len(hits) if hits else 0.0
@@ -253,6 +251,8 @@ perfect_propositions: TagMetric = Metric(name="perfect", compute=_share_of_perfe
 # numerators and the denominators are added up, and then divided.
 
 CorefMetric = Metric[ClusterPrediction, DocumentExample]
+Clustered = Sequence[ClusterPrediction]
+Documents = Sequence[DocumentExample]
 
 
 class Sums(NamedTuple):
@@ -276,8 +276,7 @@ class Sums(NamedTuple):
     @property
     def f1(self) -> float:
         """The harmonic mean of both; 0 for 0/0."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
+        return harmonic(self.precision, self.recall)
 
 
 def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
@@ -332,11 +331,7 @@ MEASURES: dict[str, Measure] = {"muc": muc, "b3": b_cubed, "ceafe": ceaf_e}
 """By the name that their scores begin with."""
 
 
-def summed(
-    measure: Measure,
-    predictions: Sequence[ClusterPrediction],
-    examples: Sequence[DocumentExample],
-) -> Sums:
+def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sums:
     """A measure of all documents; BenchError where a document hides its clusters."""
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
@@ -346,24 +341,18 @@ def summed(
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 
 
-def _mean_f1(
-    predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
-) -> float:
-    return fmean(summed(measure, predictions, examples).f1 for measure in MEASURES.values())
+def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
+    library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
+    return Metric(name=name, compute=value, library=library)
 
 
-coreference_f1: CorefMetric = Metric(name="f1", compute=_mean_f1, library="scipy.optimize")
+coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))
 """The mean of MUC's, B3's and CEAF-e's F1, in 0..1: the CoNLL score."""
 
 
 def _detail(name: str, value: str) -> CorefMetric:
-    def compute(
-        predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
-    ) -> float:
-        return float(getattr(summed(MEASURES[name], predictions, examples), value))
-
-    library = "scipy.optimize" if name == "ceafe" else None
-    return Metric(name=f"{name}_{value}", compute=compute, library=library)
+    measure = MEASURES[name]
+    return _coref(f"{name}_{value}", lambda *both: float(getattr(summed(measure, *both), value)))
 
 
 coreference_details = tuple(

@@ -12,26 +12,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from statistics import fmean
 
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.metrics.squad import (
+    Examples,
+    Predictions,
     SpanMetric,
     answer_f1,
     exact_match,
+    gold_texts,
     normalise,
     token_f1,
 )
-from benchharness.tasks.task import Metric, mean_metric, total
-
-Predictions = Sequence[SpanPrediction]
-Examples = Sequence[SpanExample]
-Value = Callable[[Predictions, Examples], float | None]
-
-
-def _golds(example: SpanExample) -> tuple[str, ...]:
-    if example.answers is None:
-        raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
-    return tuple(answer for answer, _ in example.answers)
+from benchharness.tasks.task import Metric, harmonic, mean_metric, total
 
 
 def _without_one(points: Sequence[float]) -> float:
@@ -40,10 +32,6 @@ def _without_one(points: Sequence[float]) -> float:
         return points[0]
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
     return total(left) / len(points)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
 
 
 # QuAC: F1, and the share of questions (HEQ-Q) and dialogs (HEQ-D) answered as well as people do.
@@ -70,7 +58,7 @@ class _Turn:
 
 
 def _turn(prediction: SpanPrediction, example: SpanExample) -> _Turn:
-    golds = _golds(example) or (NO_ANSWER,)
+    golds = gold_texts(example) or (NO_ANSWER,)
     human = _human_f1(golds)
     guess = NO_ANSWER if prediction.abstains else prediction.text
     points = 0.0 if prediction.missing else _without_one([_overlap(guess, g) for g in golds])
@@ -106,26 +94,23 @@ def _human_f1(golds: tuple[str, ...]) -> float:
     return total(best) / len(golds)
 
 
-def _turns(predictions: Predictions, examples: Examples) -> list[_Turn]:
-    """The questions that count."""
-    pairs = zip(predictions, examples, strict=True)
-    return [turn for turn in (_turn(*pair) for pair in pairs) if turn.counts]
+def _quac(
+    name: str,
+    value: Callable[[_Turn], float],
+    keeps: Callable[[_Turn], bool] = lambda turn: turn.counts,
+) -> SpanMetric:
+    """The mean of a value of the questions that count, or of others; None where there is none."""
+
+    def compute(predictions: Predictions, examples: Examples) -> float | None:
+        turns = map(_turn, predictions, examples)
+        values = [value(turn) for turn in turns if keeps(turn)]
+        return fmean(values) if values else None
+
+    return Metric(name=name, compute=compute)
 
 
 def _is_human(turn: _Turn) -> bool:
     return not turn.missing and turn.points >= turn.human
-
-
-def _quac_f1(predictions: Predictions, examples: Examples) -> float | None:
-    return _mean([turn.points for turn in _turns(predictions, examples)])
-
-
-def _points(prediction: SpanPrediction, example: SpanExample) -> float:
-    return _turn(prediction, example).points
-
-
-def _heq_questions(predictions: Predictions, examples: Examples) -> float | None:
-    return _mean([_is_human(turn) for turn in _turns(predictions, examples)])
 
 
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
@@ -134,31 +119,19 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
     for prediction, example in zip(predictions, examples, strict=True):
         turn = _turn(prediction, example)
         dialogs[example.group or example.id] &= not turn.counts or _is_human(turn)
-    return _mean(list(dialogs.values()))
+    return fmean(dialogs.values()) if dialogs else None
 
 
-def _dialog_act(predictions: Predictions, examples: Examples, act: int) -> float | None:
-    return _mean([turn.acts[act] for turn in _turns(predictions, examples)])
-
-
-def _unanswerable(predictions: Predictions, examples: Examples) -> float | None:
-    return _mean([turn.points for turn in _turns(predictions, examples) if turn.is_empty])
-
-
-def _metric(name: str, compute: Value) -> SpanMetric:
-    return Metric(name=name, compute=compute)
-
-
-QUAC_F1 = _metric("f1", _quac_f1)
+QUAC_F1 = _quac("f1", lambda turn: turn.points)
 """Over the questions on which people agree at least by 0.4."""
 
 QUAC_DETAILS = (
-    _metric("heq_q", _heq_questions),
-    _metric("heq_d", _heq_dialogs),
-    _metric("yes_no", partial(_dialog_act, act=0)),
-    _metric("followup", partial(_dialog_act, act=1)),
-    mean_metric("f1_all", _points),
-    _metric("unanswerable", _unanswerable),
+    _quac("heq_q", _is_human),
+    Metric(name="heq_d", compute=_heq_dialogs),
+    _quac("yes_no", lambda turn: turn.acts[0]),
+    _quac("followup", lambda turn: turn.acts[1]),
+    _quac("f1_all", lambda turn: turn.points, lambda _: True),
+    _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
 """The shares of questions and of dialogs answered as well as people do, the accuracies of both
 dialog acts, F1 of all questions, and the share of unanswerable questions left unanswered."""
@@ -211,7 +184,7 @@ def _turn_points(
 ) -> float:
     if prediction.missing:
         return 0.0
-    return _without_one([measure(prediction.text, gold) for gold in _golds(example)])
+    return _without_one([measure(prediction.text, gold) for gold in gold_texts(example)])
 
 
 _IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_DOMAIN)
@@ -268,14 +241,14 @@ NOTHING: Part = (0.0, 0.0, 0.0, 0.0)
 def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     if prediction.missing:
         return NOTHING
-    guess, (gold,) = prediction.text, _golds(example)
+    guess, (gold,) = prediction.text, gold_texts(example)
     exact = float(exact_match(guess, gold))
     one, other = normalise(guess), normalise(gold)
     shared = (Counter(one.split()) & Counter(other.split())).total()
     if not shared or (one != other and (one in _FIXED or other in _FIXED)):
         return exact, 0.0, 0.0, 0.0
     precision, recall = shared / len(one.split()), shared / len(other.split())
-    return exact, _harmonic(precision, recall), precision, recall
+    return exact, harmonic(precision, recall), precision, recall
 
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
@@ -284,19 +257,14 @@ def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0
     recall = shared / len(gold) if gold else 0.0
-    return float(guess == gold), _harmonic(precision, recall), precision, recall
+    return float(guess == gold), harmonic(precision, recall), precision, recall
 
 
 def _joint_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     """The products of both parts' exact match, precision and recall, and F1 of the latter."""
     answer, facts = _answer_part(prediction, example), _facts_part(prediction, example)
     precision, recall = answer[2] * facts[2], answer[3] * facts[3]
-    return answer[0] * facts[0], _harmonic(precision, recall), precision, recall
-
-
-def _harmonic(precision: float, recall: float) -> float:
-    both = precision + recall
-    return 2 * precision * recall / both if both > 0 else 0.0
+    return answer[0] * facts[0], harmonic(precision, recall), precision, recall
 
 
 _PARTS = {"": _answer_part, "sp_": _facts_part, "joint_": _joint_part}

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.task import Metric, total
+from benchharness.tasks.task import Metric, harmonic, total
 
 # Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
 #
@@ -44,8 +44,7 @@ def token_f1(guess: str, gold: str) -> float:
     shared = (Counter(guess_words) & Counter(gold_words)).total()
     if shared == 0:
         return 0
-    precision, recall = shared / len(guess_words), shared / len(gold_words)
-    return 2 * precision * recall / (precision + recall)
+    return harmonic(shared / len(guess_words), shared / len(gold_words))
 
 
 def answer_f1(guess: str, gold: str) -> float:
@@ -127,23 +126,24 @@ def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
 
 
 SpanMetric = Metric[SpanPrediction, SpanExample]
+Predictions = Sequence[SpanPrediction]
+Examples = Sequence[SpanExample]
 Measure = Callable[[str, str], float]
 """The points, in 0..1, of an answer against one gold answer."""
 
 
-def _gold_texts(example: SpanExample) -> list[str]:
+def gold_texts(example: SpanExample) -> tuple[str, ...]:
+    """The texts of all answers; BenchError where they are hidden."""
     if example.answers is None:
         raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
-    return [text for text, _ in example.answers]
+    return tuple(text for text, _ in example.answers)
 
 
-def _v1_points(
-    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
-) -> float:
+def _v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
     """The sum over questions of the best score against any gold answer; 0 for a missing answer."""
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
-        golds = _gold_texts(example)
+        golds = gold_texts(example)
         if not golds:
             raise BenchError(
                 f"question {example.id} has no answer, but every question of SQuAD 1.1 has one: "
@@ -154,9 +154,7 @@ def _v1_points(
     return points
 
 
-def official_v1(
-    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
-) -> Mapping[str, float]:
+def official_v1(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
     """What evaluate-v1.1.py prints: "exact_match" and "f1" in percent."""
     return {
         "exact_match": 100.0 * _v1_points(predictions, examples, exact_match) / len(examples),
@@ -165,10 +163,7 @@ def official_v1(
 
 
 def _v1_metric(name: str, measure: Measure) -> SpanMetric:
-    def compute(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> float:
-        return _v1_points(predictions, examples, measure) / len(examples)
-
-    return Metric(name=name, compute=compute)
+    return Metric(name=name, compute=lambda ps, es: _v1_points(ps, es, measure) / len(es))
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
@@ -176,12 +171,12 @@ SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
 
 
 def _v2_answers(
-    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], measure: Measure
+    predictions: Predictions, examples: Examples, measure: Measure
 ) -> list[_ScoredAnswer]:
     """Every question's points. Gold answers without a word do not count, as in the script."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
-        golds = [gold for gold in _gold_texts(example) if normalise(gold)] or [""]
+        golds = [gold for gold in gold_texts(example) if normalise(gold)] or [""]
         answers.append(
             _ScoredAnswer(
                 points=max(measure(prediction.text, gold) for gold in golds),
@@ -196,8 +191,8 @@ def _v2_answers(
 
 
 def official_v2(
-    predictions: Sequence[SpanPrediction],
-    examples: Sequence[SpanExample],
+    predictions: Predictions,
+    examples: Examples,
     sweep_order: Sequence[str] | None = None,
 ) -> Mapping[str, float]:
     """What evaluate-v2.0.py prints, by its keys: percent, counts, and thresholds as they are.
@@ -229,13 +224,11 @@ Reduce = Callable[[list[_ScoredAnswer]], float | None]
 
 
 def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
-    def compute(
-        predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
-    ) -> float | None:
-        return reduce(_v2_answers(predictions, examples, measure))
-
-    bounds = (-math.inf, math.inf) if reduce is _threshold else (0.0, 1.0)
-    return Metric(name=name, compute=compute, bounds=bounds)
+    return Metric(
+        name=name,
+        compute=lambda ps, es: reduce(_v2_answers(ps, es, measure)),
+        bounds=(-math.inf, math.inf) if reduce is _threshold else (0.0, 1.0),
+    )
 
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
@@ -284,7 +277,7 @@ other articles ("f1_cross")."""
 
 
 def swept_in_order(
-    predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample], order: Sequence[str]
+    predictions: Predictions, examples: Examples, order: Sequence[str]
 ) -> Mapping[str, float]:
     """What the sweep gives where equal no-answer scores stand in this order of question ids."""
     rank = {name: number for number, name in enumerate(order)}

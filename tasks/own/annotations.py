@@ -9,7 +9,6 @@ from benchharness.tasks.errors import DataError
 Numbered = Sequence[tuple[str, Any]]
 """Rows as they are read, each with its number."""
 
-
 # doccano's, Prodigy's and spaCy's offsets, and Label Studio's.
 
 
@@ -90,11 +89,11 @@ def _tags(places: Sequence[tuple[int, int]], spans: Sequence[Span], row: str) ->
 
 def label_studio_rows(name: str, rows: Numbered) -> Numbered:
     """Rows with a column for each control of the labelling page; others stay as they are."""
-    for _, row in rows:
-        if not (
-            isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
-        ):
-            return rows
+    if not all(
+        isinstance(r, dict) and isinstance(r.get("data"), dict) and "annotations" in r
+        for _, r in rows
+    ):
+        return rows
     done = [list(_answers(name, task)) for _, task in rows]
     marking = {
         n for answers in done for each in answers for n, v in each.items() if _is_marked([v])

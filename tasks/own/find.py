@@ -14,7 +14,7 @@ from typing import Any
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, PairExample
 from benchharness.tasks.own.columns import Column, to_number
-from benchharness.tasks.own.leaks import find_leaks
+from benchharness.tasks.own.leaks import Leak, find_leaks
 from benchharness.tasks.own.metrics import (
     EVALUATE,
     check_script,
@@ -24,6 +24,7 @@ from benchharness.tasks.own.metrics import (
 )
 from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
 from benchharness.tasks.own.roles import (
+    SHAPES,
     SPLIT,
     find_mapping,
     parse_columns,
@@ -101,28 +102,22 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         split: [example for example in examples if not task.leaves_out(split, example)]
         for split, examples in splits.items()
     }
-    leaks = {s: find_leaks(counted["train"], counted[s]) for s in counted if s != "train"}
-    sentences = (
-        _what(own, task),
-        *_unused(own, tables["train"]),
-        *_rows_said(own, tables, splits, task),
-        *(() if columns else (f"guessed, another --columns changes it: {own.mapping.words}",)),
-        *(
-            s
-            for split, found in leaks.items()
-            for s in _leaks_said(own, split, found, len(counted[split]))
-        ),
-    )
-    counts = {
-        s: (sum(leak.is_same for leak in f), sum(not leak.is_same for leak in f))
-        for s, f in leaks.items()
-    }
+    sentences = [_what(own, task), *_rows_said(own, tables, splits, task)]
+    if not columns:
+        sentences.append(f"guessed, another --columns changes it: {own.mapping.words}")
+    leaks: dict[str, tuple[int, int]] = {}
+    for split in [split for split in counted if split != "train"]:
+        found = find_leaks(counted["train"], counted[split])
+        same = sum(leak.is_same for leak in found)
+        leaks[split] = same, len(found) - same
+        if found:
+            sentences.append(_leaks_said(own, split, found, len(counted[split])))
     return Found(
         own=own,
         task=add(task),
         data="hub" if hub else str(folder),
-        sentences=sentences,
-        leaks=counts,
+        sentences=tuple(sentences),
+        leaks=leaks,
     )
 
 
@@ -135,11 +130,8 @@ def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnDa
     path = Path(place).expanduser().resolve()
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
-    base = OwnData(
-        title=_title(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
-        kind="class",
-        columns={"text": (), "label": ()},
-        metrics=(),
+    base = replace(
+        _base(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         splits={"train": "", **splits},
         encoding=encoding,
         no_header=no_header,
@@ -168,11 +160,8 @@ def _on_hub(word: str, columns: str) -> OwnData:
     if "train" not in splits:
         raise DataError(f"{word} on the hub has no train split: it has {', '.join(there)}.")
     name = found["hub"].partition("/")[2]
-    base = OwnData(
-        title=_title(f"{name}-{found['config']}" if found["config"] else name),
-        kind="class",
-        columns={"text": (), "label": ()},
-        metrics=(),
+    base = replace(
+        _base(f"{name}-{found['config']}" if found["config"] else name),
         splits=splits,
         hub=found["hub"],
         config=config,
@@ -181,10 +170,11 @@ def _on_hub(word: str, columns: str) -> OwnData:
     return _read_columns(base, None, columns)
 
 
-def _title(name: str) -> str:
-    """A task's name of a file's: lower case, of letters, digits and what stands between them."""
+def _base(name: str) -> OwnData:
+    """A definition without columns, titled by a name: in lower case, without odd characters."""
     title = re.sub(r"[^\w.-]+", "-", name.lower()).strip("-._") or "data"
-    return f"{title}-data" if title in (*SUITES, *COLLECTIONS) else title
+    title = f"{title}-data" if title in (*SUITES, *COLLECTIONS) else title
+    return OwnData(title=title, kind="class", columns={"text": (), "label": ()}, metrics=())
 
 
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
@@ -219,43 +209,35 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
 def _with_labels(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
     """With the labels of train, or the range of the numbers; DataError where there are none."""
     train = tables["train"]
-    for names in own.columns.values():
-        for name in names:
-            if name not in train.columns:
-                raise no_column(train, name)
-    if own.kind == "number":
-        return _with_range(own, tables)
-    finders = {
-        "class": _with_classes,
-        "labels": _with_label_sets,
-        "tags": _with_tags,
-        "spans": _with_answers,
-    }
-    return finders[own.kind](own, train) if own.kind in finders else own
-
-
-def _with_answers(own: OwnData, train: Table) -> OwnData:
-    """Whether a question may have no answer, which is as in SQuAD 2.0."""
-    examples: Iterator[Any] = to_examples(own, train)
-    none = any(example.answers == () for example in examples)
-    return replace(own, no_answer=none)
-
-
-def _with_classes(own: OwnData, train: Table) -> OwnData:
-    columns = own.columns["label"]
+    for name in (name for names in own.columns.values() for name in names):
+        if name not in train.columns:
+            raise no_column(train, name)
+    match own.kind:
+        case "number":
+            return _with_range(own, tables)
+        case "spans":  # a question may have no answer, as in SQuAD 2.0
+            examples: Iterator[Any] = to_examples(own, train)
+            return replace(own, no_answer=any(example.answers == () for example in examples))
+        case "tags":
+            return _with_tags(own, train)
+        case "choice":
+            return own
+    columns = own.columns["label" if own.kind == "class" else "labels"]
     if len(columns) > 1:
         return replace(own, labels=columns)
-    values = [class_name(v) for v in _flat(train.columns[columns[0]]) if v not in (None, "")]
+    return (_with_classes if own.kind == "class" else _with_label_sets)(own, train, columns[0])
+
+
+def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
+    values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
     labels = tuple(sorted(set(values), key=_natural))
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
-        raise DataError(
-            f"{train.name} has {said} in the column {columns[0]!r}: expected two or more."
-        )
+        raise DataError(f"{train.name} has {said} in the column {column!r}: expected two or more.")
     if len(labels) > max(2, len(values) // 2):
         raise DataError(
             f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
-            f"{columns[0]!r}: expected several rows of each."
+            f"{column!r}: expected several rows of each."
         )
     return replace(own, labels=labels)
 
@@ -268,17 +250,12 @@ def _natural(name: str) -> tuple[bool, float, str]:
         return True, 0.0, name
 
 
-def _with_label_sets(own: OwnData, train: Table) -> OwnData:
-    columns = own.columns["labels"]
-    if len(columns) > 1:
-        return replace(own, labels=columns)
-    values = [value for value in train.columns[columns[0]] if value is not None]
+def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
+    values = [value for value in train.columns[column] if value is not None]
     separator = "" if isinstance(next(iter(values), []), list) else separator_of(values) or ","
     found = {part for value in values for part in label_parts(value, separator)}
     if len(found) < 2:
-        raise DataError(
-            f"{train.name} has {len(found)} labels in {columns[0]!r}: expected several."
-        )
+        raise DataError(f"{train.name} has {len(found)} labels in {column!r}: expected several.")
     return replace(own, labels=tuple(sorted(found, key=_natural)), separator=separator)
 
 
@@ -299,21 +276,14 @@ def _flat(values: Sequence[Any]) -> Iterator[Any]:
 
 
 def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
-    own = replace(
-        own, decimal=Column("", tables["train"].columns[own.columns["number"][0]]).decimal
-    )
-    examples = [e for table in tables.values() for e in to_examples(own, table, may_hide=True)]
-    numbers = [
-        float(e.label)
-        for e in examples
-        if isinstance(e, PairExample) and isinstance(e.label, float)
-    ]
-    if len(set(numbers)) < 2:
-        (name,) = own.columns["number"]
+    (name,) = own.columns["number"]
+    own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
+    examples: list[Any] = [e for t in tables.values() for e in to_examples(own, t, may_hide=True)]
+    found = [e.label for e in examples if isinstance(e.label, float)]
+    if len(set(found)) < 2:
         raise DataError(f"{tables['train'].name} has no two different numbers in {name!r}.")
-    return replace(
-        own, value_range=(min(numbers), max(numbers)), scale=_scale(fmean(numbers), pstdev(numbers))
-    )
+    scale = _scale(fmean(found), pstdev(found))
+    return replace(own, value_range=(min(found), max(found)), scale=scale)
 
 
 def _scale(mean: float, spread: float) -> tuple[float, float]:
@@ -382,12 +352,6 @@ def _absolute(word: str) -> str:
 
 # What is said.
 
-_SAID = {"class": "classification", "labels": "multi-label classification", "number": "regression"}
-_HEADS = {
-    "tags": "tags of words",
-    "spans": "answers in a context",
-    "choice": "one of several options",
-}
 _METRICS = {
     "f1": "macro F1",
     "micro_f1": "micro F1",
@@ -399,10 +363,9 @@ _METRICS = {
 def _what(own: OwnData, task: Task) -> str:
     """The task in a line: "pair classification: premise, hypothesis -> label (3 classes); ..."."""
     columns = {role: "+".join(names) for role, names in own.columns.items()}
-    if own.kind in _SAID:
-        head = f"{'pair' if 'text2' in columns else 'text'} {_SAID[own.kind]}"
-    else:
-        head = _HEADS[own.kind]
+    head = SHAPES[own.kind].head
+    if "text" in columns:
+        head = f"{'pair' if 'text2' in columns else 'text'} {head}"
     targets = {"label", "labels", "number", "tags", "answer", "start"}
     beside = {"group", "sentence", "keys", SPLIT}
     given = [name for role, name in columns.items() if role not in targets | beside]
@@ -424,18 +387,15 @@ def _labels_said(own: OwnData) -> str:
     return f" ({len(own.labels)} {words[own.kind]}: {names})"
 
 
-def _unused(own: OwnData, train: Table) -> Iterator[str]:
-    used = {name for names in own.columns.values() for name in names}
-    if rest := [name for name in train.columns if name not in used]:
-        yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
-
-
 def _rows_said(
     own: OwnData,
     tables: Mapping[str, Table],
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
+    used = {name for names in own.columns.values() for name in names}
+    if rest := [name for name in tables["train"].columns if name not in used]:
+        yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
     left = {name: sum(task.leaves_out(name, e) for e in found) for name, found in splits.items()}
     counts = ", ".join(f"{len(found) - left[name]} {name}" for name, found in splits.items())
     made = f" (column {own.columns[SPLIT][0]!r})" if SPLIT in own.columns else ""
@@ -464,15 +424,13 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
         yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
 
 
-def _leaks_said(own: OwnData, split: str, leaks: Sequence[Any], count: int) -> Iterator[str]:
-    if not leaks:
-        return
+def _leaks_said(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""
     made = own.held_out and split == "dev"
     ours = ", which we made both: most texts are nearly one" if made else ""
-    yield (
+    return (
         f"LEAK: {len(leaks)} of {count} rows of {split} stand in train too{ours} ({same} the same, "
         f"{len(leaks) - same} nearly): {named}{more}"
     )

@@ -163,11 +163,8 @@ class _Evaluated:
     ) -> float:
         """What the script gives; BenchError where it does not fit."""
         place = {label: number for number, label in enumerate(self.labels)}
-        options = {
-            name: value
-            for name, value in self.options.items()
-            if name not in ("config_name", "score")
-        }
+        beside = ("config_name", "score")
+        options = {name: each for name, each in self.options.items() if name not in beside}
         try:
             form = _form(module)
             guesses = [_written(p, form, place) for p in predictions]
@@ -176,13 +173,10 @@ class _Evaluated:
         except BenchError:
             raise
         except Exception as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             raise BenchError(
-                f"--metric evaluate:{self.source} does not fit these predictions: {reason[:200]}"
+                f"--metric evaluate:{self.source} does not fit these predictions: "
+                f"{_reason(error) or type(error).__name__}"
             ) from error
-        return self._number(found)
-
-    def _number(self, found: Mapping[str, Any]) -> float:
         numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
         wanted = self.options.get("score", self.name)
         if wanted in numbers:
@@ -193,6 +187,10 @@ class _Evaluated:
             f"--metric evaluate:{self.source} gives {', '.join(found) or 'nothing'}: say which "
             f"number counts, as evaluate:{self.source},score={next(iter(numbers), 'NAME')}."
         )
+
+
+def _reason(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:200]
 
 
 def _typed(value: str) -> str | int | float | bool:
@@ -224,10 +222,10 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
                 f"{source} begins with {several[0]!r}, which the evaluate library does not "
                 "understand: write one import a line."
             ) from error
-        reason = next(iter(str(error).strip().splitlines()), "").rstrip(".")
         raise DataError(
             f"--metric evaluate:{source} could not be loaded ({type(error).__name__}: "
-            f"{reason[:200]}): give a metric's name on the hub, or the path of its script."
+            f"{_reason(error).rstrip('.')}): give a metric's name on the hub, or the path of its "
+            "script."
         ) from error
     if script is not None and script_digest(module) != script.digest:
         raise DataError(
@@ -269,7 +267,7 @@ def _form(module: Any) -> str:
     """What a metric takes for a prediction, in one word, by its declared features."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
-    if isinstance(feature, dict) or hasattr(feature, "keys"):
+    if hasattr(feature, "keys"):
         return "squad"
     inner = getattr(feature, "feature", None)
     kind = str(getattr(inner or feature, "dtype", ""))
@@ -288,7 +286,7 @@ def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
 
 
 def _label_number(found: Any, place: Mapping[str, int]) -> Any:
-    return place.get(found.label, found.label) if place else found.label
+    return place.get(found.label, found.label)
 
 
 def _is_gold(found: object) -> bool:

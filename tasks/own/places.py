@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.sources.archives import open_archive
+from benchharness.tasks.sources.files import ARCHIVES, held
 from benchharness.tasks.sources.source import Place
 
 SPLIT_NAMES = {
@@ -23,7 +24,6 @@ ENDINGS = {
     ".xlsx": "workbook",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 
 
 def split_of(name: str) -> str:
@@ -55,9 +55,9 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         return {split: found[split] for split in SPLIT_NAMES if split in found}
     if not found and len(rows) == 1:
         return {"all": [*rows]}
-    held = ", ".join(file.name for file in rows[:4]) or "no file of rows"
+    names = ", ".join(file.name for file in rows[:4]) or "no file of rows"
     raise DataError(
-        f"{path} has no train file (it holds {held}): call it train.csv, and the others dev and "
+        f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
         "test, or name one file; or give each class a folder of .txt files."
     )
 
@@ -77,8 +77,8 @@ def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
         place: Place = open_archive(path, path.name)
     except DataError as error:
         raise DataError(str(error).replace("get the official archive", "pack it again")) from error
-    while len(held := children(place)) == 1 and held[0].is_dir():
-        place = held[0]
+    while len(found := children(place)) == 1 and found[0].is_dir():
+        place = found[0]
     return place
 
 
@@ -86,11 +86,7 @@ def children(folder: Place) -> list[Place]:
     """What is in a folder by name, without hidden files; DataError where it cannot be read."""
     if not folder.is_dir():
         raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
-    try:
-        found = [p for p in folder.iterdir() if not p.name.startswith((".", "__MACOSX"))]
-    except OSError as error:
-        raise DataError(f"{folder} cannot be read: {error.strerror or error}.") from error
-    return sorted(found, key=lambda child: child.name)
+    return sorted(held(folder), key=lambda child: child.name)
 
 
 def _is_classes(folder: Place) -> bool:

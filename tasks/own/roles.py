@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import contains
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.columns import (
@@ -44,19 +44,29 @@ Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 Columns = Mapping[str, tuple[str, ...]]
 """The columns of each role; most roles have one."""
 
-NEEDED: Mapping[Kind, tuple[str, ...]] = {
-    "class": ("text", "label"),
-    "labels": ("text", "labels"),
-    "number": ("text", "number"),
-    "tags": ("words", "tags"),
-    "spans": ("context", "question", "answer"),
-    "choice": ("question", "options", "answer"),
-}
-ALLOWED: Mapping[Kind, tuple[str, ...]] = {
-    **dict.fromkeys(("class", "labels", "number"), ("text2", "group")),
-    "tags": ("sentence", "group"),
-    "spans": ("start", "group"),
-    "choice": ("context", "keys", "group"),
+
+class Shape(NamedTuple):
+    """A kind's roles, those that it may have too, and how errors and the task's line call it."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...]
+    said: str
+    head: str
+
+
+def _shape(needed: str, allowed: str, said: str, head: str = "") -> Shape:
+    return Shape(tuple(needed.split()), (*allowed.split(), "group"), said, head or said)
+
+
+SHAPES: Mapping[Kind, Shape] = {
+    "class": _shape("text label", "text2", "a class", "classification"),
+    "labels": _shape("text labels", "text2", "several labels", "multi-label classification"),
+    "number": _shape("text number", "text2", "a number", "regression"),
+    "tags": _shape("words tags", "sentence", "tags", "tags of words"),
+    "spans": _shape(
+        "context question answer", "start", "a span of the context", "answers in a context"
+    ),
+    "choice": _shape("question options answer", "context keys", "one of several options"),
 }
 LONG_CHOICE = ("question", "option", "label")
 SPLIT = "split"
@@ -99,10 +109,10 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
     given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", "group"}:
         return ColumnMapping(kind="choice", columns=columns)
-    for kind, needed in NEEDED.items():
-        if set(needed) <= given <= {*needed, *ALLOWED[kind]}:
+    for kind, shape in SHAPES.items():
+        if set(shape.needed) <= given <= {*shape.needed, *shape.allowed}:
             return ColumnMapping(kind=kind, columns=columns)
-    known = "; ".join(" ".join(needed) for needed in (*NEEDED.values(), LONG_CHOICE))
+    known = "; ".join(" ".join(n) for n in (*(s.needed for s in SHAPES.values()), LONG_CHOICE))
     raise BenchError(f"the roles of --columns {words!r} make no task: expected one of {known}.")
 
 
@@ -121,7 +131,9 @@ def find_mapping(table: Table) -> ColumnMapping:
     if len(found) == 1:
         return found[0]
     if found:
-        ways = " or ".join(f"{SAID[r.kind]} (--columns {r.words})" for r in found[:MOST_SHOWN])
+        ways = " or ".join(
+            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+        )
         more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
         raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
     names = ", ".join(map(repr, table.columns))
@@ -134,16 +146,6 @@ def find_mapping(table: Table) -> ColumnMapping:
         f"no column of {table.name} can be a label (it has {names}): expected one of few different "
         "values or of numbers; --columns text=...,label=... says which it is."
     )
-
-
-SAID: Mapping[Kind, str] = {
-    "class": "a class",
-    "labels": "several labels",
-    "number": "a number",
-    "tags": "tags",
-    "spans": "a span of the context",
-    "choice": "one of several options",
-}
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
@@ -181,6 +183,14 @@ def split_column(table: Table) -> str:
     return ""
 
 
+def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMapping:
+    """The columns by role, without those of no column."""
+    found = {r: (c,) if isinstance(c, Column) else c for r, c in roles.items() if c}
+    return ColumnMapping(
+        kind=kind, columns={role: tuple(c.name for c in each) for role, each in found.items()}
+    )
+
+
 def _called(columns: Sequence[Column], role: str) -> Column | None:
     """The first column that is called as those of a role are."""
     return _first(columns, NAMED[role])
@@ -202,9 +212,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
     start = _called(columns, "start")
-    roles = {"context": context, "question": question, "answer": answer, "start": start}
-    found = {role: (column.name,) for role, column in roles.items() if column}
-    yield ColumnMapping(kind="spans", columns=found)
+    yield _mapping("spans", context=context, question=question, answer=answer, start=start)
 
 
 def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -213,8 +221,7 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         if len(lists) > 1:  # CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth
             is_u = len(lists) == CONLLU and {value[0] for value in lists[0].known} == {"1"}
             word, tag = (lists[1], lists[3]) if is_u else (lists[0], lists[-1])
-            found = {"words": (word.name,), "tags": (tag.name,)}
-            yield ColumnMapping(kind="tags", columns=found)
+            yield _mapping("tags", words=word, tags=tag)
         return
     words = _called(lists, "words")
     if words is None:
@@ -224,7 +231,7 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     fitting = [c for c in beside if [len(value or ()) for value in c.values] == lengths]
     named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
     for tags in named:
-        yield ColumnMapping(kind="tags", columns={"words": (words.name,), "tags": (tags.name,)})
+        yield _mapping("tags", words=words, tags=tags)
 
 
 def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -245,8 +252,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         )
     for tag in entities or tags:
         for number in sentence[:1]:
-            found = {"sentence": (number.name,), "words": (word.name,), "tags": (tag.name,)}
-            yield ColumnMapping(kind="tags", columns=found)
+            yield _mapping("tags", sentence=number, words=word, tags=tag)
 
 
 def _tells_apart(column: Column) -> bool:
@@ -335,10 +341,9 @@ def _choice(
         c for c in texts if c is not question and not all(map(contains, asked, map(str, c.values)))
     ]
     context = _called(others, "context") or (others[0] if len(others) == 1 else None)
-    found: dict[str, tuple[str, ...]] = {"context": (context.name,)} if context else {}
-    found |= {"question": (question.name,), "options": tuple(c.name for c in options)}
-    found |= {"keys": (keys.name,)} if keys else {}
-    yield ColumnMapping(kind="choice", columns=found | {"answer": (answer.name,)})
+    yield _mapping(
+        "choice", context=context, question=question, options=options, keys=keys, answer=answer
+    )
 
 
 def place_of(
@@ -368,10 +373,8 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
-        names = [(column.name,) for column in (question, texts[0], flags[0])]
-        yield ColumnMapping(kind="choice", columns=dict(zip(LONG_CHOICE, names, strict=True)))
-        pair = ("text", "text2", "label")
-        yield ColumnMapping(kind="class", columns=dict(zip(pair, names, strict=True)))
+        yield _mapping("choice", question=question, option=texts[0], label=flags[0])
+        yield _mapping("class", text=question, text2=texts[0], label=flags[0])
 
 
 def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:

@@ -20,7 +20,7 @@ from typing import Any
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import label_studio_rows, words_of_spans
 from benchharness.tasks.own.places import ENDINGS, children, ending_of, kind_of, stamp_of
-from benchharness.tasks.sources.formats import DOCUMENT, content_of, squad_questions
+from benchharness.tasks.sources.formats import DOCUMENT, content_of, sentences_of, squad_questions
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
@@ -52,7 +52,7 @@ class Table:
         return f"{self.name} {self.unit} {self.ids[row]}"
 
 
-# ColumnMapping a file.
+# Reading a file.
 
 
 def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
@@ -129,17 +129,21 @@ def _content(path: Place) -> bytes:
 
 def _class_folders(folder: Place, encoding: str) -> Table:
     """A text a file, its label the name of its folder; in "unsup" nobody has labelled them."""
-    columns: dict[str, list[Any]] = {"text": [], "label": []}
-    ids: list[str] = []
+    rows: list[tuple[str, str, str | None]] = []
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
+        label = None if place.name.startswith("unsup") else place.name
         for path in (child for child in children(place) if child.name.endswith(".txt")):
             text, said = _text(path, content_of(path), encoding)
             notes += said
-            columns["text"].append(text.strip())
-            columns["label"].append(None if place.name.startswith("unsup") else place.name)
-            ids.append(f"{place.name}/{path.name}")
-    return Table(name=folder.name, columns=columns, ids=ids, unit="file", notes=tuple(notes[:3]))
+            rows.append((f"{place.name}/{path.name}", text.strip(), label))
+    return replace(_labelled(folder, rows), unit="file", notes=tuple(notes[:3]))
+
+
+def _labelled(path: Place, rows: Sequence[tuple[str, str, Any]]) -> Table:
+    """Ids, texts and labels as a table."""
+    ids, texts, labels = zip(*rows, strict=True) if rows else ((), (), ())
+    return Table(name=path.name, columns={"text": texts, "label": labels}, ids=ids)
 
 
 MAGIC = {
@@ -422,33 +426,31 @@ def _squad(path: Place, document: Mapping[str, Any]) -> Table:
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
 
 
-CONLLU = 10
+CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 """The columns of CoNLL-U: the word is the second, its part of speech the fourth."""
 
 
 def _conll(path: Place, text: str) -> Table:
-    sentences: list[list[list[str]]] = [[]]
+    kept: list[list[list[str]]] = []
     ids: list[str] = []
     width = 0
-    for number, line in enumerate(text.split("\n"), start=1):
-        fields = line.split()
-        if not fields or fields[0] == DOCUMENT or line.startswith("# "):
-            if sentences[-1]:
-                sentences.append([])
+    for found in sentences_of("" if x.startswith("# ") else x for x in text.split("\n")):
+        # CoNLL-U has contractions, whose words follow, and words that are not there.
+        words = [
+            w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
+        ]
+        if not words or words[0].columns[0] == DOCUMENT:
             continue
-        if len(fields) == CONLLU and re.fullmatch(r"\d+[-.]\d+", fields[0]):
-            continue  # CoNLL-U: a contraction, whose words follow, or a word that is not there
-        width = width or len(fields)
-        if len(fields) != width or width == 1:
-            expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
-            raise DataError(
-                f"{path.name} line {number} has {len(fields)} field"
-                f"{'' if len(fields) == 1 else 's'}: expected {expected}."
-            )
-        if not sentences[-1]:
-            ids.append(str(number))
-        sentences[-1].append(fields)
-    kept = [sentence for sentence in sentences if sentence]
+        for number, fields in words:
+            width = width or len(fields)
+            if len(fields) != width or width == 1:
+                expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
+                raise DataError(
+                    f"{path.name} line {number} has {len(fields)} field"
+                    f"{'' if len(fields) == 1 else 's'}: expected {expected}."
+                )
+        ids.append(str(words[0].line))
+        kept.append([fields for _, fields in words])
     columns = {str(at + 1): [[word[at] for word in s] for s in kept] for at in range(width)}
     return Table(name=path.name, columns=columns, ids=ids)
 
@@ -459,15 +461,13 @@ FASTTEXT = "__label__"
 
 
 def _fasttext(path: Place, text: str) -> Table:
-    columns: dict[str, list[Any]] = {"text": [], "label": []}
-    ids = []
+    rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if words := line.split():
             labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
-            columns["text"].append(" ".join(w for w in words if not w.startswith(FASTTEXT)))
-            columns["label"].append(labels)
-            ids.append(str(number))
-    return Table(name=path.name, columns=columns, ids=ids)
+            plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
+            rows.append((str(number), plain, labels))
+    return _labelled(path, rows)
 
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {

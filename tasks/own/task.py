@@ -78,6 +78,17 @@ class OwnData:
         return f"{self.title}-{hashlib.sha256(text.encode()).hexdigest()[:6]}/{self.title}"
 
     @property
+    def source(self) -> Source:
+        """Its rows on the hub, or read from files."""
+        return Source(
+            hub=self.hub,
+            config=self.config,
+            revision=self.revision,
+            splits={name: Split(hub=there, files=()) for name, there in self.splits.items()},
+            reader=partial(_rows, self),
+        )
+
+    @property
     def mapping(self) -> ColumnMapping:
         """Its columns."""
         return mapping_of(self.columns, self.title)
@@ -135,13 +146,7 @@ def own_task(own: OwnData, name: str = "") -> Task:
     facts: dict[str, Any] = {
         "name": name or own.name,
         "title": own.title,
-        "source": Source(
-            hub=own.hub,
-            config=own.config,
-            revision=own.revision,
-            splits={split: Split(hub=there, files=()) for split, there in own.splits.items()},
-            reader=partial(_rows, own),
-        ),
+        "source": own.source,
         "convert": itemgetter("example"),
         "metrics": chosen,
         "details": tuple(metric for metric in known.values() if metric.name not in counted),
@@ -201,22 +206,12 @@ def table_of(own: OwnData, split: str, place: Path | None) -> Table:
 
 def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     if place is None:
-        source = Source(
-            hub=own.hub,
-            config=own.config,
-            revision=own.revision,
-            splits={split: Split(hub=own.splits[split], files=())},
-        )
-        return _hub_rows(f"{own.hub} {own.splits[split]}", source, split)
+        return hub_table(f"{own.hub} {own.splits[split]}", hub_dataset(own.source, split))
     files = split_files(place)
     found = files.get(split) or files.get("all")
     if found is None:
         raise DataError(f"{place} has no {split} file any more: put it back.")
     return read_table(found, own.encoding, no_header=own.no_header)
-
-
-def _hub_rows(name: str, source: Source, split: str) -> Table:
-    return hub_table(name, hub_dataset(source, split))
 
 
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
@@ -227,8 +222,10 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     """
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
+    named = [table.columns[name] for name in own.columns.get("group", ())]
+    given = {n: v for values in named for n, v in zip(table.ids, values, strict=True) if v}
     for is_near in (True, False):  # where most texts are nearly one, those that are equal
-        groups = duplicate_groups(examples, _group_values(own, table), is_near=is_near)
+        groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
@@ -252,13 +249,6 @@ def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -
     return {whole[n].id for n in held if groups[whole[n].id] not in back}
 
 
-def _group_values(own: OwnData, table: Table) -> dict[str, Any]:
-    if "group" not in own.columns:
-        return {}
-    values = table.columns[own.columns["group"][0]]
-    return {each: value for each, value in zip(table.ids, values, strict=True) if value}
-
-
 # Rows -> examples.
 
 
@@ -266,10 +256,8 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
     """The examples of a table; `may_hide` where it need not have labels."""
     mapping = own.mapping
     table = _folded(mapping, table)
-    rows = _role_values(mapping, table, may_hide=may_hide)
-    for number, row in enumerate(rows):
-        place = table.place(number)
-        yield _CONVERTERS[own.kind](own, table.ids[number], row, place)
+    for number, row in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+        yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
 
 
 def _folded(mapping: ColumnMapping, table: Table) -> Table:
@@ -368,10 +356,9 @@ def label_parts(value: Any, separator: str) -> list[str]:
 
 
 def _flag(value: Any, place: str) -> int:
-    if str(value).strip().lower() in ("1", "1.0", "true"):
-        return 1
-    if str(value).strip().lower() in ("0", "0.0", "false"):
-        return 0
+    word = str(value).strip().lower()
+    if word in ("1", "1.0", "true", "0", "0.0", "false"):
+        return int(word[0] in "1t")
     raise DataError(f"{place} has {value!r} where 0 or 1 says whether a label is there.")
 
 
@@ -477,10 +464,9 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
                 "expected one of them, its number from 0, or its letter."
             )
         gold = None if found is None else (found,)
-    context = row["context"][0] if row.get("context") else ""
     return ChoiceExample(
         id=name,
-        context=_text(context, place),
+        context=_text(row["context"][0], place) if row.get("context") else "",
         question=_text(row["question"][0], place),
         options=tuple(_text(option, place) for option in options),
         gold=gold,
@@ -488,9 +474,7 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
 
 
 _CONVERTERS: Mapping[str, Any] = {
-    "class": _pair,
-    "labels": _pair,
-    "number": _pair,
+    **dict.fromkeys(_LABELS, _pair),
     "tags": _tagged,
     "spans": _answered,
     "choice": _chosen,

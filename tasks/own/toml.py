@@ -110,10 +110,11 @@ def _definition(said: Mapping[str, Any], place: Path | None) -> OwnData:
     there = {"train", *split_files(place)} - {"all"} if place else {"train", "dev"}
     splits = dict.fromkeys(("train", "dev", *sorted(there - {"train", "dev"})), "")
     hub = HUB.fullmatch(said.get("hub", ""))
+    mapping = mapping_of(_columns(said), said["name"])
     own = OwnData(
         title=said["name"].partition("/")[2],
-        kind=mapping_of(_columns(said), said["name"]).kind,
-        columns=_columns(said),
+        kind=mapping.kind,
+        columns=mapping.columns,
         metrics=tuple(map(str, said.get("metrics", ()))),
         labels=tuple(map(str, said.get("labels", ()))),
         value_range=(float(said["range"][0]), float(said["range"][1])) if "range" in said else None,

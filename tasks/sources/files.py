@@ -204,7 +204,7 @@ class Files:
     def _children(self, place: Place) -> list[tuple[str, Place]]:
         """What is in a folder, by key, without what operating systems put there."""
         if str(place) not in self._listed:
-            self._listed[str(place)] = [(name_key(child.name), child) for child in _children(place)]
+            self._listed[str(place)] = [(name_key(child.name), child) for child in held(place)]
         return self._listed[str(place)]
 
     def _named_files(self, folder: _Reading, name: str) -> Iterator[_Reading]:
@@ -293,8 +293,8 @@ class Files:
         """The two folders above this one, and those below it."""
         if not isinstance(self.root, Path):
             return []
-        below = islice(_below(self.root, 2), MOST_FOLDERS)
-        return [Files(folder) for folder in (*self.root.parents[:2], *below)]
+        below = (Path(str(each)) for _, each in _walk(self.root, 2) if each.is_dir())
+        return [Files(each) for each in (*self.root.parents[:2], *islice(below, MOST_FOLDERS))]
 
     def _nearest(self, source: Source, split: Split) -> str:
         """A file whose folder and name are almost those of the split's; of no other split."""
@@ -311,7 +311,8 @@ class Files:
 
     @cached_property
     def _walked(self) -> list[str]:
-        return list(islice(_walk(self.root, DEPTH), MOST_WALKED))
+        files = (path for path, place in _walk(self.root, DEPTH) if place.is_file())
+        return list(islice(files, MOST_WALKED))
 
 
 ALIKE = 0.8
@@ -343,7 +344,8 @@ def _archive_name(name: str) -> str:
     return name[: len(name) - len(ending)] if ending else ""
 
 
-def _children(place: Place) -> list[Place]:
+def held(place: Place) -> list[Place]:
+    """What is in a folder, without what operating systems put there; DataError as they say."""
     try:
         found: list[Place] = [*place.iterdir()]
     except OSError as error:
@@ -351,28 +353,16 @@ def _children(place: Place) -> list[Place]:
     return [each for each in found if not each.name.startswith((".", "__MACOSX"))]
 
 
-def _below(folder: Path, depth: int) -> Iterator[Path]:
-    """The folders below a folder, those nearest to it first."""
+def _walk(folder: Place, depth: int, above: str = "") -> Iterator[tuple[str, Place]]:
+    """What is below a folder with its path from there, those nearest to it first."""
     try:
-        folders = sorted(each for each in _children(folder) if each.is_dir())
+        children = sorted(held(folder))
     except DataError:
         return
-    yield from (Path(str(each)) for each in folders)
-    for each in folders if depth > 1 else ():
-        yield from _below(Path(str(each)), depth - 1)
-
-
-def _walk(folder: Place, depth: int, above: str = "") -> Iterator[str]:
-    """The paths of files below a folder."""
-    try:
-        children = sorted(_children(folder))
-    except DataError:
-        return
+    yield from ((f"{above}{child.name}", child) for child in children)
     for child in children:
         if child.is_dir() and depth > 1:
             yield from _walk(child, depth - 1, f"{above}{child.name}/")
-        elif child.is_file():
-            yield f"{above}{child.name}"
 
 
 def _likeness(path: str, pattern: str, home: str) -> float:

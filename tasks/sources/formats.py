@@ -117,32 +117,35 @@ def _positions(
     path: Place, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
 ) -> dict[str, int | None]:
     """Each column's position in a line, None where an optional one is absent."""
-    where = {name: _position(column, header) for name, column in columns.items()}
-    for name, position in where.items():
-        if position is None and name not in optional:
+    where: dict[str, int | None] = {}
+    for name, column in columns.items():
+        known = header or []
+        names = column if isinstance(column, tuple) else (column,)
+        places = [
+            n if isinstance(n, int) else known.index(n)
+            for n in names
+            if isinstance(n, int) or n in known
+        ]
+        where[name] = next(iter(places), None)
+        if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
-            raise DataError(
-                f"{path} line 1 names no column {columns[name]!r}, the {name}: found {found}."
-            )
+            raise DataError(f"{path} line 1 names no column {column!r}, the {name}: found {found}.")
     return where
-
-
-def _position(column: Column, header: list[str] | None) -> int | None:
-    if isinstance(column, int):
-        return column
-    names = (column,) if isinstance(column, str) else column
-    known = header or []
-    return next((known.index(name) for name in names if name in known), None)
 
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
     """The JSON object that a text is; DataError where it is none."""
+    found: dict[str, Any] = _parsed(text, place, dict, "an object")
+    return found
+
+
+def _parsed(text: str, place: str, kind: type, noun: str) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{place} is not JSON ({error}): get the official file.") from error
-    if not isinstance(found, dict):
-        raise DataError(f"{place} is JSON, but not an object: found {type(found).__name__}.")
+    if not isinstance(found, kind):
+        raise DataError(f"{place} is JSON, but not {noun}: found {type(found).__name__}.")
     return found
 
 
@@ -160,6 +163,11 @@ def items(document: Any, key: str, place: str) -> list[Any]:
     if not isinstance(found, list):
         raise DataError(f"{place} has no list {key!r}: found {type(found).__name__}.")
     return found
+
+
+def _lists(found: Sequence[Any], place: str, keys: Mapping[str, str]) -> dict[str, list[Any]]:
+    """A list for each column, of what the objects have under its key."""
+    return {column: [value(each, key, place) for each in found] for column, key in keys.items()}
 
 
 # JSON lines, as SuperGLUE and SNLI are released: an object a line, some with several rows.
@@ -256,8 +264,9 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
             "title": title,
             "context": context,
             "question": value(question, "question", where),
-            "answers.text": [value(answer, "text", where) for answer in answers],
-            "answers.answer_start": [value(answer, "answer_start", where) for answer in answers],
+            **_lists(
+                answers, where, {"answers.text": "text", "answers.answer_start": "answer_start"}
+            ),
         }
         mark = question.get("is_impossible", None if answers else True)
         yield Record(where, fields), mark if mark is None else bool(mark)
@@ -269,10 +278,8 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
 
 def quac_records(files: OfficialFiles) -> Iterator[Record]:
     """The dialogs in the file's order; all questions of one are in its lists."""
-    path = files.paths[0]
-    document = parse_object(read_text(path), str(path))
-    for number, article in enumerate(items(document, "data", str(path))):
-        where = f"{path} article {number}"
+    keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
+    for path, where, article in _articles(files):
         for dialog in items(article, "paragraphs", where):
             name = value(dialog, "id", where)
             place = f"{path} dialog {name}"
@@ -282,80 +289,57 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
                 "dialogue_id": name,
                 "wikipedia_page_title": value(article, "title", where),
                 "context": value(dialog, "context", place),
-                "turn_ids": [value(question, "id", place) for question in asked],
-                "questions": [value(question, "question", place) for question in asked],
-                "followups": [value(question, "followup", place) for question in asked],
-                "yesnos": [value(question, "yesno", place) for question in asked],
-                "answers.texts": [[value(a, "text", place) for a in found] for found in answers],
-                "answers.answer_starts": [
-                    [value(a, "answer_start", place) for a in found] for found in answers
-                ],
+                **_lists(asked, place, keys),
             }
+            for key in ("text", "answer_start"):
+                found = [[value(each, key, place) for each in several] for several in answers]
+                fields[f"answers.{key}s"] = found
             yield Record(place, fields)
+
+
+def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
+    """What a file has under "data", with its path and its place in it."""
+    path = files.paths[0]
+    document = parse_object(read_text(path), str(path))
+    for number, article in enumerate(items(document, "data", str(path))):
+        yield path, f"{path} {noun} {number}", article
 
 
 def coqa_records(files: OfficialFiles) -> Iterator[Record]:
     """The conversations in the file's order."""
-    path = files.paths[0]
-    document = parse_object(read_text(path), str(path))
-    for number, story in enumerate(items(document, "data", str(path))):
-        place = f"{path} conversation {value(story, 'id', f'{path} conversation {number}')}"
+    answer = ("input_text", "span_start", "span_end", "turn_id")
+    for path, where, story in _articles(files, "conversation"):
+        place = f"{path} conversation {value(story, 'id', where)}"
+        fields = {name: value(story, name, place) for name in ("id", "source", "story")}
         others = story.get("additional_answers") or {}
         lists = {
             "questions": (items(story, "questions", place), ("input_text", "turn_id")),
-            "answers": (
-                items(story, "answers", place),
-                ("input_text", "span_start", "span_end", "turn_id"),
-            ),
-            **{
-                f"additional_answers.{name}": (
-                    items(others, name, place) if name in others else [],
-                    ("input_text",),
-                )
-                for name in ("0", "1", "2")
-            },
+            "answers": (items(story, "answers", place), answer),
         }
-        columns = {
-            f"{name}.{key}": [value(each, key, place) for each in found]
-            for name, (found, keys) in lists.items()
-            for key in keys
-        }
-        alone = {name: value(story, name, place) for name in ("id", "source", "story")}
-        yield Record(place, {**alone, **columns})
+        for name in ("0", "1", "2"):
+            found = items(others, name, place) if name in others else []
+            lists[f"additional_answers.{name}"] = found, ("input_text",)
+        for name, (found, keys) in lists.items():
+            fields |= _lists(found, place, {f"{name}.{key}": key for key in keys})
+        yield Record(place, fields)
 
 
 def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
     """The questions in the file's order, each with its paragraphs as lists of sentences."""
     path = files.paths[0]
-    try:
-        questions = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}): get the official file.") from error
-    if not isinstance(questions, list):
-        raise DataError(f"{path} is JSON, but not a list: found {type(questions).__name__}.")
-    for number, question in enumerate(questions):
+    for number, question in enumerate(_parsed(read_text(path), str(path), list, "a list")):
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
-        facts = _pairs(question, "supporting_facts", place)
-        paragraphs = _pairs(question, "context", place)
         fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
-        yield Record(
-            place,
-            {
-                "id": question["_id"],
-                **fields,
-                "supporting_facts.title": [title for title, _ in facts],
-                "supporting_facts.sent_id": [number for _, number in facts],
-                "context.title": [title for title, _ in paragraphs],
-                "context.sentences": [sentences for _, sentences in paragraphs],
-            },
-        )
-
-
-def _pairs(document: Any, key: str, place: str) -> list[Any]:
-    found = items(document, key, place)
-    if not all(isinstance(pair, list) and len(pair) == 2 for pair in found):
-        raise DataError(f"{place} has a {key} that is no list of pairs: get the official file.")
-    return found
+        fields["id"] = question["_id"]
+        columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
+        for key, names in columns.items():
+            pairs = items(question, key, place)
+            if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+                raise DataError(
+                    f"{place} has a {key} that is no list of pairs: get the official file."
+                )
+            fields |= {f"{key}.{name}": [p[at] for p in pairs] for at, name in enumerate(names)}
+        yield Record(place, fields)
 
 
 # RACE's folders: a JSON file per passage, with its questions, options and answers side by side.
@@ -390,33 +374,48 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
 DOCUMENT = "-DOCSTART-"
 
 
+class Word(NamedTuple):
+    """A line's number from 1, and its columns."""
+
+    line: int
+    columns: list[str]
+
+
+def sentences_of(lines: Iterable[str]) -> Iterator[list[Word]]:
+    """The words of each sentence, which an empty line ends; a document's line is one of its own."""
+    sentence: list[Word] = []
+    for number, line in enumerate([*lines, ""], start=1):
+        columns = line.split()
+        if columns and columns[0] != DOCUMENT:
+            sentence.append(Word(number, columns))
+            continue
+        if sentence:
+            yield sentence
+            sentence = []
+        if columns:
+            yield [Word(number, columns)]
+
+
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
     """The sentences: the first column is the word, the last one its entity tag.
 
     Lines that begin a document are no words; `document` is how many of them have come before.
     """
-    source, path = files.source, files.paths[0]
-    words: list[str] = []
-    tags: list[str] = []
-    document = 0
-    for number, line in enumerate([*read_lines(path), ""], start=1):
-        fields = line.split()
-        if fields and fields[0] != DOCUMENT:
-            place = f"{path} line {number}"
-            if len(fields) == 1:
-                raise DataError(f"{place} has the word {fields[0]!r} and no tag.")
-            words.append(fields[0])
-            tag = fields[-1]
+    source, path, document = files.source, files.paths[0], 0
+    for sentence in sentences_of(read_lines(path)):
+        if sentence[0].columns[0] == DOCUMENT:
+            document += 1
+            continue
+        for number, columns in sentence:
+            place, tag = f"{path} line {number}", columns[-1]
+            if len(columns) == 1:
+                raise DataError(f"{place} has the word {tag!r} and no tag.")
             if tag not in source.label_names:
                 expected = ", ".join(source.label_names)
                 raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")
-            tags.append(tag)
-        elif words:
-            first = number - len(words)
-            place = f"{path} line {first}"
-            yield Record(place, {"tokens": words, source.label: tags, "document": document})
-            words, tags = [], []
-        document += fields[:1] == [DOCUMENT]
+        words, tags = [w.columns[0] for w in sentence], [w.columns[-1] for w in sentence]
+        fields = {"tokens": words, source.label: tags, "document": document}
+        yield Record(f"{path} line {sentence[0].line}", fields)
 
 
 # CoNLL-2012's columns: a word a line with twelve columns and one more for each proposition of its
@@ -450,15 +449,13 @@ def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
     """Where each sentence begins, and its lines' columns."""
-    sentence: list[list[str]] = []
-    for number, line in enumerate([*read_lines(path), ""], start=1):
-        columns = [] if line.startswith((BEGIN, END)) else line.split()
-        if columns:
-            _check_columns(columns, sentence, f"{path} line {number}")
-            sentence.append(columns)
-        elif sentence:
-            yield f"{path} line {number - len(sentence)}", sentence
-            sentence = []
+    lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))
+    for sentence in sentences_of(lines):
+        before: list[list[str]] = []
+        for number, columns in sentence:
+            _check_columns(columns, before, f"{path} line {number}")
+            before.append(columns)
+        yield f"{path} line {sentence[0].line}", before
 
 
 def _check_columns(columns: list[str], before: list[list[str]], place: str) -> None:

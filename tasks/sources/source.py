@@ -50,6 +50,15 @@ class Split:
     hidden: bool = False
 
 
+def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
+    """A file each for train, dev and test, as the hub mostly calls them; test may be `hidden`."""
+    names = (("train", "train"), ("dev", "validation"), ("test", "test"))
+    return {
+        name: Split(hub=hub, files=(file,), hidden=hidden and name == "test")
+        for (name, hub), file in zip(names, files, strict=False)
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """A data set: hub repository, config and pinned revision, and the official layout.

@@ -165,27 +165,18 @@ class Faults:
         Without a `kind` equal sentences are of one kind.
         """
         fault = (kind or sentence, mendable)
-        if fault in self._found:
-            self._again[fault] += 1
-        else:
-            self._found[fault] = sentence, line
+        self._again[fault] += fault in self._found
+        self._found.setdefault(fault, (sentence, line))
 
     def all(self) -> tuple[Fault, ...]:
-        """Every fault once, in the order in which they were found."""
+        """Every fault once, in the order in which they were found, and how often it comes again."""
+        again = {fault: f" (and {times} more)" for fault, times in self._again.items() if times}
         return tuple(
             Fault(
-                file=self._file,
-                line=line,
-                sentence=sentence + _more(self._again[fault]),
-                mendable=fault[1],
+                file=self._file, line=line, sentence=text + again.get(fault, ""), mendable=fault[1]
             )
-            for fault, (sentence, line) in self._found.items()
+            for fault, (text, line) in self._found.items()
         )
-
-
-def _more(times: int) -> str:
-    """How many times the fault comes again."""
-    return f" (and {times} more)" if times else ""
 
 
 HEADER = ("index", "prediction")
@@ -265,9 +256,12 @@ def _is_wide(content: bytes) -> bool:
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
 
-def lines_of(text: str, faults: Faults) -> list[Line]:
-    """The lines that are not empty."""
-    if not text.strip():
+def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
+    """The lines that are not empty; a fault where there is none of what is `expected`."""
+    text = decoded(content, faults)
+    if text is None or not text.strip():
+        if text is not None:
+            faults.add(f"it is empty, expected {expected}")
         return []
     if "\r" in text:
         faults.add("its lines end in a carriage return", 1, mendable=True)

@@ -11,12 +11,14 @@ from typing import Any
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
-from benchharness.tasks.submission.compose import write_answers
-from benchharness.tasks.submission.json_lines import read_json_lines, read_multirc
-from benchharness.tasks.submission.race import read_race, rewrite_race
-from benchharness.tasks.submission.squad import read_answers, rewrite_answers
-from benchharness.tasks.submission.suites import SUBMISSIONS, Submission
-from benchharness.tasks.submission.table import read_table
+from benchharness.tasks.submission.questions import read_answers, rewrite_answers
+from benchharness.tasks.submission.suites import (
+    SUBMISSIONS,
+    Submission,
+    read_answer_file,
+    write_answers,
+)
+from benchharness.tasks.submission.table import read_race, rewrite_race
 
 # Zips: which files one holds, without trusting it, and how one is written.
 
@@ -106,9 +108,6 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
             archive.writestr(info, content)
 
 
-READERS = {"tsv": read_table, "jsonl": read_json_lines, "multirc": read_multirc}
-
-
 def check(path: Path) -> tuple[Fault, ...]:
     """Every fault of a submission: GLUE's or SuperGLUE's zip, SQuAD's JSON, RACE's table.
 
@@ -135,11 +134,6 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     else:
         out.write_bytes(found.whole)
     return found.faults
-
-
-def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:
-    """The answers and the faults of a file: of a submission, or of other rows by their `ids`."""
-    return READERS[file.format](file, content, range(file.rows) if ids is None else ids)
 
 
 @dataclass(frozen=True, kw_only=True)

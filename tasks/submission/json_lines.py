@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from benchharness.tasks.submission.answer_file import (
     AnswerFile,
     Faults,
+    Line,
     Reading,
     Scalar,
     Text,
     conclude,
-    decoded,
     lines_of,
 )
 from benchharness.tasks.submission.table import Numbered, in_order, missing_indices
@@ -60,42 +60,34 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
     """The objects of a file; what is none is a fault, and so is a file without any."""
-    text = decoded(content, faults)
-    if text is None:
-        return []
-    lines = lines_of(text, faults)
-    if not lines:
+    objects: list[Object] = []
+    for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
+        if isinstance(value, dict):
+            objects.append((number, value))
+        else:
+            what = "not JSON" if value is _NO_JSON else "JSON, but not an object"
+            faults.add(f"the line is {what}", number)
+    return objects
+
+
+def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
+    """What the lines are, or the items of the array that all of them are."""
+    text = "\n".join(line for _, line in lines)
+    whole = _loaded(text, 1, faults) if text.lstrip().startswith("[") else None
+    if not isinstance(whole, list):
+        yield from ((number, _loaded(line, number, faults)) for number, line in lines)
+        return
+    faults.add("it is one JSON array, expected an object on each line", 1, mendable=True)
+    if not whole:
         faults.add("it is empty, expected an object on each line")
-        return []
-    whole = _array("\n".join(line for _, line in lines), faults)
-    if whole is not None:
-        faults.add("it is one JSON array, expected an object on each line", 1, mendable=True)
-        if not whole:
-            faults.add("it is empty, expected an object on each line")
-        return _objects(((number, each) for number, each in enumerate(whole, start=1)), faults)
-    return _objects(_parsed(lines, faults), faults)
+    yield from enumerate(whole, start=1)
 
 
-def _array(text: str, faults: Faults) -> list[Any] | None:
-    if not text.lstrip().startswith("["):
-        return None
-    try:
-        found = _loaded(text, 1, faults)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, list) else None
-
-
-def _parsed(lines: Sequence[tuple[int, str]], faults: Faults) -> Iterator[tuple[int, Any]]:
-    for number, line in lines:
-        try:
-            yield number, _loaded(line, number, faults)
-        except (ValueError, RecursionError):
-            faults.add("the line is not JSON", number)
+_NO_JSON = object()
 
 
 def _loaded(text: str, line: int, faults: Faults) -> Any:
-    """What the JSON says; a key that an object has twice is a fault."""
+    """What the JSON says, or _NO_JSON; a key that an object has twice is a fault."""
     doubled: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -104,20 +96,13 @@ def _loaded(text: str, line: int, faults: Faults) -> Any:
             doubled.append(Counter(key for key, _ in pairs).most_common(1)[0][0])
         return found
 
-    value = json.loads(text, object_pairs_hook=read)
+    try:
+        value = json.loads(text, object_pairs_hook=read)
+    except (ValueError, RecursionError):
+        return _NO_JSON
     for key in doubled:
         faults.add(f"an object has {key!r:.40} twice", line)
     return value
-
-
-def _objects(values: Iterable[tuple[int, Any]], faults: Faults) -> list[Object]:
-    objects: list[Object] = []
-    for number, value in values:
-        if isinstance(value, dict):
-            objects.append((number, value))
-        else:
-            faults.add("the line is JSON, but not an object", number)
-    return objects
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:

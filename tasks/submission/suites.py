@@ -1,10 +1,31 @@
-"""The zips that servers take, by suite."""
+"""The zips that servers take, by suite, and how their files are written and read."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number, Text
+from benchharness.tasks.answers import AnswerType
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.submission.answer_file import (
+    AnswerFile,
+    Answers,
+    Faults,
+    Labels,
+    Number,
+    Reading,
+    Text,
+)
+from benchharness.tasks.submission.json_lines import (
+    Option,
+    read_json_lines,
+    read_multirc,
+    write_json_lines,
+    write_multirc,
+)
+from benchharness.tasks.submission.table import Numbered, in_order, read_table, write_table
 
 # GLUE's submission: eleven tables in one flat zip.
 #
@@ -26,23 +47,23 @@ THREE = _same("entailment", "neutral", "contradiction")
 TWO = _same("entailment", "not_entailment")
 
 
-def _table(name: str, task: str, rows: int, answers: Labels, fill: str) -> AnswerFile:
+def _file(name: str, task: str, rows: int, answers: Answers, fill: str, **rest: Any) -> AnswerFile:
+    return AnswerFile(name=name, task=task, rows=rows, answers=answers, fill=fill, **rest)
+
+
+def _table(name: str, task: str, *facts: Any, split: str = "test") -> AnswerFile:
     """One of GLUE's files."""
-    return AnswerFile(
-        name=f"{name}.tsv", task=f"glue/{task}", rows=rows, answers=answers, fill=fill
-    )
+    return _file(f"{name}.tsv", f"glue/{task}", *facts, split=split)
 
 
 GLUE_FILES = (
     _table("CoLA", "cola", 1063, _numbered("unacceptable", "acceptable"), "unacceptable"),
     _table("SST-2", "sst2", 1821, _numbered("negative", "positive"), "negative"),
     _table("MRPC", "mrpc", 1725, _numbered("not_equivalent", "equivalent"), "not_equivalent"),
-    AnswerFile(
-        name="STS-B.tsv", task="glue/stsb", rows=1379, answers=Number(low=0.0, high=5.0), fill=0.0
-    ),
+    _table("STS-B", "stsb", 1379, Number(low=0.0, high=5.0), 0.0),
     _table("QQP", "qqp", 390_965, _numbered("not_duplicate", "duplicate"), "not_duplicate"),
     _table("MNLI-m", "mnli", 9796, THREE, "neutral"),
-    replace(_table("MNLI-mm", "mnli", 9847, THREE, "neutral"), split="test_mm"),
+    _table("MNLI-mm", "mnli", 9847, THREE, "neutral", split="test_mm"),
     _table("QNLI", "qnli", 5463, TWO, "not_entailment"),
     _table("RTE", "rte", 3000, TWO, "not_entailment"),
     _table("WNLI", "wnli", 146, _numbered("not_entailment", "entailment"), "not_entailment"),
@@ -63,34 +84,20 @@ CAPITAL_YES_NO = Labels(
 )
 
 
-def _json_lines(name: str, task: str, rows: int, answers: Labels | Text, fill: str) -> AnswerFile:
+CHOICES = Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": "1"})
+
+
+def _json_lines(name: str, task: str, *facts: Any, **rest: Any) -> AnswerFile:
     """One of SuperGLUE's files."""
-    return AnswerFile(
-        name=f"{name}.jsonl",
-        task=f"superglue/{task}",
-        rows=rows,
-        answers=answers,
-        fill=fill,
-        format="jsonl",
-    )
+    return _file(f"{name}.jsonl", f"superglue/{task}", *facts, **{"format": "jsonl", **rest})
 
 
 SUPERGLUE_FILES = (
     _json_lines("BoolQ", "boolq", 3245, YES_NO, "True"),
     _json_lines("CB", "cb", 250, _same("entailment", "contradiction", "neutral"), "entailment"),
+    _json_lines("COPA", "copa", 500, CHOICES, "0"),
     _json_lines(
-        "COPA",
-        "copa",
-        500,
-        Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": "1"}),
-        "0",
-    ),
-    AnswerFile(
-        name="MultiRC.jsonl",
-        task="superglue/multirc",
-        rows=9693,
-        answers=Labels(written={"False": 0, "True": 1}),
-        fill="False",
+        *("MultiRC", "multirc", 9693, Labels(written={"False": 0, "True": 1}), "False"),
         format="multirc",
         paragraphs=166,
         questions=1820,
@@ -149,3 +156,75 @@ SUPERGLUE = Submission(suite="superglue", files=SUPERGLUE_FILES, aliases={}, fla
 
 SUBMISSIONS: Mapping[str, Submission] = MappingProxyType({s.suite: s for s in (GLUE, SUPERGLUE)})
 """By suite."""
+
+
+# From stored predictions to the bytes of a file.
+
+
+def compose(
+    file: AnswerFile,
+    kind: AnswerType,
+    predictions: Iterable[Prediction],
+    examples: Iterable[Example] = (),
+) -> bytes:
+    """The file that the server wants, with the predictions in the order of their indices.
+
+    `examples` are needed where `needs_examples` says so. Raises BenchError where the predictions
+    are not those of the official test set: too few, too many or not of its rows.
+    """
+    known = {example.id: example for example in examples}
+    faults = Faults(file.name)
+    rows = [_row(file, kind, each, known.get(each.id)) for each in predictions]
+    answers = in_order(sorted(rows, key=attrgetter("place")), range(file.rows), faults)
+    if answers is None or faults.all():
+        reasons = "; ".join(fault.sentence for fault in faults.all())
+        raise BenchError(
+            f"these predictions of {file.task} {file.split} are not those of the official test "
+            f"set: {reasons}. Predict it whole with `bench run --test`, without --limit, from the "
+            "hub or the official files."
+        )
+    return write_answers(file, answers)
+
+
+FORMATS: Mapping[str, tuple[Callable[..., Reading], Callable[[Sequence[Any]], bytes]]] = {
+    "tsv": (read_table, write_table),
+    "jsonl": (read_json_lines, write_json_lines),
+    "multirc": (read_multirc, write_multirc),
+}
+
+
+def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:
+    """The answers and the faults of a file: of a submission, or of other rows by their `ids`."""
+    return FORMATS[file.format][0](file, content, range(file.rows) if ids is None else ids)
+
+
+def write_answers(file: AnswerFile, answers: Sequence[object]) -> bytes:
+    """The file's bytes for answers that are in order and as the server wants them."""
+    return FORMATS[file.format][1](answers)
+
+
+def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
+    """Whether the file holds what predictions do not: option texts; to `fill` MultiRC, its ids."""
+    return isinstance(file.answers, Text) or (fill and file.format == "multirc")
+
+
+def filled(
+    file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
+) -> list[Prediction]:
+    """The same answer to every row, for a task that was not run."""
+    rows = examples or [Example(id=str(index)) for index in range(file.rows)]
+    names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
+    return [kind.from_name(row, str(file.fill), names) for row in rows]
+
+
+def _row(file: AnswerFile, kind: AnswerType, prediction: Prediction, example: Any) -> Numbered:
+    """A prediction with its index in the file."""
+    if isinstance(file.answers, Text):
+        return Numbered(0, int(prediction.id), kind.spoken(prediction, example))
+    # An answer in words that is no label takes the label of a task that was not run.
+    is_label = not kind.is_invalid(prediction)
+    answer = file.answers.write(kind.written(prediction) or "" if is_label else file.fill)
+    if file.format == "multirc":
+        paragraph, question, place = (int(number) for number in prediction.id.split("-"))
+        return Numbered(0, place, Option(paragraph, question, int(answer)))
+    return Numbered(0, int(prediction.id), answer)

@@ -1,10 +1,13 @@
-"""GLUE's tables: a header, then an index and a prediction on each line, between them a tab."""
+"""GLUE's and RACE's tables: a header, then an index and an answer a line, between them a tab."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.submission.answer_file import (
     HEADER,
     AnswerFile,
@@ -14,67 +17,82 @@ from benchharness.tasks.submission.answer_file import (
     Scalar,
     Understood,
     conclude,
-    decoded,
     lines_of,
 )
 
 # The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
 
-T = TypeVar("T")
-
 LONGEST = 15
 """Digits of an index; Python refuses to read numbers of thousands."""
 
 
-class Numbered(NamedTuple, Generic[T]):
+class Numbered(NamedTuple):
     """An answer with its index as written, and the line it stands on."""
 
     line: int
     place: Scalar
-    answer: T
-
-
-class _Placed(NamedTuple, Generic[T]):
-    line: int
-    place: int
-    answer: T
+    answer: Any
 
 
 def in_order(
-    rows: Sequence[Numbered[T]],
+    rows: Sequence[Numbered],
     ids: Sequence[int],
     faults: Faults,
     names: Mapping[str, int] = MappingProxyType({}),
-) -> list[T] | None:
+) -> list[Any] | None:
     """The answers in the order of `ids`; None, with faults that say why, where they do not fit.
 
     `names` are words that a file may have for indices.
     """
     if len(rows) != len(ids):
         faults.add(f"it has {len(rows)} answers, expected {len(ids)}")
-    numbers = [(row, _number(row, names, faults)) for row in rows]
-    first = _offset([number for _, number in numbers], ids)
+    numbers = [_number(row, names, faults) for row in rows]
+    first = _offset(numbers, ids)
     if first:
         faults.add(
             f"its indices run from {first} to {first + len(ids) - 1}, expected 0 to "
             f"{len(ids) - 1}: every file counts from 0",
             mendable=True,
         )
-    placed = [
-        _Placed(row.line, number - first, row.answer)
-        for row, number in numbers
-        if number is not None
-    ]
-    answers = {row.place: row.answer for row in placed}
-    _find_doubles(placed, faults)
-    _find_strays(placed, ids, faults)
+    pairs = zip(rows, numbers, strict=True)
+    placed = [(n - first, row.line, row.answer) for row, n in pairs if n is not None]
+    answers = {place: answer for place, _, answer in placed}
+    _find_odd([(place, line) for place, line, _ in placed], ids, faults)
     if len(placed) != len(ids) or answers.keys() != set(ids):
         return None
-    _find_disorder(placed, ids, faults)
+    rank = {place: number for number, place in enumerate(ids)}
+    for (before, *_), (place, line, _) in pairwise(placed):
+        if rank[place] < rank[before]:
+            faults.add(f"index {place} stands after {before}", line, mendable=True)
+            break
     return [answers[place] for place in ids]
 
 
-def _number(row: Numbered[T], names: Mapping[str, int], faults: Faults) -> int | None:
+def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Faults) -> None:
+    """Indices, each with its line, that stand there twice or are not expected; missing ones."""
+    lines: dict[int, int] = {}
+    for place, line in places:
+        if place in lines:
+            sentence = f"index {place} stands here again, after line {lines[place]}"
+            faults.add(sentence, line, kind="an index stands here again")
+        lines.setdefault(place, line)
+    expected = set(ids)
+    for place, line in places:
+        if place not in expected:
+            sentence = f"index {place} is not one of the {len(ids)} expected"
+            faults.add(sentence, line, kind="an index is not one of the expected")
+    if missing := sorted(expected - lines.keys()):
+        faults.add(missing_indices(missing))
+
+
+def missing_indices(missing: Sequence[int]) -> str:
+    """How many are missing, and the first of them."""
+    some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+    noun = "index is" if len(missing) == 1 else "indices are"
+    return f"{len(missing)} {noun} missing: {some}"
+
+
+def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | None:
     """The index as a number, None where it is none."""
     if str(row.place) in names:
         return names[str(row.place)]
@@ -98,41 +116,6 @@ def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
     return low if is_whole and set(ids) == set(range(count)) else 0
 
 
-def _find_doubles(rows: Iterable[_Placed[T]], faults: Faults) -> None:
-    lines: dict[int, int] = {}
-    for row in rows:
-        if row.place in lines:
-            sentence = f"index {row.place} stands here again, after line {lines[row.place]}"
-            faults.add(sentence, row.line, kind="an index stands here again")
-        lines.setdefault(row.place, row.line)
-
-
-def _find_strays(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults) -> None:
-    expected = set(ids)
-    for row in rows:
-        if row.place not in expected:
-            sentence = f"index {row.place} is not one of the {len(ids)} expected"
-            faults.add(sentence, row.line, kind="an index is not one of the expected")
-    missing = sorted(expected - {row.place for row in rows})
-    if missing:
-        faults.add(missing_indices(missing))
-
-
-def missing_indices(missing: Sequence[int]) -> str:
-    """How many are missing, and the first of them."""
-    some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-    noun = "index is" if len(missing) == 1 else "indices are"
-    return f"{len(missing)} {noun} missing: {some}"
-
-
-def _find_disorder(rows: Sequence[_Placed[T]], ids: Sequence[int], faults: Faults) -> None:
-    rank = {place: number for number, place in enumerate(ids)}
-    for before, row in pairwise(rows):
-        if rank[row.place] < rank[before.place]:
-            faults.add(f"index {row.place} stands after {before.place}", row.line, mendable=True)
-            return
-
-
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
 """BLiMP's paradigm and number, which make an id with a slash between."""
@@ -140,29 +123,30 @@ PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "ans
 """What others write above the columns: DeBERTa "predictions", pandas "" for its index."""
 
 
-def write_table(answers: Sequence[str]) -> bytes:
-    """The file's bytes: tabs, no quotes, UTF-8, lines that end in a line feed."""
-    rows = [HEADER, *((str(index), answer) for index, answer in enumerate(answers))]
+def write_rows(rows: Sequence[tuple[str, str]]) -> bytes:
+    """The bytes of a table: tabs, no quotes, UTF-8, lines that end in a line feed."""
     return "".join("\t".join(row) + "\n" for row in rows).encode()
+
+
+def write_table(answers: Sequence[str]) -> bytes:
+    """GLUE's table."""
+    return write_rows([HEADER, *((str(index), answer) for index, answer in enumerate(answers))])
 
 
 def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     """The answers of a table by anybody, with everything that is wrong with it."""
     faults = Faults(file.name)
-    text = decoded(content, faults)
-    lines = [] if text is None else lines_of(text, faults)
+    lines = lines_of(content, faults, f"{len(ids)} answers")
     if not lines:
-        if text is not None:
-            faults.add(f"it is empty, expected {len(ids)} answers")
         return conclude(None, faults)
     rows = read_rows(lines, faults, file.header)
     known: dict[str, Understood] = {}
-    meant = [Numbered(row.line, row.place, _answer(file, row, known, faults)) for row in rows]
+    meant = [row._replace(answer=_answer(file, row, known, faults)) for row in rows]
     return conclude(in_order(meant, ids, faults, file.names), faults)
 
 
 def _answer(
-    file: AnswerFile, row: Numbered[str], known: dict[str, Understood], faults: Faults
+    file: AnswerFile, row: Numbered, known: dict[str, Understood], faults: Faults
 ) -> str | None:
     """What the row's answer means; `known` are the writings seen before."""
     if row.answer not in known:
@@ -173,9 +157,7 @@ def _answer(
     return None if value is None else str(value)
 
 
-def read_rows(
-    lines: Sequence[Line], faults: Faults, header: tuple[str, str]
-) -> list[Numbered[str]]:
+def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
     """Index and prediction of each line below the header, which should be `header`."""
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
@@ -223,7 +205,7 @@ def _cells(
     columns: Columns,
     width: int,
     faults: Faults,
-) -> list[Numbered[str]]:
+) -> list[Numbered]:
     rows = []
     for number, line in lines:
         cells = [_unquoted(cell, number, faults) for cell in split(line)]
@@ -250,3 +232,62 @@ def _unquoted(cell: str, line: int, faults: Faults) -> str:
     if bare != cell:
         faults.add("there is white space around a cell", line, mendable=True)
     return bare
+
+
+# RACE's answers: no server takes them, so the table is our own, an id and a letter a line.
+
+RACE_HEADER = ("id", "answer")
+LETTERS = "ABCD"
+QUESTION = re.compile(r"(middle|high)\d+/\d+")
+
+QUESTIONS = 4934
+"""Of the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table 2)."""
+
+
+def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
+    """The table; BenchError where the predictions are not those of the whole test set."""
+    if len(predictions) != QUESTIONS:
+        raise BenchError(
+            f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "
+            "predict it whole with `bench run --test`, from the hub or the official files."
+        )
+    return rewrite_race([(p.id, LETTERS[p.option]) for p in predictions])
+
+
+def rewrite_race(answers: Sequence[tuple[str, str]]) -> bytes:
+    """The table of pairs of id and letter."""
+    return write_rows([RACE_HEADER, *answers])
+
+
+def read_race(name: str, content: bytes) -> Reading:
+    """The test set's pairs of id and letter in a table by anybody, with what is wrong with it."""
+    faults = Faults(name)
+    lines = lines_of(content, faults, f"{QUESTIONS} answers")
+    if not lines:
+        return conclude(None, faults)
+    answers: dict[str, str] = {}
+    for row in read_rows(lines, faults, RACE_HEADER):
+        _check_id(row, answers, faults)
+        answers[str(row.place)] = _letter(row, faults)
+    if len(answers) != QUESTIONS:
+        faults.add(f"it has {len(answers)} answers, expected {QUESTIONS}")
+    return conclude(list(answers.items()), faults)
+
+
+def _check_id(row: Numbered, before: Container[str], faults: Faults) -> None:
+    question = str(row.place)
+    if not QUESTION.fullmatch(question):
+        sentence = f"the id is {question!r:.60}, expected one like 'high12/0'"
+        faults.add(sentence, row.line, kind="an id is none")
+    elif question in before:
+        sentence = f"the question {question} stands here again"
+        faults.add(sentence, row.line, kind="a question stands here again")
+
+
+def _letter(row: Numbered, faults: Faults) -> str:
+    letter: str = row.answer.strip().upper()
+    if len(letter) != 1 or letter not in LETTERS:
+        faults.add(f"the answer is {row.answer!r}, expected A, B, C or D", row.line)
+    elif letter != row.answer:
+        faults.add(f"the answer is {row.answer!r}, expected {letter!r}", row.line, mendable=True)
+    return letter

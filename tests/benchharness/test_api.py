@@ -289,9 +289,7 @@ def planned(monkeypatch, model, **words):
         yield Driven(schedule, None, ())
 
     monkeypatch.setattr("benchharness.driver.session.drive", look)
-    monkeypatch.setattr(
-        "benchharness.driver.session.prepared_workers", lambda request: nullcontext()
-    )
+    monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
     bh.run(model, baselines=False, **{**WHAT, "task": "rte", "seeds": 1, **words})
     return found
 
@@ -546,9 +544,7 @@ def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):
         yield Driven(schedule, None, ())
 
     monkeypatch.setattr("benchharness.driver.session.drive", look)
-    monkeypatch.setattr(
-        "benchharness.driver.session.prepared_workers", lambda request: nullcontext()
-    )
+    monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
     bh.run("tiny", suite="glue", data="mini", db="x.sqlite", **words)
     asked = command({"model": "tiny", "suite": "glue", "data": "mini", **words})
     ended = bench("run", *asked, "--dry-run", "--json")

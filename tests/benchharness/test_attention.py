@@ -8,7 +8,7 @@ from torch import Tensor
 
 from benchharness.encoder import cpu as attention
 from benchharness.encoder.cpu import RandomBits, attend, predict_attend
-from benchharness.encoder.packing import Packing
+from benchharness.encoder.packing import Attention, Packing
 
 HEADS, SIZE = 3, 4
 SCALE = 1 / math.sqrt(SIZE)
@@ -48,7 +48,8 @@ def test_outputs_and_gradients_are_those_of_the_formula(
 ) -> None:
     monkeypatch.setattr(attention, "CHUNK_SCORES", chunk)
     states, same = make_states(lengths), make_states(lengths)
-    output, expected = attend(*states, make_packing(lengths), SCALE, 0.0), plain(same, lengths)
+    output = attend(*states, Attention(packing=make_packing(lengths), scale=SCALE))
+    expected = plain(same, lengths)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
     weights = torch.randn(output.shape)
     (output * weights).sum().backward()
@@ -62,7 +63,8 @@ def test_a_window_hides_what_is_far_away(window: int) -> None:
     lengths = LENGTHS["far"]
     states, same = make_states(lengths), make_states(lengths)
     packing = make_packing(lengths)
-    output, expected = attend(*states, packing, SCALE, 0.0, window), plain(same, lengths, window)
+    formula = Attention(packing=packing, scale=SCALE, window=window)
+    output, expected = attend(*states, formula), plain(same, lengths, window)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)
     weights = torch.randn(output.shape)
     (output * weights).sum().backward()
@@ -70,7 +72,7 @@ def test_a_window_hides_what_is_far_away(window: int) -> None:
     for ours, theirs in zip(states, same, strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
     with torch.inference_mode():
-        predicted = predict_attend(*states, packing, SCALE, window)
+        predicted = predict_attend(*states, formula)
     torch.testing.assert_close(predicted, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -78,7 +80,7 @@ def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
     lengths = [8, 8, 8, 8]  # one group, one part: the draws are in the order of the formula's
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)
-    output = attend(*states, make_packing(lengths), SCALE, 0.25)
+    output = attend(*states, Attention(packing=make_packing(lengths), scale=SCALE, rate=0.25))
     torch.manual_seed(5)
     kept = RandomBits().draw(torch.Size([4, HEADS, 8, 8]), 0.25) >= 0
     query, key, value = (s.view(4, 8, HEADS, SIZE).transpose(1, 2) for s in same)
@@ -95,7 +97,7 @@ def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
 def test_prediction_gives_the_same(lengths: list[int]) -> None:
     states = [state.detach() for state in make_states(lengths)]
-    output = predict_attend(*states, make_packing(lengths), SCALE)
+    output = predict_attend(*states, Attention(packing=make_packing(lengths), scale=SCALE))
     torch.testing.assert_close(output, plain(states, lengths), rtol=1e-5, atol=1e-6)
 
 
@@ -105,7 +107,8 @@ def test_bf16_is_near_fp32() -> None:
     outputs = []
     for each in (states, exact):
         torch.manual_seed(5)
-        outputs.append(attend(*each, make_packing(lengths), SCALE, 0.25))
+        formula = Attention(packing=make_packing(lengths), scale=SCALE, rate=0.25)
+        outputs.append(attend(*each, formula))
         outputs[-1].sum().backward()
     assert outputs[0].dtype == torch.bfloat16
     torch.testing.assert_close(outputs[0].float(), outputs[1], rtol=0.05, atol=0.03)

@@ -1,6 +1,6 @@
 import pytest
 
-from benchharness.stored.ensemble import average
+from benchharness.stored.scoring import average
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,

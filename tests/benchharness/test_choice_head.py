@@ -162,7 +162,7 @@ def test_it_learns_to_choose_among_any_number_of_options():
         report=lambda _: None,
     )
     fitted = fit(training, dict)
-    assert (fitted.steps, fitted.examples) == (50, 400)
+    assert (fitted.step, fitted.examples) == (50, 400)
     assert fitted.curve[-1].loss < 0.1 < fitted.curve[0].loss
     predictions = decode(predict(body, features, CPU, lambda _: None), features, examples, TASK)
     assert [p.option for p in predictions] == [e.gold[0] for e in examples if e.gold]

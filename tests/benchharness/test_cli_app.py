@@ -85,7 +85,7 @@ def test_help_answers_in_under_03_seconds():
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert min(measure() for _ in range(5)) < 0.3
+    assert any(measure() < 0.3 for _ in range(5))
 
 
 def test_version(bench):

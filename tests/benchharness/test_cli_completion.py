@@ -11,6 +11,7 @@ import pytest
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
 from benchharness.tasks.suites import TASKS
+from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.results import make_job, make_result
 
 RUN = "bench run --model bert "
@@ -25,26 +26,13 @@ def asked_by_bash(words: str) -> dict[str, str]:
     }
 
 
-def proposed_elsewhere(words: str, **environment: str) -> list[str]:
-    """What a process of its own proposes."""
-    ended = subprocess.run(
-        (sys.executable, "-P", "-m", "benchharness"),
-        env={**os.environ, **asked_by_bash(words), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.stderr == ""
-    return ended.stdout.split()
-
-
 @pytest.fixture
 def proposed(bench, monkeypatch: pytest.MonkeyPatch):
     """What is proposed for words, in this process."""
 
-    def propose(words: str) -> list[str]:
-        with monkeypatch.context() as patched:
-            for name, value in asked_by_bash(words).items():
+    def propose(words: str, **environment: str) -> list[str]:
+        with tables_as_they_were(), monkeypatch.context() as patched:
+            for name, value in (asked_by_bash(words) | environment).items():
                 patched.setenv(name, value)
             ended = bench()
         assert ended.err == ""
@@ -145,19 +133,19 @@ def test_a_damaged_store_proposes_nothing_and_says_nothing(proposed, key: str) -
     assert Path("results/leaderboard.sqlite").read_bytes() == b"no database"
 
 
-def test_names_of_plugins(here: Path) -> None:
+def test_names_of_plugins(here: Path, proposed) -> None:
     (here / "mine.py").write_text(
         "from benchharness.models import ModelSpec\n"
         "print('this must not reach the shell')\n"
         "MODELS = [ModelSpec(name='mine-small', checkpoint='/models/mine')]\n"
     )
     words = "bench run --plugin mine.py --model mine"
-    assert proposed_elsewhere(words) == ["mine-small"]
+    assert proposed(words) == ["mine-small"]
     words = "bench run --model mine"
-    assert proposed_elsewhere(words, BENCH_PLUGINS="mine.py") == ["mine-small"]
-    assert proposed_elsewhere(words) == []
+    assert proposed(words, BENCH_PLUGINS="mine.py") == ["mine-small"]
+    assert proposed(words) == []
     (here / "mine.py").write_text("1 / 0\n")
-    assert proposed_elsewhere("bench run --plugin mine.py --suite sq") == ["squad"]
+    assert proposed("bench run --plugin mine.py --suite sq") == ["squad"]
 
 
 def test_a_proposal_needs_neither_torch_nor_long(here: Path) -> None:

@@ -141,7 +141,7 @@ def test_the_page_has_a_plot_for_each_score(stored):
 def test_a_page_that_plots_the_best_rows_has_the_whole_curve(stored, monkeypatch):
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
     with open_store("board.sqlite") as store:
-        make_report(store, Path("page.html"), wanted=Wanted(split=True))
+        make_report(store, Path("page.html"), Wanted(split=True))
     page = Path("page.html").read_text(encoding="utf-8")
     assert "have the best 2 of 5 rows; the table has all" in page
     assert page.count('<tr id="row-') == 5

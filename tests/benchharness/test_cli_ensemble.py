@@ -5,7 +5,7 @@ import pytest
 
 from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
-from benchharness.stored.ensemble import make_ensemble
+from benchharness.stored.scoring import make_ensemble
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.read import read

@@ -261,7 +261,7 @@ def test_a_recipe_shows_each_value_with_its_source() -> None:
     assert facts["settings"]["warmup_ratio"]["value"] == 0.25
     assert all(setting["source"] for setting in facts["settings"].values())
     assert "28318 of 113272 updates)" in call("show", "recipe", "roberta", "qqp")
-    with pytest.raises(BenchError, match="alone or beside a model, found 1 name:"):
+    with pytest.raises(BenchError, match="alone or with a model, found 1 name:"):
         call("show", "recipe", "roberta")
 
 

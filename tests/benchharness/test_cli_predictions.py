@@ -76,7 +76,7 @@ def test_a_page_a_task_of_one_model_or_of_two(stored):
     assert "good <span" in pages[1].read_text()
     stored("predictions", "good", "bad", "--task", "glue/rte", "--out", "two", *DB)
     page = only_page("two")
-    assert "beside bad" in page
+    assert "and bad" in page
     # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
     assert "Flips: 19 are right with more of its seeds" in page
 
@@ -222,4 +222,4 @@ def test_two_recipes_of_one_model_have_names_of_their_own(bench):
     assert bench("predictions", "m:fast", "m:paper", *DB).code == 0
     page = only_page()
     assert "m, fast <span" in page
-    assert "beside m</span>" in page
+    assert "compared with m</span>" in page

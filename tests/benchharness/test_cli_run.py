@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.engines.fork_server import ForkServer
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
 from benchharness.tasks.mini import folder as mini_folder
-from benchharness.tasks.suites import find_task
 from tests.helpers.fake_worker import make_job, make_result
 from tests.helpers.plans import plan_jobs
 
@@ -66,6 +66,24 @@ def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
     assert "2 stored already: nothing is missing." in again.out
     assert again.code == 0
     assert again.err == ""
+
+
+def test_workers_import_nothing_where_all_seems_stored(bench, fake_jobs, monkeypatch):
+    asked = []
+    monkeypatch.setattr(ForkServer, "prepare", lambda *words: asked.append(words[-1]))
+    fake_jobs([make_job(seed=seed) for seed in (1, 2)])
+    command = (*RUN[:3], *RUN[5:], "--task", "cola", "--seeds")
+    bench(*command, "1", "--dry-run")
+    assert asked == []
+    bench(*command, "1")
+    assert len(asked) == 1
+    assert "benchharness.worker.job" in asked[0]
+    bench(*command, "2")
+    assert len(asked) == 1
+    bench(*command, "3")
+    assert len(asked) == 2
+    bench(*command, "1", "--force")
+    assert len(asked) == 3
 
 
 REPORT = Path("results/leaderboard.html")
@@ -375,10 +393,8 @@ def test_rows_that_the_benchmark_leaves_out_are_said(bench):
 @pytest.mark.parametrize(
     ("value", "is_said"),
     [
-        ("temperature=3", True),
         ("stride=64,96", True),
         ("learning_rate=x2", False),
-        ("best_checkpoint=false", False),
         ("learning_rate=x2 --shots 0", True),
     ],
 )
@@ -425,7 +441,7 @@ def test_baselines_alone_plan_no_encoder(monkeypatch):
         raise AssertionError(arguments)
 
     monkeypatch.setattr("benchharness.driver.plan.with_start", refuse)
-    found = plan_jobs(BASELINES, [find_task("glue/rte")], "mini", [1, 2, 3])
+    found = plan_jobs(BASELINES, "glue/rte", "mini", [1, 2, 3])
     assert [(job.model, job.seed) for job in found.jobs] == [("majority", 0), ("bag-of-words", 0)]
     assert sum(found.used_rows.values()) > 0
 

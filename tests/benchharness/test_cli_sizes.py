@@ -1,4 +1,4 @@
-from benchharness.leaderboard.boards.systems import systems
+from benchharness.leaderboard.boards.published import systems
 from benchharness.models import MODELS
 from benchharness.stored.report import NOT_DENSE, known_sizes
 

@@ -271,7 +271,7 @@ def test_squad_is_a_folder_with_the_threshold_applied(bench):
 
 
 def test_race_is_a_table(bench, monkeypatch):
-    monkeypatch.setattr("benchharness.tasks.submission.race.QUESTIONS", 2)
+    monkeypatch.setattr("benchharness.tasks.submission.table.QUESTIONS", 2)
     choices = [ChoicePrediction(id=f"high{i}/0", option=i) for i in range(2)]
     store_run("race/all", predictions=choices)
     call = ("submit", "--model", "minilm", "--suite", "race", "--db", "board.sqlite")

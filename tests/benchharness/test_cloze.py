@@ -40,9 +40,9 @@ from benchharness.heads.cloze import (
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.blimp import PARADIGMS
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
+from benchharness.tasks.multiple_choice import PARADIGMS
 from benchharness.tasks.read import draw_shots, read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS, find_task
@@ -52,7 +52,7 @@ from benchharness.worker.job import run_job
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_server import serve_hub
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TINY = find_model("tiny")
@@ -256,7 +256,7 @@ def test_every_task_with_labels_or_options_has_a_word_for_each() -> None:
 @pytest.mark.parametrize("task", ["squad/v2.0", "conll2003/ner"])
 def test_a_task_without_candidates_is_refused(task: str) -> None:
     with pytest.raises(BenchError, match=f"{task} has no pattern"):
-        plan_jobs([TINY], [find_task(task)], "mini", [1], shots=[0])
+        plan_jobs([TINY], task, shots=[0])
 
 
 def test_a_long_text_is_cut_so_that_the_candidates_fit() -> None:
@@ -291,7 +291,7 @@ def test_a_checkpoint_without_the_head_is_refused_in_a_sentence(tmp_path) -> Non
 
 
 def test_zero_shot_is_one_job_a_task_without_training_rows_beside_k_shots() -> None:
-    jobs = plan_jobs([TINY], [find_task("sst2")], "mini", [1, 2], shots=[0, 8, 32]).jobs
+    jobs = plan_jobs([TINY], "sst2", "mini", [1, 2], shots=[0, 8, 32]).jobs
     assert [(job.recipe, job.seed, job.kind) for job in jobs] == [
         ("paper", 1, "model"),
         ("paper", 2, "model"),
@@ -301,22 +301,22 @@ def test_zero_shot_is_one_job_a_task_without_training_rows_beside_k_shots() -> N
     ]
     assert [job.values.get("shots") for job in jobs] == [8, 8, 32, 32, None]
     assert list(jobs[-1].fingerprints) == ["glue/sst2:dev"]
-    plain = plan_jobs([TINY], [find_task("sst2")], "mini", [1]).jobs[0]
+    plain = plan_jobs([TINY], "sst2").jobs[0]
     assert "shots" not in plain.settings
 
 
 def test_what_has_nothing_to_train_on_is_a_model_of_its_board() -> None:
-    (job,) = plan_jobs([TINY], [find_task("blimp/blimp")], "mini", [1, 2], baselines=[]).jobs
+    job = plan_job([TINY], "blimp/blimp", "mini", [1, 2], baselines=[])
     assert (job.kind, job.recipe, job.is_zero_shot) == ("model", "zero-shot", True)
     with pytest.raises(BenchError, match="has no training rows: --shots 0"):
-        plan_jobs([TINY], [find_task("blimp/blimp")], "mini", [1], shots=[8])
+        plan_jobs([TINY], "blimp/blimp", shots=[8])
 
 
 def test_more_shots_than_rows_and_a_start_are_refused() -> None:
     with pytest.raises(DataError, match="250 training rows here"):
-        plan_jobs([TINY], [find_task("cb")], "mini", [1], shots=[251])
+        plan_jobs([TINY], "cb", shots=[251])
     with pytest.raises(BenchError, match="exclude each other"):
-        plan_jobs([TINY], [find_task("cb")], "mini", [1], shots=[8], start_from="glue/mnli")
+        plan_jobs([TINY], "cb", shots=[8], start_from="glue/mnli")
 
 
 def test_shots_are_drawn_by_the_seed_with_the_labels_in_their_proportions() -> None:
@@ -333,18 +333,14 @@ def test_shots_are_drawn_by_the_seed_with_the_labels_in_their_proportions() -> N
 
 
 def test_a_k_shot_job_trains_on_so_many_rows() -> None:
-    (job,) = plan_jobs(
-        [TINY], [find_task("glue/rte")], "mini", [1], shots=[8], overrides={"epochs": "1"}, limit=40
-    ).jobs
+    job = plan_job([TINY], "glue/rte", shots=[8], overrides={"epochs": "1"}, limit=40)
     result = run_job(replace(job, precision="fp32"))
     assert result.provenance["data"]["glue/rte:train"]["rows"] == 8
     assert result.cost.steps == 1
 
 
 def test_a_zero_shot_job_predicts_every_split_and_is_the_same_twice() -> None:
-    (job,) = plan_jobs(
-        [TINY], [find_task("mnli")], "mini", [1], shots=[0], limit=12, precision="fp32"
-    ).jobs
+    job = plan_job([TINY], "mnli", shots=[0], limit=12, precision="fp32")
     one, two = run_zero_shot(job), run_zero_shot(job)
     assert [e.name for e in one.evaluations] == [
         "glue/mnli:dev",

@@ -26,7 +26,7 @@ from benchharness.heads.coref import (
     targets,
 )
 from benchharness.recipes.recipe import CorefOptions
-from benchharness.tasks.conll2012 import COREF
+from benchharness.tasks.conll import COREF
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import DocumentExample
 from benchharness.tasks.read import read

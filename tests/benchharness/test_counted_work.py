@@ -15,14 +15,13 @@ from torch import nn
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.leaderboard.job import Job
-from benchharness.models import find_model
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.counted_work import counted_work
 from tests.helpers.gold import check_gold
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 TASKS = ("glue/rte", "squad/v1.1", "swag/regular", "conll2003/ner")
 """One of each head."""
@@ -32,16 +31,7 @@ SETTINGS = {"epochs": "1", "batch_size": "16", "evaluations": "1", "max_tokens":
 
 
 def make_job(task: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model("tiny")],
-        [find_task(task)],
-        "mini",
-        [1],
-        overrides=SETTINGS,
-        limit=ROWS,
-        precision="fp32",
-    ).jobs
-    return job
+    return plan_job("tiny", task, overrides=SETTINGS, limit=ROWS, precision="fp32")
 
 
 def real_work(job: Job) -> dict[str, int]:

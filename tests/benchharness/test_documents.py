@@ -17,20 +17,18 @@ from benchharness.heads.tag import (
     targets,
 )
 from benchharness.leaderboard.job import Job
-from benchharness.models import find_model
 from benchharness.splits import ChangedRowsError, check_documents, read_split
-from benchharness.tasks.conll2003 import NER
+from benchharness.tasks.conll import NER
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Surroundings, TagExample
 from benchharness.tasks.read import document_digest, fingerprint, read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import find_task
-from benchharness.transfer.frozen import FrozenEncoder
+from benchharness.worker.frozen import FrozenEncoder
 from benchharness.worker.job import run_job
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import write_file
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 DOCUMENT = (
     ("Marie", "Skłodowska-Curie", "was", "born", "."),
@@ -199,16 +197,9 @@ def test_no_fingerprint_has_them_and_a_digest_of_their_own_does(tmp_path: Path):
 
 def plan(data: str = "mini", **texts: str) -> Job:
     quick = {"epochs": "1", "evaluations": "1", "max_tokens": "48", "batch_size": "8"}
-    (job,) = plan_jobs(
-        [find_model("tiny")],
-        [find_task("conll2003/ner")],
-        data,
-        [1],
-        overrides=quick | texts,
-        limit=12,
-        precision="fp32",
-    ).jobs
-    return job
+    return plan_job(
+        "tiny", "conll2003/ner", data, overrides=quick | texts, limit=12, precision="fp32"
+    )
 
 
 def test_the_key_has_the_documents_only_where_they_are_read():

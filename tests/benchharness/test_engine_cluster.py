@@ -18,7 +18,7 @@ from benchharness.engines.cluster import (
     sparsely,
     version,
 )
-from benchharness.engines.process import Engine
+from benchharness.engines.process import Engine, Orders
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
@@ -32,7 +32,7 @@ RESOURCES = Resources(gpus=0, cpus=1, retries=2)
 
 def run(jobs, room=2, resources=RESOURCES, **options):
     cluster, seen = FakeCluster(room), []
-    engine: Engine = ClusterEngine(cluster, resources, **options)
+    engine: Engine = ClusterEngine(cluster, resources, Orders(**options))
     outcomes = list(engine.run(jobs, lambda job, progress: seen.append((job.seed, progress.phase))))
     assert not cluster.is_open
     return outcomes, cluster, seen
@@ -243,9 +243,8 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
         yield second
 
     outcomes = []
-    engine = ClusterEngine(
-        Here(), RESOURCES, command=COMMAND, checkpoints=tmp_path / "shared", keep=[first.key]
-    )
+    orders = Orders(checkpoints=tmp_path / "shared", keep=[first.key])
+    engine = ClusterEngine(Here(), RESOURCES, orders, COMMAND)
     outcomes.extend(engine.run(queue(), lambda *_: None))
     assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
@@ -258,8 +257,8 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
             yield ticket, run_remote(remote, lambda _: None)
 
     job = make_job("ok")
-    options = {"command": COMMAND, "checkpoints": tmp_path, "keep": [job.key]}
-    engine = ClusterEngine(Elsewhere(), RESOURCES, **options)
+    orders = Orders(checkpoints=tmp_path, keep=[job.key])
+    engine = ClusterEngine(Elsewhere(), RESOURCES, orders, COMMAND)
     (outcome,) = engine.run([job], lambda *_: None)
     assert f"{tmp_path} is not the folder" in outcome.error
 
@@ -273,8 +272,8 @@ def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen)
             yield ticket, run_remote(remote, lambda _: None)
 
     snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)
-    options = {"checkpoints": tmp_path / "checkpoints", "snapshots": snapshots}
-    engine = ClusterEngine(Node(), RESOURCES, command=COMMAND, **options)
+    orders = Orders(checkpoints=tmp_path / "checkpoints", snapshots=snapshots)
+    engine = ClusterEngine(Node(), RESOURCES, orders, COMMAND)
     job = make_job("ok")
     (outcome,) = engine.run([job], lambda *_: None)
     expected = ["--snapshots", str(tmp_path / "snapshots" / job.key), "--checkpoint-every", "60.0"]

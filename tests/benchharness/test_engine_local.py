@@ -11,6 +11,7 @@ import pytest
 
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
+from benchharness.engines.process import Orders
 from benchharness.engines.slots import Slot
 from benchharness.kept_folders import SCRATCH, scratch_folder
 from benchharness.leaderboard.result import Failure, Result
@@ -25,7 +26,7 @@ def slots(count=1):
 
 
 def engine(count=1, **options):
-    return LocalEngine(slots(count), command=COMMAND, **options)
+    return LocalEngine(slots(count), Orders(**options), COMMAND)
 
 
 def run(jobs, count=1, **options):
@@ -244,7 +245,7 @@ def test_a_job_that_cannot_be_started_is_one_sentence(monkeypatch):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(process.subprocess, "Popen", start)
-    with pytest.raises(JobError, match=r"beside 0 others \(Too many open files\)"):
+    with pytest.raises(JobError, match=r"next to 0 others \(Too many open files\)"):
         run([make_job("ok")])
 
 

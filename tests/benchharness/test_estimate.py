@@ -5,7 +5,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import recipe_digest
 from benchharness.models import MODELS, ModelSpec
-from tests.helpers.plans import RTE, plan_jobs, plan_mini
+from tests.helpers.plans import RTE, plan_job, plan_mini
 
 
 def make_row(job: Job, **fields: object) -> RunRow:
@@ -64,7 +64,7 @@ def test_without_one_the_figure_is_rough_and_grows_with_the_work() -> None:
 
 def test_an_unregistered_model_has_an_estimate_too() -> None:
     spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
-    (job,) = plan_jobs([spec], [RTE], "mini", [1]).jobs
+    job = plan_job([spec], [RTE])
     rows = dict.fromkeys(job.fingerprints.values(), 100)
     assert estimate_seconds(job, [], rows).seconds > 0
 

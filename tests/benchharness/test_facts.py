@@ -16,7 +16,7 @@ from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.tasks.suites import SUITES, find_task
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.results import make_evaluation, make_result
 
 SCORES = {"accuracy": 0.7}
@@ -146,7 +146,7 @@ def test_a_checkpoint_may_have_any_name(tmp_path: Path) -> None:
     tiny, task = find_model("tiny"), find_task("glue/rte")
     for name in ("pretrained", "glue/mnli"):
         start = replace(tiny, name=name)
-        (job,) = plan_jobs([tiny], [task], "mini", (1,), limit=8, start_from=start).jobs
+        job = plan_job([tiny], [task], "mini", (1,), limit=8, start_from=start)
         assert (job.model, job.started_from) == (f"tiny from {name}", name)
         assert job.start is not None
         assert (job.start.kind, job.start.model) == ("checkpoint", "tiny")

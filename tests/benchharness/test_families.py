@@ -10,7 +10,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.layers import layers_of
+from benchharness.encoder.load import layers_of
 from benchharness.heads import Limits, head_for
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import read

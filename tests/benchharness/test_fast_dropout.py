@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from benchharness.encoder.cpu import FastDropout, RandomBits, attend, use_fast_dropout
-from benchharness.encoder.packing import Packing
+from benchharness.encoder.packing import Attention, Packing
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])
@@ -66,7 +66,7 @@ def test_attentions_mean_stays(rate: float, monkeypatch: pytest.MonkeyPatch) -> 
     packing = Packing.of_lengths(np.full(64, 256), 256, torch.device("cpu"))
     value = torch.ones(64 * 256, 1, 8, requires_grad=True)
     same = torch.zeros(64 * 256, 1, 8)  # all tokens are seen alike
-    attended = attend(same, same, value, packing, 1.0, rate).double()
+    attended = attend(same, same, value, Attention(packing=packing, scale=1.0, rate=rate)).double()
     assert attended.mean().item() == pytest.approx(1, abs=1e-4)
 
 

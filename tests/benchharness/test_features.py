@@ -12,15 +12,15 @@ import benchharness as bh
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.report.plots.figure import named_entries
+from benchharness.leaderboard.report.plots.chart import named_entries
 from benchharness.leaderboard.report.plots.lines import layer_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
-from benchharness.models import MODELS, find_model
+from benchharness.models import MODELS
 from benchharness.recipes import resolve_sweep
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import SUITES, find_task
-from benchharness.transfer import layer_states
+from benchharness.tasks.suites import SUITES
+from benchharness.worker import layer_states
 from benchharness.worker.job import run_job
 from tests.helpers.boards import make_row
 from tests.helpers.checkpoints import save_checkpoint
@@ -47,16 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def plan(
     model: str, task: str = "glue/cola", *, recipe: str | None = None, **texts: str
 ) -> list[Job]:
-    found = plan_jobs(
-        [find_model(model)],
-        [find_task(task)],
-        "mini",
-        [1],
-        recipe=recipe,
-        overrides=texts,
-        limit=12,
-        precision="fp32",
-    )
+    found = plan_jobs(model, task, recipe=recipe, overrides=texts, limit=12, precision="fp32")
     return [*found.jobs]
 
 

@@ -15,7 +15,6 @@ from transformers.utils import logging
 
 from benchharness.models import find_model
 from benchharness.tasks.errors import ModelError
-from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_jobs
 
@@ -113,7 +112,7 @@ def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pool
     folder = save_checkpoint(tmp_path / "sentences")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
-    planned = plan_jobs([find_model(str(folder))], [find_task("glue/rte")], "mini", [1])
+    planned = plan_jobs(str(folder), "glue/rte")
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
 
 

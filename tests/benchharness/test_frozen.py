@@ -16,7 +16,7 @@ from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, pad
-from benchharness.transfer.frozen import FrozenEncoder
+from benchharness.worker.frozen import FrozenEncoder
 from tests.helpers.families import FAMILIES
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.training import CPU, RECIPE, having, make_data, train
@@ -245,7 +245,7 @@ def long_data() -> Features:
 
 def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        "benchharness.transfer.layer_states.shutil.disk_usage",
+        "benchharness.worker.layer_states.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 1000}),
     )
     with pytest.raises(JobError, match=r"only 0\.0 GB free: free some, or set BENCH_CACHE"):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder import cuda
-from benchharness.encoder.packing import Packing, prepare_for
+from benchharness.encoder.packing import Attention, Packing, prepare_for
 from benchharness.heads.pair import loss
 from benchharness.recipes.recipe import ADAFACTOR
 from benchharness.training import cuda as training_cuda
@@ -59,9 +59,9 @@ def test_kernels_compute_what_padded_rows_give(
         else:
             monkeypatch.setattr(cuda, "_has_kernel", lambda query, window: False)
         if are_firsts:
-            output = cuda.attend_first(*states, packing, 0.2, 0.0)
+            output = cuda.attend_first(*states, Attention(packing=packing, scale=0.2))
         else:
-            output = cuda.attend(*states, packing, 0.2, 0.0, window)
+            output = cuda.attend(*states, Attention(packing=packing, scale=0.2, window=window))
         output[: sum(LENGTHS)].float().square().sum().backward()
         found.append([output, *(each.grad for each in states)])
     for ours, expected in zip(*found, strict=True):
@@ -81,7 +81,8 @@ def test_kernels_take_a_batch_of_fewer_tokens_than_its_width(
         for _ in range(3)
     ]
     for attend in (cuda.attend, cuda.attend_first):
-        attend(*states, packing, 0.2, 0.1).float().square().sum().backward()
+        formula = Attention(packing=packing, scale=0.2, rate=0.1)
+        attend(*states, formula).float().square().sum().backward()
     assert all(each.grad is not None and each.grad.isfinite().all() for each in states)
 
 
@@ -90,11 +91,12 @@ def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None
     """Of equal scores and values of one the output is the share that was kept, scaled."""
     packing, (query, _, value) = make_states(dtype)
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
-    kept = cuda.attend(zeros, zeros, ones, packing, 1.0, 0.1)[: sum(LENGTHS), :, 0].float()
+    formula = Attention(packing=packing, scale=1.0, rate=0.1)
+    kept = cuda.attend(zeros, zeros, ones, formula)[: sum(LENGTHS), :, 0].float()
     long = kept[:150]  # of 150 probabilities each
     assert abs(float(long.mean()) - 1.0) < 0.02
     assert abs(float(long.std()) - (0.1 / 0.9 / 150) ** 0.5) < 0.01
-    again = cuda.attend(zeros, zeros, ones, packing, 1.0, 0.1)[: sum(LENGTHS), :, 0].float()
+    again = cuda.attend(zeros, zeros, ones, formula)[: sum(LENGTHS), :, 0].float()
     assert not torch.equal(kept, again)
 
 

@@ -16,8 +16,8 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchharness.encoder import cuda
-from benchharness.encoder.layers import FAMILIES, use_first_token
-from benchharness.encoder.packing import PACKABLE, Packing, is_packed, use_packed_rows
+from benchharness.encoder.load import FAMILIES, use_first_token
+from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
 from benchharness.heads import choice, pair, span, tag
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import Features, in_bucket
@@ -546,7 +546,8 @@ def test_kernels_take_what_they_are_given(dtype: torch.dtype, are_firsts: bool) 
     key, value = (torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(2))
     query = torch.empty(known.sequences if are_firsts else known.tokens, 3, 8, dtype=dtype)
     window = 8 if dtype == torch.bfloat16 else None
-    found = cuda._by_kernel(query.to("meta"), key, value, known, 0.5, 0.1, window)
+    formula = Attention(packing=known, scale=0.5, rate=0.1, window=window)
+    found = cuda._by_kernel(query.to("meta"), key, value, formula)
     assert (found.shape, found.dtype) == (query.shape, dtype)
 
 
@@ -576,8 +577,9 @@ def test_no_kernel_is_told_of_more_tokens_than_there_are(
     known = Packing.of_lengths(np.array(lengths), 32, torch.device("meta"))
     states = [torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(3)]
     with Bounds() as bounds:
-        cuda._by_kernel(*states, known, 0.5, 0.1, None)
-        cuda._by_kernel(states[0][: len(lengths)], *states[1:], known, 0.5, 0.1, None)
+        formula = Attention(packing=known, scale=0.5, rate=0.1)
+        cuda._by_kernel(*states, formula)
+        cuda._by_kernel(states[0][: len(lengths)], *states[1:], formula)
     longest = min(32, sum(lengths))
     assert bounds.found == [(longest, longest), (1, longest)]
     assert longest >= max(lengths)
@@ -595,5 +597,5 @@ def test_attention_is_that_over_jagged_tensors() -> None:
         for each in states
     ]
     expected = functional.scaled_dot_product_attention(*jagged, scale=0.4).transpose(1, 2).values()
-    found = cuda.attend(*states, known, 0.4, 0.0)
+    found = cuda.attend(*states, Attention(packing=known, scale=0.4))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchharness.cli.app import main
-from benchharness.driver.halving import Rung, rungs
+from benchharness.driver.search import Size, in_turn, sizes, sweep_rounds
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.learned_engine import LearnedEngine
 
@@ -67,19 +67,19 @@ def learned(*jobs):
 
 
 def test_eight_points_with_five_seeds_take_half_of_the_grid():
-    assert rungs(8, 5) == (Rung(8, 1), Rung(4, 2), Rung(3, 4), Rung(2, 5))
-    assert rungs(3, 3) == (Rung(3, 1), Rung(3, 2), Rung(2, 3))
-    assert rungs(2, 3) == (Rung(2, 1), Rung(2, 2), Rung(2, 3))
-    assert rungs(8, 1) == (Rung(8, 1),)
+    assert sizes(8, 5) == (Size(8, 1), Size(4, 2), Size(3, 4), Size(2, 5))
+    assert sizes(3, 3) == (Size(3, 1), Size(3, 2), Size(2, 3))
+    assert sizes(2, 3) == (Size(2, 1), Size(2, 2), Size(2, 3))
+    assert sizes(8, 1) == (Size(8, 1),)
 
 
 @pytest.mark.parametrize("points", [3, 4, 8, 16, 33])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_no_rung_has_more_points_or_fewer_seeds_than_the_one_before(points, seeds):
-    found = rungs(points, seeds)
-    assert found == tuple(sorted(found, key=lambda rung: (-rung.points, rung.seeds)))
+def test_no_round_has_more_points_or_fewer_seeds_than_the_one_before(points, seeds):
+    found = sizes(points, seeds)
+    assert found == tuple(sorted(found, key=lambda size: (-size.candidates, size.seeds)))
     assert found[-1].seeds == seeds
-    assert 2 <= found[-1].points <= max(2, (points + 1) // 2)
+    assert 2 <= found[-1].candidates <= max(2, (points + 1) // 2)
 
 
 def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
@@ -99,7 +99,7 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
 
 @pytest.mark.soak
 def test_a_run_that_was_stopped_chooses_the_same(bench):
-    """Also where seeds of a rung that had begun are stored: they do not vote on who is in it."""
+    """Also where seeds of a round that had begun are stored: they do not vote on who is in it."""
     whole = RatedEngine()
     bench(whole, "--halving", "--db", "whole.sqlite")
     for after in (3, 8, 11, 17):
@@ -148,15 +148,12 @@ def test_it_and_force_exclude_each_other(bench):
     assert "--halving and --force exclude each other" in printed.err
 
 
-def chosen(medians_by_seed):
+def chosen(seeds):
     """What halving of 8 points with 5 seeds comes to, and how many runs it took."""
-    left, tried, runs = list(range(8)), 0, 0
-    for rung in rungs(8, 5):
-        key = {p: median(medians_by_seed[p][:tried]) if tried else 0 for p in left}
-        left = sorted(left, key=lambda p: -key[p])[: rung.points]
-        runs += len(left) * (rung.seeds - tried)
-        tried = rung.seeds
-    return max(left, key=lambda p: median(medians_by_seed[p])), runs
+    ended = {}
+    for trials, _ in in_turn(sweep_rounds, {("task", "model"): Size(8, 5)}, ended):
+        ended |= {trial: seeds[trial.point][trial.seed] for trial in trials}
+    return max((trial.point for trial in trials), key=lambda p: median(seeds[p])), len(ended)
 
 
 @pytest.mark.parametrize("spread", [1.0, 2.0])

@@ -15,7 +15,7 @@ from benchharness.heads import pair as pair_head
 from benchharness.heads.head import language_model_losses
 from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
-from benchharness.models import MODELS, find_model
+from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
 from benchharness.tasks.errors import ModelError
@@ -26,7 +26,7 @@ from benchharness.training.batching import pad
 from benchharness.training.compute import Part
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 MRPC, STSB, RACE = map(find_task, ("glue/mrpc", "glue/stsb", "race/all"))
 IS_ROW = torch.tensor([[True, True, True], [True, True, False]])
@@ -157,16 +157,13 @@ def test_gpts_recipe_has_it() -> None:
 
 
 def make_job(folder: Path, task: Task, **overrides: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model(f"own={folder}")],
+    return plan_job(
+        f"own={folder}",
         [task],
-        "mini",
-        [1],
         overrides={"epochs": "1", "evaluations": "1", "batch_size": "4", **overrides},
         limit=12,
         precision="fp32",
-    ).jobs
-    return job
+    )
 
 
 @pytest.mark.parametrize("task", [MRPC, find_task("superglue/copa")])

@@ -35,10 +35,9 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
 from benchharness.training.predict import predict
 from benchharness.worker.job import run_job
-from tests.helpers.bench_process import bench
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.made_tokenizers import make_tokenizer
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.training import CPU
 
 RTE, SQUAD = TASKS["glue/rte"], TASKS["squad/v1.1"]
@@ -52,7 +51,7 @@ def short(tmp_path_factory) -> str:
 
 def plan_of(*names: str, recipe: str | None = None, **values: str) -> Plan:
     models = [find_model(name) for name in names]
-    return plan_jobs(models, [RTE], "mini", [1], recipe=recipe, overrides=values)
+    return plan_jobs(models, [RTE], recipe=recipe, overrides=values)
 
 
 def read_of(job: Job) -> tuple[object, str]:
@@ -92,14 +91,14 @@ def test_what_is_typed_above_the_reach_is_refused_for_all_models_at_once(short: 
             plan_of("tiny", max_tokens=value)
 
 
-def test_every_command_refuses_it_before_anything_starts(tmp_path: Path) -> None:
+def test_every_command_refuses_it_before_anything_starts(bench, tmp_path: Path) -> None:
     what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
     for words in (
         ("run", "--model", "tiny", *what),
         ("run", "--model", "tiny", *what, "--dry-run"),
         ("which", "--among", "tiny,bert", "--minutes", "1", *what),
     ):
-        code, _, error = bench(tmp_path, *words)
+        code, _, error = bench(*words)
         assert (code, error.count("at most 512 tokens")) == (2, 1 + (words[0] == "which")), error
         assert not list(tmp_path.glob("*.sqlite"))
     with pytest.raises(BenchError, match="tiny reads at most 512 tokens"):
@@ -126,7 +125,7 @@ def test_a_built_in_recipe_runs_and_stores_what_a_short_encoder_reads(short: str
     (job,) = plan_of(short).jobs
     assert read_of(job)[0] == 68
     assert "512 by fairseq" in read_of(job)[1]
-    (shots,) = plan_jobs([find_model(short)], [RTE], "mini", [1], shots=[0]).jobs
+    shots = plan_job(short, [RTE], shots=[0])
     assert read_of(shots)[0] == 68
 
 
@@ -159,7 +158,7 @@ def write_long(folder: Path, rows: int = 40) -> Path:
 def plan_own(path: Path, *names: str, recipe: str | None = None, **values: str) -> Plan:
     own = find_own(str(path))
     models = [find_model(name) for name in names]
-    return plan_jobs(models, [own.task], own.data, [1], recipe=recipe, overrides=values)
+    return plan_jobs(models, [own.task], own.data, recipe=recipe, overrides=values)
 
 
 def test_own_rows_are_read_as_far_as_the_encoder_reaches(short: str, tmp_path: Path) -> None:
@@ -271,30 +270,30 @@ def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
 
 
 def test_a_run_counts_them_split_by_split_wherever_it_is_shown(
-    cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
+    bench, cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
 ) -> None:
     ran, counts = cut
     assert all(0 < lost < rows for lost, rows in counts.values())
     assert ran.truncated[ran.keys[0]] == counts  # baselines cut nothing
     lost, rows = counts["glue/rte:dev"]
     said = f"{lost:,} of {rows:,} rows"
-    code, out, _ = bench(tmp_path, "show", ran.keys[0][:12], "--db", ran.db)
+    code, out, _ = bench("show", ran.keys[0][:12], "--db", ran.db)
     assert (code, f"dev: {said}\n" in out) == (0, True), out
-    shown = json.loads(bench(tmp_path, "show", ran.keys[0], "--json", "--db", ran.db)[1])
+    shown = json.loads(bench("show", ran.keys[0], "--json", "--db", ran.db)[1])
     assert shown["truncated"]["glue/rte:dev"] == {"rows": lost, "of": rows}
     words = ("export", "--format", "json", "--db", ran.db)
-    lines = json.loads(bench(tmp_path, *words)[1])
+    lines = json.loads(bench(*words)[1])
     assert {
         line["truncated"]
         for line in lines
         if line["kind"] == "model" and line["task"] == "glue/rte"
     } == {lost}
-    assert bench(tmp_path, "report", "--db", ran.db, "--out", "page.html")[0] == 0
+    assert bench("report", "--db", ran.db, "--out", "page.html")[0] == 0
     assert said in (tmp_path / "page.html").read_text()
     again = ("run", "--model", "tiny", "--task", "glue/rte", "--data", "mini", "--seeds", "1")
     values = ("--set", "epochs=1", "--set", "max_tokens=24", "--set", "evaluations=1")
     where = ("--db", ran.db, "--device", "cpu", "--precision", "fp32", "--no-baselines")
-    code, _, error = bench(tmp_path, *again, *values, *where)
+    code, _, error = bench(*again, *values, *where)
     assert code == 0
     assert f"dev {lost} of {rows}" in error
 

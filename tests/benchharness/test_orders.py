@@ -11,7 +11,7 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, PAIR_ADDED, in_orders
 from benchharness.leaderboard.job import Job
-from benchharness.models import MODELS, find_model
+from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
 from benchharness.tasks.errors import BenchError, DataError
@@ -22,7 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, pad
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 MRPC, STSB, COLA, WIC = (
     find_task(name) for name in ("glue/mrpc", "glue/stsb", "glue/cola", "superglue/wic")
@@ -156,16 +156,13 @@ def test_orders_are_only_for_pairs_and_frozen_states_are_of_one() -> None:
 
 
 def make_job(task: str, **overrides: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model("tiny")],
-        [find_task(task)],
-        "mini",
-        [1],
+    return plan_job(
+        "tiny",
+        task,
         overrides={"epochs": "2", "batch_size": "4", "evaluations": "1", **overrides},
         limit=12,
         precision="fp32",
-    ).jobs
-    return job
+    )
 
 
 def test_an_epoch_of_both_orders_has_twice_as_many_steps() -> None:

@@ -16,7 +16,6 @@ from benchharness.leaderboard.result import Result
 from benchharness.models import Trust, find_model
 from benchharness.models.folder import check_loadable
 from benchharness.tasks.errors import ModelError
-from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.own_code import ALIAS, GETTER, MODELING, SETTER, computed, save_own
@@ -44,13 +43,7 @@ def forget() -> None:
 
 def job_of(folder: Path, task: str = "glue/rte", **values: str) -> Job:
     planned = plan_jobs(
-        [find_model(str(folder), CODE)],
-        [find_task(task)],
-        "mini",
-        [1],
-        overrides=VALUES | values,
-        limit=16,
-        precision="fp32",
+        [find_model(str(folder), CODE)], task, overrides=VALUES | values, limit=16, precision="fp32"
     )
     (job,) = (job for job in planned.jobs if job.task == task)
     return job

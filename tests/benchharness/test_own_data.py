@@ -16,7 +16,6 @@ import benchharness as bh
 from benchharness.heads import head_for
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
-from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.own.find import find_own
@@ -24,10 +23,11 @@ from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.suites import TASKS
 from benchharness.worker.job import run_job
 from tests.helpers.fake_worker import make_job
+from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import serve_hub
 from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO, as_csv
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, outcome_of, start, wait_for_step
 
 RUN = (
@@ -104,7 +104,7 @@ def test_a_job_carries_its_task(ran):
 def test_a_killed_job_resumes_to_the_same_bits_in_a_process_that_never_saw_the_rows(tmp_path):
     found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
     where = {"overrides": values, "limit": 48, "precision": "fp32"}
-    (job,) = plan_jobs([find_model("tiny")], [found.task], found.data, [1], **where).jobs
+    job = plan_job("tiny", [found.task], found.data, **where)
     expected, snapshots = run_job(job), tmp_path / "snapshots"
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
     killed = start(job, tmp_path / "killed.json", *options)
@@ -185,19 +185,10 @@ def test_init_writes_a_plugin_that_runs(bench, tmp_path):
     assert "-> similarity (0 to 4.9)" in ended.out
     text = Path("sts.py").read_text()
     assert len(text.splitlines()) < 25
-    command = [
-        sys.executable,
-        "-m",
-        "benchharness",
-        *RUN,
-        "--plugin",
-        "sts.py",
-        "--task",
-        "mine/sts",
-    ]
-    command += ["--data", str(path), "--dry-run", "--no-baselines", "--json"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    (job,) = json.loads(found.stdout)["jobs"]
+    options = ("--data", path, "--dry-run", "--no-baselines", "--json")
+    with tables_as_they_were():
+        ended = bench(*RUN, "--plugin", "sts.py", "--task", "mine/sts", *options)
+    (job,) = json.loads(ended.out)["jobs"]
     assert job["task"] == "mine/sts"
     again = bench("task", "init", str(path))
     assert again.code == 2

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import HEADS, Limits, head_for
-from benchharness.heads.pair import decode, encode, loss, network, targets
+from benchharness.heads import Limits, head_for
+from benchharness.heads.pair import PAIR, decode, encode, loss, network, targets
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.suites import TASKS, find_task
@@ -157,7 +157,7 @@ def test_decoding_needs_a_row_for_each_example():
 
 
 def test_the_head_of_a_task():
-    assert head_for(COLA) is HEADS[PairTask.head]
+    assert head_for(COLA) is PAIR
 
 
 def test_a_task_without_a_head_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder
-from benchharness.encoder.layers import layers_of
+from benchharness.encoder.load import layers_of
 from benchharness.heads.pair import PairNetwork
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.optimizer import (

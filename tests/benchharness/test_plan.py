@@ -9,7 +9,7 @@ from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
-from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_jobs, plan_mini, write_rte
+from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_job, plan_jobs, plan_mini, write_rte
 
 # jobs
 
@@ -42,23 +42,23 @@ def test_a_job_holds_what_was_asked_for() -> None:
 
 def test_whatever_is_asked_for_twice_is_one_job() -> None:
     twin = replace(TINY, name="twin")
-    (job,) = plan_jobs([TINY, twin], [RTE, RTE], "mini", [1, 1]).jobs
+    job = plan_job([TINY, twin], [RTE, RTE], "mini", [1, 1])
     assert [job] == plan_mini("rte")
 
 
 def test_the_key_does_not_depend_on_the_folder(tmp_path: Path) -> None:
-    first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a")), [1]).jobs
-    second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent), [1]).jobs
+    first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a"))).jobs
+    second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent)).jobs
     assert first[0].data != second[0].data
     assert first[0].key == second[0].key
 
 
 def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
     folder = write_rte(tmp_path)
-    (before,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs
+    before = plan_job([TINY], [RTE], str(folder))
     file = folder / "RTE" / "dev.tsv"
     file.write_text(file.read_text().replace("dev a 1", "dev a one"))
-    (after,) = plan_jobs([TINY], [RTE], str(folder), [1]).jobs
+    after = plan_job([TINY], [RTE], str(folder))
     changed = {s for s in after.fingerprints if after.fingerprints[s] != before.fingerprints[s]}
     assert changed == {"glue/rte:dev"}
     assert before.key != after.key
@@ -66,9 +66,9 @@ def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
 
 def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
     data = str(write_rte(tmp_path, rows=5))
-    (whole,) = plan_jobs([TINY], [RTE], data, [1]).jobs
-    (same,) = plan_jobs([TINY], [RTE], data, [1], limit=5).jobs
-    (cut,) = plan_jobs([TINY], [RTE], data, [1], limit=4).jobs
+    whole = plan_job([TINY], [RTE], data)
+    same = plan_job([TINY], [RTE], data, limit=5)
+    cut = plan_job([TINY], [RTE], data, limit=4)
     assert same == whole
     assert (whole.limit, cut.limit) == (None, 4)
     assert cut.key != whole.key
@@ -81,7 +81,7 @@ def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
         (("dev", "test"), {"train", "dev", "test"}),
         (("test",), {"train", "test"}),
     ]:
-        (job,) = plan_jobs([TINY], [RTE], str(folder), [1], splits=splits).jobs
+        job = plan_job([TINY], [RTE], str(folder), splits=splits)
         assert set(job.fingerprints) == {f"glue/rte:{split}" for split in expected}
 
 
@@ -114,7 +114,7 @@ def test_a_new_version_of_a_diagnostic_is_another_job_of_the_task_it_follows(
 
 
 def test_all_of_glue_is_nine_jobs() -> None:
-    jobs = plan_jobs([TINY], list(TASKS.values()), "mini", [1]).jobs
+    jobs = plan_jobs([TINY], list(TASKS.values())).jobs
     glue = [job.task for job in jobs if job.task.startswith("glue/")]
     assert glue == [name for name in TASKS if name.startswith("glue/") and name != "glue/ax"]
 
@@ -130,13 +130,13 @@ def without_ax(folder: Path) -> Path:
 
 
 def test_data_without_the_diagnostic_do_not_stop_mnli(tmp_path: Path) -> None:
-    (job,) = plan_jobs([TINY], [MNLI], str(without_ax(tmp_path)), [1]).jobs
+    job = plan_job([TINY], [MNLI], str(without_ax(tmp_path)))
     assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
 
 
 def test_a_diagnostic_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="diagnostic"):
-        plan_jobs([TINY], [AX], str(without_ax(tmp_path)), [1])
+        plan_jobs([TINY], [AX], str(without_ax(tmp_path)))
 
 
 # errors
@@ -151,12 +151,12 @@ def test_what_is_wrong_with_several_tasks_is_said_once() -> None:
 
 def test_settings_are_checked_before_data() -> None:
     with pytest.raises(BenchError, match="epochs is 'x'"):
-        plan_jobs([TINY], [RTE], "no-such-folder", [1], overrides={"epochs": "x"})
+        plan_jobs([TINY], [RTE], "no-such-folder", overrides={"epochs": "x"})
 
 
 def test_a_missing_folder_is_a_data_error() -> None:
     with pytest.raises(DataError, match="no-such-folder"):
-        plan_jobs([TINY], [RTE], "no-such-folder", [1])
+        plan_jobs([TINY], [RTE], "no-such-folder")
 
 
 # precision

@@ -32,7 +32,7 @@ def test_a_job_has_one_key_by_every_way_to_its_rows(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "a" / "GLUE" / "cola")
     archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
     doors = ["mini", *(str(tmp_path / name) for name in ("a", "a/GLUE", "a/GLUE/cola")), archive]
-    keys = {plan_jobs([TINY], [COLA], str(door), [1]).jobs[0].key for door in doors}
+    keys = {plan_jobs([TINY], [COLA], str(door)).jobs[0].key for door in doors}
     assert len(keys) == 1
 
 
@@ -64,14 +64,14 @@ def test_one_task_is_named_and_nothing_is_to_be_skipped(tmp_path: Path) -> None:
 
 def test_the_rest_runs_and_what_is_left_out_is_named(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE")
-    plan = plan_jobs([TINY], GLUE, data, [1], skip_missing=True)
+    plan = plan_jobs([TINY], GLUE, data, skip_missing=True)
     assert [job.task for job in plan.jobs] == ["glue/cola", "glue/rte"]
     assert list(plan.left_out) == [
         *("glue/sst2", "glue/mrpc", "glue/stsb", "glue/qqp", "glue/mnli", "glue/qnli"),
         *("glue/wnli", "glue/ax"),
     ]
     assert plan.left_out["glue/qqp"] == "no QQP/train.tsv (train), QQP/dev.tsv (dev)"
-    alone = plan_jobs([TINY], [COLA, RTE], data, [1])
+    alone = plan_jobs([TINY], [COLA, RTE], data)
     assert [job.key for job in alone.jobs] == [job.key for job in plan.jobs]
     assert alone.left_out == {}
 
@@ -90,7 +90,7 @@ def test_damage_is_not_skipped(tmp_path: Path) -> None:
 
 def test_a_diagnostic_goes_with_the_task_that_predicts_it(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "diagnostic")
-    plan = plan_jobs([TINY], [COLA, MNLI, AX], data, [1], skip_missing=True)
+    plan = plan_jobs([TINY], [COLA, MNLI, AX], data, skip_missing=True)
     assert [job.task for job in plan.jobs] == ["glue/cola"]
     assert plan.left_out["glue/ax"].startswith("glue/mnli has no MNLI/train.tsv")
     _, line = refusal(data, "glue/ax")
@@ -108,7 +108,7 @@ def test_a_task_whose_start_is_missing_is_left_out(tmp_path: Path) -> None:
     lines = '[default]\nlearning_rate = 1e-3\nepochs = 1\n[glue.rte]\nstart_from = "glue/mnli"\n'
     (tmp_path / "chain.toml").write_text(lines)
     plan = plan_jobs(
-        [TINY], [COLA, RTE], data, [1], recipe=str(tmp_path / "chain.toml"), skip_missing=True
+        [TINY], [COLA, RTE], data, recipe=str(tmp_path / "chain.toml"), skip_missing=True
     )
     assert [job.task for job in plan.jobs] == ["glue/cola"]
     assert plan.left_out["glue/rte"].startswith("glue/mnli has no MNLI/train.tsv")
@@ -117,5 +117,5 @@ def test_a_task_whose_start_is_missing_is_left_out(tmp_path: Path) -> None:
 def test_a_folder_of_no_tasks_name_is_one_tasks_alone(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "mine")
     data = str(tmp_path / "mine")
-    assert len(plan_jobs([TINY], [RTE], data, [1]).jobs) == 1
+    assert len(plan_jobs([TINY], [RTE], data).jobs) == 1
     assert len(refusal(data, "glue/rte", "glue/wnli")) == 3

@@ -13,7 +13,7 @@ from benchharness.recipes.resolve import with_start_tasks
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.plans import TINY, plan_jobs, write_rte
+from tests.helpers.plans import TINY, plan_job, plan_jobs, write_rte
 
 CHAIN = """
 [glue.rte]
@@ -106,7 +106,7 @@ def test_any_task_may_be_asked_for_as_the_start() -> None:
 
 def test_fast_starts_from_nothing_by_its_own_line() -> None:
     spec = MODELS["roberta-base"]
-    (job,) = plan_jobs([spec], [TASKS["superglue/rte"]], "mini", [1], recipe="fast", limit=16).jobs
+    job = plan_job([spec], [TASKS["superglue/rte"]], recipe="fast", limit=16)
     assert job.settings[START_FROM].value == "pretrained"
     assert job.start_from is None
     (job,) = plan("cola", recipe="fast")
@@ -123,7 +123,7 @@ def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
 
 def test_robertas_published_dev_scores_start_from_mnli_on_superglue_alone() -> None:
     spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
-    mnli, superglue, glue = plan_jobs([spec], tasks, "mini", [1], limit=16).jobs
+    mnli, superglue, glue = plan_jobs([spec], tasks, limit=16).jobs
     assert (superglue.start_from, glue.start_from) == (mnli.key, None)
 
 
@@ -146,9 +146,7 @@ def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chai
     assert (job.model, job.checkpoint) == ("tiny from trained", str(folder))
     assert job.start_from is None
     assert job.started_from == "trained"
-    (same,) = plan_jobs(
-        [replace(start, recipe="tiny")], [TASKS["glue/rte"]], "mini", [1], limit=16
-    ).jobs
+    same = plan_job([replace(start, recipe="tiny")], [TASKS["glue/rte"]], limit=16)
     assert job.key == same.key, "the same weights and values are the same job"
 
 

@@ -17,7 +17,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.__main__ import _load_plugins
 from tests.helpers.doc_blocks import block, blocks
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 
 SPEC = "from benchharness.models import ModelSpec\n"
 PAIR = "from benchharness.tasks.glue import pair_task\n"
@@ -62,7 +62,7 @@ def write(folder: Path, text: str, name: str = "mine.py") -> Path:
 
 def jobs(folder: Path) -> list[Job]:
     data = str(folder / "DATA")
-    return plan_jobs([find_model("tiny")], [find_task("mine/irony")], data, [1]).jobs
+    return plan_jobs("tiny", "mine/irony", data).jobs
 
 
 # what a plugin adds
@@ -122,9 +122,9 @@ def test_a_job_depends_on_the_plugins_file(irony: Path, monkeypatch):
 
 
 def test_tasks_of_ours_keep_their_keys(irony: Path):
-    (before,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs
+    before = plan_job("tiny", "cola", limit=8)
     load_plugins([irony])
-    (after,) = plan_jobs([find_model("tiny")], [find_task("cola")], "mini", [1], limit=8).jobs
+    after = plan_job("tiny", "cola", limit=8)
     assert (before.key, before.plugins) == (after.key, {})
 
 

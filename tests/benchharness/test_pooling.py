@@ -5,9 +5,14 @@ import torch
 import transformers
 from torch import nn
 
-from benchharness.encoder.layers import layers_of
-from benchharness.heads.classifiers import STATES, TextClassifier, TokenClassifier
-from benchharness.heads.families import DEFAULT, POOLINGS
+from benchharness.encoder.load import layers_of
+from benchharness.heads.classifiers import (
+    DEFAULT,
+    POOLINGS,
+    STATES,
+    TextClassifier,
+    TokenClassifier,
+)
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 MASK = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])

@@ -16,14 +16,12 @@ import torch
 from benchharness.heads import coref
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
-from benchharness.models import find_model
-from benchharness.tasks.suites import find_task
 from benchharness.training.loop import Training
 from benchharness.worker.job import GRAPHS, run_job
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.mini_jobs import QUICK, make_job, make_shared_job
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.pretend_gpu import CPU, GPU, pretended_gpu
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, stop
 from tests.helpers.text_models import save_text_model, text_job
@@ -121,9 +119,7 @@ def test_text_to_text_gives_what_it_gives_on_a_cpu(task: str, tmp_path: Path) ->
 
 
 def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
-    (job,) = plan_jobs(
-        [find_model("tiny")], [find_task("copa")], "mini", [1], shots=[0], limit=4, precision="fp32"
-    ).jobs
+    job = plan_job("tiny", "copa", shots=[0], limit=4, precision="fp32")
     with pretended_gpu() as gpu:
         found = run_zero_shot(job)
     chosen = [p["option"] for p in found.evaluations[0].predictions]
@@ -135,10 +131,8 @@ def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
 def test_a_student_learns_what_it_learns_on_a_cpu(task: str, tmp_path: Path) -> None:
     teacher = make_job(task, limit=8, **SHORT)
     (_, student) = plan_jobs(
-        [find_model("tiny")],
-        [find_task(task)],
-        "mini",
-        [1],
+        "tiny",
+        task,
         overrides=QUICK | SHORT | {"layers": "1", "layer_weight": "0.5"},
         limit=8,
         precision="fp32",

@@ -32,12 +32,12 @@ def make_job() -> Job:
 def collected() -> dict[str, object]:
     return collect(
         make_job(),
-        rows={"glue/rte:train": 2490, "glue/rte:dev": 277},
-        left_out={"glue/rte:train": 3, "glue/rte:dev": 0},
-        repeats={"glue/rte:train": {}, "glue/rte:dev": {"in_train": 2}},
+        splits={
+            "glue/rte:train": {"rows": 2490, "left_out": 3},
+            "glue/rte:dev": {"rows": 277, "left_out": 0, "in_train": 2},
+        },
         tokenizer="t1",
-        device="cpu",
-        threads=2,
+        machine={"device": "cpu", "threads": 2, "processes": 1},
         started="2026-08-01T12:00:00+00:00",
     )
 

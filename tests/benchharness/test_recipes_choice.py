@@ -9,7 +9,13 @@ from benchharness.leaderboard.job import Setting
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names
-from benchharness.recipes.resolve import resolve_sweep
+from benchharness.recipes.resolve import (
+    AS_TEXT,
+    check_override,
+    compare_recipes,
+    resolve_sweep,
+    unused_settings,
+)
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
@@ -216,3 +222,56 @@ def test_an_average_is_of_what_there_is_and_is_no_best():
 )
 def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str):
     assert problem(**{name: text}) == f"{name} is {text!r} (--set), expected {expected}."
+
+
+@pytest.mark.parametrize(
+    ("text", "is_on"),
+    [
+        *[("temperature=3", True), ("learning_rate=x2", True), ("features=each", True)],
+        *[("best_checkpoint=false", False), ("best_checkpoint=false,true", True)],
+    ],
+)
+def test_what_no_job_has_is_said_unless_it_is_the_default(text: str, is_on: bool):
+    name, _, value = text.partition("=")
+    said = [*unused_settings({name: value}, None, set())]
+    assert [sentence.partition(" ")[0] for sentence in said] == [name] * is_on
+    assert [*unused_settings({name: value}, None, {name})] == []
+    check_override(name, value)
+
+
+def test_a_students_values_are_said_where_no_job_has_them():
+    (said,) = unused_settings({}, "tinybert-student", {"learning_rate"})
+    assert "there is no --teacher: teacher_weight" in said
+    assert [*unused_settings({}, "tinybert-student", {"teacher_weight"})] == []
+
+
+def test_values_that_fit_no_model_are_refused_before_any_is_known():
+    for text in ("much", "x2,-1"):
+        with pytest.raises(BenchError, match="learning_rate"):
+            check_override("learning_rate", text)
+
+
+def test_a_difference_has_both_sides_and_none_where_one_leaves_it_out():
+    found = compare_recipes(BERT, MODELS["xlnet-base-cased"], [TASKS["glue/rte"]])
+    ours, theirs = (
+        settings(spec.recipe or spec.family or "") for spec in (BERT, MODELS["xlnet-base-cased"])
+    )
+    shown = {each.setting: (each.first, each.second) for each in found}
+    assert shown == {
+        name: (ours.get(name), theirs.get(name))
+        for name in {*ours, *theirs}
+        if name not in ours or name not in theirs or ours[name].value != theirs[name].value
+    }
+    assert any(None in pair for pair in shown.values())
+
+
+@pytest.mark.parametrize("said", ["true", "false"])
+def test_a_file_that_asks_for_words_has_their_values_below_its_own(tmp_path: Path, said: str):
+    file, spec = tmp_path / "words.toml", MODELS["t5-small"]
+    file.write_text(f'[default]\n{AS_TEXT} = {{ value = {said}, source = "ours" }}\n')
+    found, asked = (
+        {name: s.value for name, s in resolve_recipe(spec, "glue/rte", *how).settings.items()}
+        for how in ((str(file), {}), (None, {AS_TEXT: said}))
+    )
+    assert found == asked
+    assert found.get(AS_TEXT, False) is (said == "true")

@@ -8,7 +8,7 @@ from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 
 BERT = MODELS["bert-base-uncased"]
 TINY = MODELS["tiny"]
@@ -91,18 +91,13 @@ def test_every_point_is_planned_with_every_seed() -> None:
         ("glue/rte", 1.0, 2),
         ("glue/rte", 2.0, 1),
     ]
-    (alone,) = plan_jobs([TINY], tasks[:1], "mini", (1,), overrides={"epochs": "2"}).jobs
+    alone = plan_job([TINY], tasks[:1], "mini", (1,), overrides={"epochs": "2"})
     assert alone.key in {job.key for job in jobs}
 
 
 def test_a_point_starts_from_the_same_point() -> None:
     jobs = plan_jobs(
-        [TINY],
-        [find_task("glue/rte")],
-        "mini",
-        (1,),
-        overrides={"epochs": "1,2"},
-        start_from="glue/mnli",
+        [TINY], "glue/rte", "mini", (1,), overrides={"epochs": "1,2"}, start_from="glue/mnli"
     ).jobs
     by_key = {job.key: job for job in jobs}
     assert len(by_key) == 4

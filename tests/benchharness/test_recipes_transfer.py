@@ -3,12 +3,11 @@
 import pytest
 
 from benchharness.leaderboard.job import Job
-from benchharness.models import MODELS, find_model
+from benchharness.models import MODELS
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_task
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 BERT = MODELS["bert-base-uncased"]
 OFF = {
@@ -32,10 +31,7 @@ def added(**overrides: str) -> dict[str, object]:
 
 
 def make_job(**overrides: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model("tiny")], [find_task("glue/rte")], "mini", [1], overrides=overrides, limit=8
-    ).jobs
-    return job
+    return plan_job("tiny", "glue/rte", overrides=overrides, limit=8)
 
 
 def test_a_job_without_them_is_the_same_as_before_they_were_known():

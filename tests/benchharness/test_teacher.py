@@ -10,19 +10,18 @@ import torch
 from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
-from benchharness.encoder.layers import keep_layers, layers_of
+from benchharness.encoder.load import keep_layers, layers_of
 from benchharness.heads import head_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import HEAD, JOB
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
-from benchharness.models import find_model
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import QUICK, make_job
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.stopped_jobs import stop
 from tests.helpers.training import RECIPE as USUAL
 from tests.helpers.training import having
@@ -35,10 +34,8 @@ def plan(task: str, model: str = "tiny", teacher: str = "tiny", **settings: str)
     longest = {"max_tokens": settings["max_tokens"]} if "max_tokens" in settings else {}
     return list(
         plan_jobs(
-            [find_model(model)],
-            [find_task(task)],
-            "mini",
-            [1],
+            model,
+            task,
             overrides=SHORT | settings,
             limit=16,
             precision="fp32",
@@ -67,16 +64,7 @@ def losses(result: Result) -> list[float]:
 
 
 def alone(student: Job) -> Job:
-    (job,) = plan_jobs(
-        [find_model("tiny")],
-        [find_task(student.task)],
-        "mini",
-        [1],
-        overrides=SHORT,
-        limit=16,
-        precision="fp32",
-    ).jobs
-    return job
+    return plan_job("tiny", student.task, overrides=SHORT, limit=16, precision="fp32")
 
 
 HEADS = (

@@ -128,7 +128,7 @@ def test_an_encoder_alone_is_refused_before_anything_is_read():
 
 def test_tags_are_refused_before_anything_is_read():
     with pytest.raises(BenchError, match=r"conll2003/ner gives tags, clusters"):
-        plan_jobs([find_model(T5_SMALL)], [find_task("ner")], "mini", [1], overrides=TEXT)
+        plan_jobs(T5_SMALL, "ner", overrides=TEXT)
 
 
 def test_a_checkpoint_is_looked_at_before_anything_starts(checkpoint: Path, tmp_path: Path):
@@ -180,10 +180,8 @@ def test_another_job_starts_from_its_encoder_and_decoder(checkpoint: Path, tmp_p
     first = text_job(checkpoint, "glue/mnli", limit=12, steps="2", evaluations="1")
     run_job(first, keep=tmp_path / first.key)
     plan = plan_jobs(
-        [find_model(str(checkpoint))],
-        [find_task("glue/rte")],
-        "mini",
-        [1],
+        str(checkpoint),
+        "glue/rte",
         overrides=dict(TEXT, steps="2", batch_size="8", evaluations="1", learning_rate="0.01"),
         limit=12,
         precision="fp32",

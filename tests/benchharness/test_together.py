@@ -16,7 +16,6 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.models import find_model
 from benchharness.stored.boards import gather_boards
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, find_task
@@ -28,7 +27,7 @@ from benchharness.training.batching import (
 from benchharness.training.loop import TaskBatches, Training
 from benchharness.training.optimizer import learning_rate
 from benchharness.worker.job import run_job
-from benchharness.worker.task_setup import share
+from benchharness.worker.multi_task import share
 from tests.helpers.mini_jobs import make_job, make_shared_job
 from tests.helpers.plans import plan_jobs, request_of
 from tests.helpers.results import make_cost
@@ -41,7 +40,7 @@ TASKS = ("stsb", "cola", "copa", "squad/v2.0", "conll2003/ner")
 
 def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
     found = plan_jobs(
-        [find_model("tiny")],
+        "tiny",
         [find_task(task) for task in tasks],
         "mini",
         options.pop("seeds", (1,)),

@@ -92,7 +92,7 @@ def test_one_step_is_that_of_plain_adamw():
     recipe = having(RECIPE, epochs=0.5, warmup_ratio=0.0, weight_decay=0.5, batch_size=64)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     features, targets = make_data()
-    assert train(ours, recipe).steps == 1
+    assert train(ours, recipe).step == 1
     decayed = [w for name, w in plain.named_parameters() if not is_bias_or_norm(name)]
     kept = [w for name, w in plain.named_parameters() if is_bias_or_norm(name)]
     optimizer = torch.optim.AdamW(
@@ -144,7 +144,7 @@ def test_the_curve_is_evaluated_as_often_as_asked():
     assert scored == [(25, 1.0), (50, 2.0), (75, 3.0), (100, 4.0)]
     assert 40 <= len(trained.curve) <= 44
     assert [trained.curve[-1].step, trained.curve[-1].epoch] == [100, 5.0]
-    assert trained.steps == 100
+    assert trained.step == 100
     assert trained.examples == 300
     assert trained.tokens == 5 * data[0].lengths.sum()
 

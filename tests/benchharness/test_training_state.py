@@ -14,9 +14,9 @@ from torch import nn
 
 from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training
-from benchharness.training.meter import DivergedError, Fit
+from benchharness.training.meter import DivergedError, Meter
 from benchharness.training.snapshots import State, read_state, write_state
-from benchharness.transfer.frozen import add_adapters
+from benchharness.worker.adapters import add_adapters
 from tests.helpers.fitting import fit
 from tests.helpers.training import RECIPE, begin, having, make_network, weights_of
 
@@ -47,7 +47,9 @@ def through_files(state: State, folder: Path) -> State:
     return read_state(folder)
 
 
-def stop_and_go_on(make: Callable[[], Training], steps: int, folder: Path) -> tuple[Training, Fit]:
+def stop_and_go_on(
+    make: Callable[[], Training], steps: int, folder: Path
+) -> tuple[Training, Meter]:
     """A training that was stopped after some steps, and goes on in another network."""
     stopped = make()
     with pytest.raises(StoppedError):
@@ -70,8 +72,8 @@ def test_it_goes_on_to_the_same_bits(recipe, steps: int, tmp_path: Path):
     assert torch.equal(torch.get_rng_state(), draws)
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
     assert fitted.curve == expected.curve
-    assert (fitted.steps, fitted.examples, fitted.tokens) == (
-        expected.steps,
+    assert (fitted.step, fitted.examples, fitted.tokens) == (
+        expected.step,
         expected.examples,
         expected.tokens,
     )
@@ -129,7 +131,7 @@ def test_the_time_between_does_not_count():
     numbers = {**training.meter.numbers(), "seconds": 100.0, "evaluating": 10.0}
     training.meter.restore(numbers)
     assert training.meter.seconds == pytest.approx(100, abs=1)
-    assert training.meter.result().evaluation_seconds == 10.0
+    assert training.meter.evaluating == 10.0
 
 
 def test_a_signal_at_any_call_leaves_a_state_that_is_whole(tmp_path: Path):

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import benchharness as bh
+from benchharness.baselines import run_baseline
 from benchharness.cli.app import main
-from benchharness.driver.which import Grid, Trial, check_tasks, measured, next_step
+from benchharness.driver.search import Size, Trial, encoder_rounds, in_turn
+from benchharness.driver.which import check_tasks, measured
 from benchharness.engines import inference
 from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.slots import Slot
@@ -34,15 +36,30 @@ ENCODERS = ("a", "b", "c", "d", "e", "f")
 
 
 def grid_of(tasks=("t",), encoders=ENCODERS, points=3, seeds=5):
-    pairs = [(task, encoder) for task in tasks for encoder in encoders]
-    return Grid(tasks=tasks, encoders=encoders, points=dict.fromkeys(pairs, points), seeds=seeds)
+    return {(task, encoder): Size(points, seeds) for task in tasks for encoder in encoders}
 
 
-def searched(grid, score, budget=math.inf):
+def whole(grid):
+    """Every trial of a grid."""
+    return [
+        Trial(*pair, point, seed)
+        for pair, size in grid.items()
+        for point in range(size.candidates)
+        for seed in range(size.seeds)
+    ]
+
+
+def missing(grid, ended):
+    """By round, the trials that have not ended."""
+    for trials, _ in in_turn(encoder_rounds, grid, ended):
+        yield [trial for trial in trials if trial not in ended]
+
+
+def searched(grid, score, budget=math.inf, before=()):
     """What has ended after so many trials, or when none is left."""
-    ended = {}
-    while (step := next_step(grid, ended)) is not None:
-        for trial in step.trials:
+    ended = dict(before)
+    for trials in missing(grid, ended):
+        for trial in trials:
             if len(ended) >= budget:
                 return ended
             ended[trial] = score(trial)
@@ -58,12 +75,12 @@ def best(grid, ended):
         most = max(map(len, points.values()), default=0)
         return max((median(own) for own in points.values() if len(own) == most), default=-math.inf)
 
-    return max(grid.encoders, key=score)
+    return max(ENCODERS, key=score)
 
 
 def test_each_encoder_runs_once_on_each_task_before_anything_else():
     grid = grid_of(("t", "u"))
-    assert sorted(next_step(grid, {}).trials) == sorted(
+    assert sorted(next(missing(grid, {}))) == sorted(
         Trial(task, encoder, 0, 0) for task in ("t", "u") for encoder in ENCODERS
     )
 
@@ -73,13 +90,13 @@ def test_who_wins_by_far_needs_a_fraction_of_the_grid_and_ends_the_search():
     grid = grid_of()
     ended = searched(grid, lambda t: 10 * (t.encoder == "d") + noise.normal(0, 0.1))
     assert best(grid, ended) == "d"
-    assert len(ended) < 0.4 * len(grid)
+    assert len(ended) < 0.4 * len(whole(grid))
 
 
 def test_equal_encoders_are_all_tried_in_the_end():
     noise = np.random.default_rng(2)
     grid = grid_of(encoders=("a", "b", "c"), points=2, seeds=3)
-    assert len(searched(grid, lambda _: noise.normal())) == len(grid)
+    assert len(searched(grid, lambda _: noise.normal())) == len(whole(grid))
 
 
 def test_an_encoder_that_fails_is_tried_once_at_each_point():
@@ -95,20 +112,15 @@ def test_where_all_fail_it_ends():
 def test_a_search_that_was_stopped_goes_on_the_same_way_and_more_that_is_stored_changes_nothing():
     noise = np.random.default_rng(4)
     grid = grid_of(("t", "u"), points=2, seeds=4)
-    pairs = [(*pair, p, s) for pair in grid.points for p in range(2) for s in range(4)]
-    scores = {Trial(*pair): ENCODERS.index(pair[1]) / 3 + noise.normal() for pair in pairs}
-    whole = list(searched(grid, scores.__getitem__))
+    scores = {t: ENCODERS.index(t.encoder) / 3 + noise.normal() for t in whole(grid)}
+    tried = list(searched(grid, scores.__getitem__))
     for kept in (3, 14, 29, 37):
-        ended = {trial: scores[trial] for trial in whole[:kept]}
-        order = list(ended)
-        while (step := next_step(grid, ended)) is not None:
-            order += step.trials
-            ended |= {trial: scores[trial] for trial in step.trials}
-        assert set(order) == set(whole)
-    assert next_step(grid, scores) is None
+        before = {trial: scores[trial] for trial in tried[:kept]}
+        again = searched(grid, scores.__getitem__, before=before)
+        assert set(again) == set(tried)
+    assert not any(missing(grid, scores))
     extra = {trial: scores[trial] for trial in scores if trial.seed == 3}
-    first = next_step(grid, extra).trials
-    assert first == next_step(grid, {}).trials
+    assert set(searched(grid, scores.__getitem__, before=extra)) == {*tried, *extra}
 
 
 @pytest.mark.parametrize(("tasks", "least"), [(("t",), 90), (("t", "u", "v"), 90)])
@@ -124,7 +136,7 @@ def test_half_of_the_budget_finds_one_as_good_as_the_best(tasks, least):
             place = tasks.index(trial.task), ENCODERS.index(trial.encoder)
             return float(values[*place, trial.point, trial.seed])
 
-        ended = searched(grid, score, len(grid) // 2)
+        ended = searched(grid, score, len(whole(grid)) // 2)
         full = np.median(values, axis=-1).max(axis=-1)
         for number, task in enumerate(tasks):
             own = {trial: value for trial, value in ended.items() if trial.task == task}
@@ -140,15 +152,20 @@ COST = Inference(tokens_per_second=1000.0, peak_memory_bytes=10**8, parameters=5
 
 
 class ByModel(LearnedEngine):
-    """What is learned depends on the encoder."""
+    """What is learned depends on the encoder; baselines are learned as they are."""
 
     def __init__(self, stop_after=None, shares=SHARES, late=(None, 0)):
         super().__init__({}, stop_after=stop_after)
         self._by_model = shares
+        self.baselines = []
         self._clock, self._last = late
 
     def run(self, jobs, report):
         for job in jobs:
+            if job.kind == "baseline":
+                self.baselines.append(job.model)
+                yield run_baseline(job)
+                continue
             if len(self.started) + 1 == self._last:
                 self._clock.now += 1e6
             self._shares = {job.task: self._by_model[job.model]}
@@ -202,7 +219,7 @@ def test_the_best_comes_with_its_interval_cost_and_what_is_as_good(bench):
     assert code == 0
     assert [answer["best"] for answer in found["answers"]] == ["good"] * 3
     assert found["answers"][-1]["tasks"] == ["glue/rte", "glue/qnli"]
-    assert "good is told apart from all others" in found["answers"][-1]["sentence"]
+    assert "good is significantly better than all others" in found["answers"][-1]["sentence"]
     first = found["answers"][0]["candidates"][0]
     assert first["interval"]["low"] < first["score"] < first["interval"]["high"]
     assert first["scope"] == "examples and seeds"
@@ -212,10 +229,10 @@ def test_the_best_comes_with_its_interval_cost_and_what_is_as_good(bench):
     assert found["left"] is None
 
 
-def test_equal_encoders_are_not_told_apart(bench):
+def test_equal_encoders_are_not_significantly_different(bench):
     shares = {"tiny": 0.8, "good": 0.8, "poor": 0.4}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2")
-    assert "cannot be told apart from" in printed.out
+    assert "is not significantly different from" in printed.out
     assert "*: the best of a column" in printed.out
     assert "1,000" in printed.out
     sentence = next(line for line in printed.out.splitlines() if line.startswith("GLUE RTE:"))
@@ -269,11 +286,29 @@ def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folde
     assert "does not go with --task and --data" in printed.err
 
 
+def test_every_choice_of_features_is_a_point(bench):
+    class ByFeatures(ByModel):
+        def run(self, jobs, report):
+            for job in jobs:
+                share = 0.9 if job.values.get("features") == "last" else 0.5
+                self._by_model = dict.fromkeys(SHARES, share)
+                yield from super().run([job], report)
+
+    features = ("--set", "features=sum-all,last,mix", "--set", "learning_rate=1e-3,2e-3")
+    engine = ByFeatures()
+    found = json.loads(bench(engine, "--seeds", "1", "--json", *features)[1].out)
+    assert found["runs"] == found["of"] == len(engine.started) == 3 * 6
+    points = [each["points"]["glue/rte"] for each in found["answers"][0]["candidates"]]
+    assert len(points) == 3
+    assert all("features last" in point for point in points)
+
+
 def test_again_it_runs_nothing_and_says_the_same(bench):
-    _, first = bench(ByModel(), "--seeds", "3", "--json")
-    engine = ByModel()
-    _, again = bench(engine, "--seeds", "3", "--json")
-    assert engine.started == []
+    engine, idle = ByModel(), ByModel()
+    _, first = bench(engine, "--seeds", "3", "--json")
+    _, again = bench(idle, "--seeds", "3", "--json")
+    assert engine.baselines == ["majority"]
+    assert idle.started == idle.baselines == []
     assert again.out == first.out
 
 
@@ -375,7 +410,7 @@ def test_a_task_without_training_is_asked_for_alone():
 def test_when_the_minutes_are_over_what_waits_is_left_out(bench, monkeypatch):
     """Runs that take longer than was expected: the clock stands still until the fifth."""
     clock = Clock()
-    for module in ("drive", "which"):
+    for module in ("drive", "search"):
         monkeypatch.setattr(f"benchharness.driver.{module}.time", clock)
     engine = ByModel(late=(clock, 5))
     code, printed = bench(engine, "--seeds", "3", "--json")
@@ -404,7 +439,7 @@ def test_the_same_from_python(bench, folders, tmp_path, monkeypatch):
     assert frame.loc["good", "is_tied"]
     assert frame.loc["good", "low"] < frame.loc["good", "score"]
     assert frame.loc["tiny", "tokens_per_second"] == 1000
-    assert "good is told apart" in repr(found)
+    assert "good is significantly better" in repr(found)
 
 
 # What predicting costs.

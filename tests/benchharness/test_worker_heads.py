@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from benchharness.models import find_model
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 FIELDS = {
     "span": {"id", "text", "no_answer_score"},
@@ -36,15 +35,13 @@ CONLL2012 = ("conll2012/coref", "conll2012/srl")
 )
 def test_a_job_of_every_head(name: str):
     task = find_task(name)
-    (job,) = plan_jobs(
-        [find_model("tiny")],
+    job = plan_job(
+        "tiny",
         [task],
-        "mini",
-        [1],
         overrides={"epochs": "1", "evaluations": "1", "max_tokens": "64", "stride": "16"},
         limit=12,
         precision="fp32",
-    ).jobs
+    )
     assert ("stride" in job.settings) == (task.head == "span")
     first = run_job(job).evaluations[0]
     examples = read(task, "dev", parse_data("mini"), 12).examples

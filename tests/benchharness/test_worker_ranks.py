@@ -40,7 +40,8 @@ if job.recipe == "fails" and rank == 1:
     keep(rank_file(file, 1), make_failure(job, "rank 1 has diverged.", 1, "diverged"))
     sys.exit(1)
 if job.recipe == "fails":
-    time.sleep(0.3)
+    while not rank_file(file, 1).exists():  # what it misses has ended
+        time.sleep(0.02)
     keep(file, make_failure(job, "RuntimeError: gloo: Connection closed by peer"))
     sys.exit(1)
 if job.recipe == "dies" and rank == 1:

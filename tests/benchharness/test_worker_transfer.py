@@ -7,12 +7,10 @@ import pytest
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
-from benchharness.models import find_model
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
 """One of each head type, and one with marks."""
@@ -33,16 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def make_job(model: str, task: str, **overrides: Any) -> Job:
     quick = {"epochs": "1", "evaluations": "1", "max_tokens": "64", "batch_size": "8"}
     texts = {name: str(value) for name, value in overrides.items()}
-    (job,) = plan_jobs(
-        [find_model(model)],
-        [find_task(task)],
-        "mini",
-        [1],
-        overrides=quick | texts,
-        limit=16,
-        precision="fp32",
-    ).jobs
-    return job
+    return plan_job(model, task, overrides=quick | texts, limit=16, precision="fp32")
 
 
 def run(model: str, task: str, **overrides: Any) -> Result:

@@ -6,6 +6,7 @@ import pytest
 
 from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
+from benchharness.engines.process import Orders
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.fake_worker import COMMAND, make_job
@@ -18,7 +19,7 @@ def run(recipe: str, **options):
         if progress.note:
             notes.append(progress.note)
 
-    engine = LocalEngine([Slot(device="cpu", environment={})], command=COMMAND, **options)
+    engine = LocalEngine([Slot(device="cpu", environment={})], Orders(**options), COMMAND)
     (outcome,) = engine.run([make_job(recipe)], report)
     return outcome, notes
 

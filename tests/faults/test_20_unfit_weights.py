@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
-from benchharness.heads import HEADS
+from benchharness.heads import head_for
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import change_weights, save_checkpoint
@@ -57,7 +57,8 @@ def test_20_a_head_of_another_size_is_left_where_it_is(damaged: Path):
         damaged, lambda weights: weights.update({"classifier.weight": torch.ones(3, 16)})
     )
     encoder = load_encoder(str(damaged), None, seed=1)
-    network = HEADS["pair"].network(encoder, find_task("glue/rte"))
+    task = find_task("glue/rte")
+    network = head_for(task).network(encoder, task)
     shapes = {tuple(weight.shape) for weight in network.parameters()}
     assert (2, 16) in shapes
     assert (3, 16) not in shapes

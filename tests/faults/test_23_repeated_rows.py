@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.models import find_model
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, SpanExample, TagExample
 from benchharness.tasks.read import SplitRows, count_repeats
-from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.official_files import read_file, write_file
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 
 def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:
@@ -95,9 +93,7 @@ def test_23_a_result_says_how_many_rows_repeat(tmp_path: Path) -> None:
     write_file(tmp_path, "SST-2/train.tsv", header + rows * 4)
     data = write_file(tmp_path, "SST-2/dev.tsv", header + rows)
     values = {"epochs": "1", "batch_size": "4", "evaluations": "1", "max_tokens": "8"}
-    (job,) = plan_jobs(
-        [find_model("tiny")], [find_task("glue/sst2")], str(data), [1], overrides=values
-    ).jobs
+    job = plan_job("tiny", "glue/sst2", str(data), overrides=values)
     found = run_job(job).provenance["data"]
     assert found["glue/sst2:train"]["repeated"] == 6
     assert found["glue/sst2:dev"]["in_train"] == 2

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
-from benchharness.heads import HEADS, Limits
+from benchharness.heads import Limits, head_for
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
@@ -103,7 +103,7 @@ every_road = pytest.mark.parametrize("road", ROADS)
 def make(road: str) -> tuple[Any, Any, list[Any]]:
     """A head, a task and an example of every nasty text."""
     task = find_task(ROADS[road][0])
-    return HEADS[task.head], task, [ROADS[road][1](name, text) for name, text in NASTY.items()]
+    return head_for(task), task, [ROADS[road][1](name, text) for name, text in NASTY.items()]
 
 
 def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:

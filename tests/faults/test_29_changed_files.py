@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 
 from benchharness.models import find_model, weights_identity
-from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.official_files import read_file, write_file
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:
@@ -26,7 +25,7 @@ def test_29_changed_rows_are_another_job(tmp_path: Path) -> None:
     data = write_file(tmp_path, "SST-2/train.tsv", rows)
 
     def key() -> str:
-        (job,) = plan_jobs([find_model("tiny")], [find_task("glue/sst2")], str(data), [1]).jobs
+        job = plan_job("tiny", "glue/sst2", str(data))
         return job.key
 
     before, first = key(), read_file("glue/sst2", "train", data)

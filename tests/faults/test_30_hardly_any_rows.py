@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.models import find_model
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.official_files import read_file, write_file
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 HEADER = "sentence\tlabel\n"
 VALUES = {"epochs": "1", "batch_size": "4", "evaluations": "1", "max_tokens": "8"}
@@ -19,9 +17,7 @@ def scores(folder: Path, train: str, dev: str) -> dict[str, float]:
     """Of the tiny encoder, trained and scored on these rows."""
     write_file(folder, "SST-2/train.tsv", HEADER + train)
     data = write_file(folder, "SST-2/dev.tsv", HEADER + dev)
-    (job,) = plan_jobs(
-        [find_model("tiny")], [find_task("glue/sst2")], str(data), [1], overrides=VALUES
-    ).jobs
+    job = plan_job("tiny", "glue/sst2", str(data), overrides=VALUES)
     (evaluation,) = run_job(job).evaluations
     return dict(evaluation.scores)
 

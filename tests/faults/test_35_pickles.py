@@ -13,9 +13,8 @@ from benchharness.estimate import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
 from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError
-from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 PICKLE = Trust(pickle=True)
 
@@ -89,9 +88,7 @@ def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
     assert torch.equal(encoder.network.state_dict()[name], stored[name])
     spec = find_model(str(pickled), PICKLE)
     assert (spec.parameters, spec.trust) == (None, PICKLE)
-    (job,) = plan_jobs(
-        [spec], [find_task("glue/wnli")], "mini", [1], limit=8, precision="fp32"
-    ).jobs
+    job = plan_job([spec], "glue/wnli", limit=8, precision="fp32")
     assert job.allow_pickle
     assert estimate_seconds(job, [], {}).rough
     assert estimate_memory(job) > 0

@@ -15,7 +15,7 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job, plan_jobs
 
 CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)
 
@@ -54,10 +54,7 @@ def with_code(tmp_path: Path, monkeypatch) -> Path:
 def plan(folder: Path, trust: Trust) -> Job:
     model, task = find_model(str(folder), trust), find_task("glue/wnli")
     values = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "16"}
-    (job,) = plan_jobs(
-        [model], [task], "mini", [1], overrides=values, limit=8, precision="fp32"
-    ).jobs
-    return job
+    return plan_job([model], [task], overrides=values, limit=8, precision="fp32")
 
 
 # code
@@ -107,7 +104,7 @@ def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
 
 
 def test_36_trust_is_part_of_the_key():
-    (job,) = plan_jobs([find_model("tiny")], [find_task("glue/wnli")], "mini", [1], limit=8).jobs
+    job = plan_job("tiny", "glue/wnli", limit=8)
     keys = {
         job.key,
         replace(job, trust_remote_code=True).key,
@@ -120,12 +117,7 @@ def test_36_trust_is_part_of_the_key():
 def test_36_baselines_and_our_own_encoder_need_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
     planned = plan_jobs(
-        [find_model(str(with_code), CODE)],
-        [find_task("glue/wnli")],
-        "mini",
-        [1],
-        limit=8,
-        baselines=BASELINES,
+        [find_model(str(with_code), CODE)], "glue/wnli", limit=8, baselines=BASELINES
     )
     assert [job.trust_remote_code for job in planned.jobs] == [True, False, False]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.report.plots.section import Background
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.stored.report import known_sizes
 from tests.helpers.boards import GLUE, row_of
 from tests.helpers.report_page import WHEN
@@ -122,7 +122,7 @@ def save(
     path = folder / "report.html"
     boards = build_boards([row_of(run) for run in runs], GLUE)
     background = Background(sizes=known_sizes())
-    write_report(path, boards, runs if details is None else details, WHEN, background)
+    write_page(path, render_report(boards, runs if details is None else details, WHEN, background))
     return path
 
 

@@ -20,7 +20,7 @@ from benchharness.leaderboard.store.record import (
     headline_columns,
     outcome_to_run,
 )
-from benchharness.leaderboard.store.schema import PackedJson, Predictions, Run, Score, to_text
+from benchharness.leaderboard.store.schema import PREDICTIONS, RUNS, SCORES, PackedJson, to_text
 from benchharness.leaderboard.store.store import open_store
 
 MODEL, SEED, SCORE = "model-00000", 777_777_777, 0.7654321
@@ -49,7 +49,7 @@ def template(result: Result) -> Template:
     job = replace(result.job, model=MODEL, checkpoint=MODEL, weights=MODEL, seed=SEED)
     result = replace(result, job=job, evaluations=tuple(marked))
     run = outcome_to_run(result)
-    columns = {column.name: getattr(run, column.name) for column in Run.__table__.columns}
+    columns = {column.name: getattr(run, column.name) for column in RUNS.columns}
     texts = ("job", "curve", "cost", "provenance", "fingerprints")
     copies = {name: getattr(run, name) for name in COPIES}
     canonical = _canonical([_data_of(run), copies])
@@ -129,9 +129,9 @@ def _filled(value: Any, marks: Iterable[tuple[str, str]]) -> Any:
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
     names = {
-        "runs": [column.name for column in Run.__table__.columns],
-        "scores": [c.name for c in Score.__table__.columns if c.name != "id"],
-        "predictions": [c.name for c in Predictions.__table__.columns if c.name != "id"],
+        "runs": [column.name for column in RUNS.columns],
+        "scores": [c.name for c in SCORES.columns if c.name != "id"],
+        "predictions": [c.name for c in PREDICTIONS.columns if c.name != "id"],
         "headlines": ["run_id", "job_key", "suite", "task", "model", "status", "shared", "content"],
     }[table]
     columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))

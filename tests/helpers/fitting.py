@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from benchharness.training.loop import Training
-from benchharness.training.meter import Fit
+from benchharness.training.meter import Meter
 
 __all__ = ["fit"]
 
@@ -13,7 +13,7 @@ def fit(
     evaluate: Callable[[], Mapping[str, float]],
     after_step: Callable[[], None] = lambda: None,
     value: Callable[[int], float | None] = lambda _: None,
-) -> Fit:
+) -> Meter:
     """Makes every step that is left, and evaluates when the plan says so.
 
     `value` is what an evaluation is worth, by its number from 0.
@@ -24,4 +24,4 @@ def fit(
                 scores = evaluate()
             training.mark(scores, value(len(training.meter.values)))
         after_step()
-    return training.meter.result()
+    return training.meter

@@ -26,7 +26,7 @@ class LearnedEngine:
         self._stop_after = stop_after
         self.started = []
 
-    def __call__(self, slots, timeout, **options):
+    def __call__(self, slots, orders, **options):
         return self
 
     def run(self, jobs, report):

@@ -73,7 +73,7 @@ def driven(
 ) -> tuple[list[Result | Failure], Told]:
     """What `bench run` would store of these jobs; `told` hears of them."""
     told = told or Told()
-    placement = Placement(slots=CPU, engine=lambda **_: engine)
+    placement = Placement(slots=CPU, engine=lambda _: engine)
     checkpoints = StartCheckpoints.of(jobs, store.name, keep=False)
     planned = Plan(jobs=tuple(jobs), rows={})
     with drive(

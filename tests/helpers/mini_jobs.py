@@ -1,38 +1,31 @@
 """Jobs on the packaged data that train for a few steps."""
 
 from benchharness.leaderboard.job import Job
-from benchharness.models import find_model
 from benchharness.tasks.suites import find_task
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
 
 
 def make_shared_job(*tasks: str, limit: int | None = 48, **settings: str) -> Job:
     """The job of tasks that are trained together."""
-    (job,) = plan_jobs(
-        [find_model("tiny")],
+    return plan_job(
+        "tiny",
         [],
-        "mini",
-        [1],
         overrides=QUICK | settings,
         limit=limit,
         precision="fp32",
         splits=("dev", "test"),
         multi_task=[find_task(task) for task in tasks],
-    ).jobs
-    return job
+    )
 
 
 def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings: str) -> Job:
-    (job,) = plan_jobs(
-        [find_model(model)],
-        [find_task(task)],
-        "mini",
-        [1],
+    return plan_job(
+        model,
+        task,
         overrides=QUICK | settings,
         limit=limit,
         precision="fp32",
         splits=("dev", "test"),
-    ).jobs
-    return job
+    )

@@ -14,8 +14,8 @@ from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
 from benchharness.estimate import Estimate
 from benchharness.leaderboard.job import Job
-from benchharness.models import MODELS, ModelSpec
-from benchharness.tasks.suites import TASKS
+from benchharness.models import MODELS, ModelSpec, find_model
+from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task
 
 TINY = MODELS["tiny"]
@@ -24,26 +24,32 @@ RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli",
 
 
 def plan_jobs(
-    models: Iterable[ModelSpec],
-    tasks: Iterable[Task],
+    models: str | Iterable[ModelSpec],
+    tasks: str | Iterable[Task],
     data: str = "mini",
     seeds: Iterable[int] = (1,),
     *,
     gpu: bool = False,
     **fields: Any,
 ) -> Plan:
-    """The plan of a request with these fields, on one CPU or one GPU."""
+    """The plan of a request with these fields, on a CPU or a GPU. A name is one model or task."""
     slot = Slot(device="cuda:0" if gpu else "cpu", environment={})
     placement = Placement(slots=(slot,), engine=partial(LocalEngine, (slot,)))
     request = Request(
-        models=tuple(models),
-        tasks=tuple(tasks),
+        models=(find_model(models),) if isinstance(models, str) else tuple(models),
+        tasks=(find_task(tasks),) if isinstance(tasks, str) else tuple(tasks),
         data=data,
         seeds=tuple(seeds),
         placement=placement,
         **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()},
     )
     return plan(request)
+
+
+def plan_job(*words: Any, **fields: Any) -> Job:
+    """The only job of such a plan."""
+    (job,) = plan_jobs(*words, **fields).jobs
+    return job
 
 
 def request_of(**options: Any) -> Request:

@@ -8,11 +8,9 @@ import torch
 import transformers
 
 from benchharness.leaderboard.job import Job
-from benchharness.models import find_model
-from benchharness.tasks.suites import find_task
 from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.made_tokenizers import make_tokenizer
-from tests.helpers.plans import plan_jobs
+from tests.helpers.plans import plan_job
 
 TEXT = {"as_text": "true"}
 
@@ -85,14 +83,11 @@ def text_job(
 ) -> Job:
     """A job of some steps on the packaged data that answers in words."""
     quick = {"steps": "6", "batch_size": "8", "evaluations": "2", "learning_rate": "0.01"}
-    (job,) = plan_jobs(
-        [find_model(str(checkpoint))],
-        [find_task(task)],
-        "mini",
-        [1],
+    return plan_job(
+        str(checkpoint),
+        task,
         overrides=TEXT | quick | settings,
         limit=limit,
         precision="fp32",
         splits=("dev", "test"),
-    ).jobs
-    return job
+    )

@@ -20,7 +20,7 @@ from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
-from benchharness.training.meter import Fit
+from benchharness.training.meter import Meter
 from tests.helpers.checkpoints import make_config
 from tests.helpers.fitting import fit
 
@@ -94,7 +94,7 @@ def train(
     compute: Compute = CPU,
     report: Callable[[Progress], None] = lambda _: None,
     evaluate: Callable[[], Mapping[str, float]] = dict,
-) -> Fit:
+) -> Meter:
     return fit(begin(network, recipe, data, seed=seed, compute=compute, report=report), evaluate)
 
 

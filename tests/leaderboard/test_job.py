@@ -123,7 +123,10 @@ def test_a_job_survives_its_json() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"fingerprints": []}, {"fingerprints": {"glue/rte:dev": []}}, {"model": None}, {"task": 7}],
+    [
+        *({"fingerprints": []}, {"fingerprints": {"glue/rte:dev": []}}, {"model": None}),
+        *({"task": 7}, {"overridden": []}, {"seed": "1"}, {"limit": 0.5}, {"start_from": []}),
+    ],
 )
 def test_a_job_of_other_types_is_none(changed: dict[str, object]) -> None:
     with pytest.raises(TypeError):

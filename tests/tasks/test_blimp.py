@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.blimp import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.mini import folder
+from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Row, Source, hub, parse_data, rows
 from benchharness.tasks.task import score

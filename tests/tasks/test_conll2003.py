@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.conll2003 import NER, TAGS
+from benchharness.tasks.conll import ENTITY_TAGS, NER
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
@@ -81,8 +81,8 @@ def test_a_damaged_file_names_the_line(tmp_path: Path, content: str, error: str)
 
 def test_tags_are_in_the_hubs_order() -> None:
     expected = "O B-PER I-PER B-ORG I-ORG B-LOC I-LOC B-MISC I-MISC"
-    assert NER.tags == NER.source.label_names == TAGS
-    assert " ".join(TAGS) == expected
+    assert NER.tags == NER.source.label_names == ENTITY_TAGS
+    assert " ".join(ENTITY_TAGS) == expected
 
 
 def test_entity_f1_counts() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.tasks import mini
-from benchharness.tasks.conll2012 import COREF, KINDS, SRL, TAGS
+from benchharness.tasks.conll import COREF, KINDS, SRL, TAGS
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ClusterPrediction,

@@ -8,7 +8,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.race import RACE
+from benchharness.tasks.multiple_choice import RACE
 from benchharness.tasks.read import subset
 from benchharness.tasks.sources import Data
 from benchharness.tasks.task import score

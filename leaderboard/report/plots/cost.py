@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
 """The settings of a recipe that trains every weight at every step; they stand where others do."""
@@ -53,7 +54,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
     name, threads = str(machine.get("cpu") or ""), machine.get("threads")
     if not name or not threads:
         return name
-    return f"{name}, {threads} thread{'' if threads == 1 else 's'}"
+    return f"{name}, {counted(threads, 'thread')}"
 
 
 _NEAR = 0.15
@@ -104,12 +105,16 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks."""
+    """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks.
+
+    `of` has that of one run, whose model is of that size, None where it is not known.
+    """
 
     name: str
     title: str
     axis: str
     note: str
+    of: Callable[[RunFacts, ModelSize], float | None]
     text: Callable[[float], str]
     steps: tuple[float, ...]
 
@@ -169,6 +174,7 @@ QUANTITIES = (
         axis="parameters (log scale)",
         note="Measured: all weights that were loaded, the head's included. Published: as the "
         "source prints them, else as the checkpoint's paper does.",
+        of=lambda facts, _: facts.parameters,
         text=count_text,
         steps=_decades(2, 13),
     ),
@@ -181,6 +187,7 @@ QUANTITIES = (
         "tokens, pretraining and the training of an earlier task are not in it. Left out: what "
         "does not train every weight with every token (adapters, frozen encoders, ALBERT's shared "
         "layers, Funnel's pooling), and published rows, which do not say T.",
+        of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
     ),
@@ -190,6 +197,7 @@ QUANTITIES = (
         axis="training (log scale)",
         note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
         "the kind of machine that has most are shown; other work on it may have slowed them.",
+        of=lambda facts, _: facts.train_seconds or None,
         text=_time,
         steps=_TIMES,
     ),

@@ -6,54 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, build_cell, shown
-from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
 from benchharness.leaderboard.boards.naming import recipe_names
-from benchharness.leaderboard.comparing.layers import layer_curves
+from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, layer_curves
 from benchharness.leaderboard.job import ZERO_SHOT
-from benchharness.leaderboard.report.plots.axis import (
-    Axis,
-    date_axis,
-    date_text,
-    linear_axis,
-    log_axis,
-    score_axis,
-    seconds_of,
-    with_zero,
-)
+from benchharness.leaderboard.report.plots import chart
 from benchharness.leaderboard.report.plots.cost import count_text
-from benchharness.leaderboard.report.plots.figure import (
-    WIDTH,
-    Corner,
-    Figure,
-    Key,
-    Mark,
-    NamedEntry,
-    Path,
-    Table,
-    TableRow,
-    Text,
-    place_labels,
-    polyline,
-    shape,
-    shortened,
-)
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import CurvePoint, RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import PastRun
 from benchharness.tasks.suites import title_of
 
-if TYPE_CHECKING:
-    from benchharness.leaderboard.comparing.stages import StageCurve, StagePoint
-
 # Lines through points, with the span of each: what the plots of scores against a number share.
 
-_ACROSS, _UP = (48, WIDTH - 20), (232, 16)
+_ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
 """Where the axes of most lie."""
 
 _STYLES = 4
@@ -74,7 +45,7 @@ class _Point:
     ends: tuple[float, float] | None = None
     entry: str = ""
     href: str = ""
-    row: TableRow | None = None
+    row: chart.TableRow | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,25 +54,25 @@ class _Line:
 
     name: str
     points: Sequence[_Point]
-    corners: Sequence[Corner] = ()
+    corners: Sequence[chart.Corner] = ()
 
 
 def _line_figure(
     lines: Sequence[_Line],
-    x: Axis,
+    x: chart.Axis,
     score: str,
     *,
-    labels: Iterable[tuple[str, Sequence[Corner]]] = (),
+    labels: Iterable[tuple[str, Sequence[chart.Corner]]] = (),
     **about: Any,
-) -> Figure:
+) -> chart.Figure:
     """The lines with their legend; a label stands near the middle of its corners, if it has room.
 
     `about` are the figure's title, description, note and table.
     """
     points = [point for line in lines for point in line.points]
-    y = score_axis([end for p in points for end in p.ends or (p.y, p.y)], score, _UP)
+    y = chart.score_axis([end for p in points for end in p.ends or (p.y, p.y)], score, _UP)
 
-    def at(corner: Corner) -> Corner:
+    def at(corner: chart.Corner) -> chart.Corner:
         # On a logarithmic axis 0 stands at its low end.
         return x(max(corner[0], x.low) if x.log else corner[0]), y(corner[1])
 
@@ -109,30 +80,30 @@ def _line_figure(
     wanted = []
     for text, corners in labels:
         across, above = (round(fmean(along), 1) for along in zip(*map(at, corners), strict=True))
-        wanted.append(Text(x=across, y=above, text=shortened(text)))
+        wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
-        key = Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
-        keys.append(replace(key, shape=shape(kind, 15, 6)))
-        paths.append(Path(kind=f"line s{style}", d=polyline(drawn[number])))
+        key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
+        keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
+        paths.append(chart.Path(kind=f"line s{style}", d=chart.polyline(drawn[number])))
         for point in line.points:
             left, top = at((point.x, point.y))
             low, high = map(y, point.ends or (0, 0))
             span = {"range": f"M{left:g},{low:g}V{high:g}"} if point.ends else {}
             marks.append(
-                Mark(
+                chart.Mark(
                     kind=f"past s{style}",
                     x=left,
                     y=top,
                     note=point.note,
-                    paths={**span, "shape": shape(kind, left, top)},
+                    paths={**span, "shape": chart.shape(kind, left, top)},
                     entry=point.entry,
                     href=point.href,
                 )
             )
-    texts = place_labels(wanted, [(mark.x, mark.y) for mark in marks], drawn, (x, y))
-    return Figure(
+    texts = chart.place_labels(wanted, [(mark.x, mark.y) for mark in marks], drawn, (x, y))
+    return chart.Figure(
         x=x,
         y=y,
         keys=tuple(keys),
@@ -146,48 +117,40 @@ def _line_figure(
 # Medians over seeds against a number: of a layer, of training rows, of a checkpoint.
 
 
-def _over_seeds(  # noqa: PLR0913  (a score and what it is of)
-    x: float,
-    said: str,
-    row: tuple[str, ...],
-    scored: "Cell | StagePoint",
-    *,
-    ends: tuple[float, float] | None,
-    named: NamedEntry | None = None,
+def _over_seeds(
+    x: float, said: str, row: tuple[str, ...], scored: Cell | StagePoint, ends: Interval | None
 ) -> _Point:
     """The median of some values; `said` begins its note and `row` its row of the table."""
-    href = named.href(scored) if named and isinstance(scored, Cell) else ""
-    cells = (*row[1:], str(len(scored.values)), shown(scored.median))
+    between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
+    cells = (*row[1:], str(len(scored.values)), shown(scored.median), between)
     return _Point(
         x=x,
         y=100 * scored.median,
         note=f"{said}: {shown(scored.median)} ({', '.join(map(shown, scored.values))})",
-        ends=ends and (100 * ends[0], 100 * ends[1]),
-        entry=named.id if named else "",
-        href=href,
-        row=TableRow(name=row[0], cells=(*cells, _between(ends)), href=href),
+        ends=(100 * ends.low, 100 * ends.high) if ends else None,
+        row=chart.TableRow(name=row[0], cells=cells),
     )
 
 
-def _between(ends: tuple[float, float] | None) -> str:
-    return f"{shown(ends[0])} to {shown(ends[1])}" if ends else "–"
+def _linked(point: _Point, named: chart.NamedEntry, cell: Cell) -> _Point:
+    """The point and its row, leading to the runs."""
+    href = named.href(cell)
+    return replace(
+        point, entry=named.id, href=href, row=point.row and replace(point.row, href=href)
+    )
 
 
-def _ends(interval: Interval | None) -> tuple[float, float] | None:
-    return (interval.low, interval.high) if interval else None
-
-
-def _table(lines: Iterable[_Line], *columns: str, words: Sequence[str] = ()) -> Table:
+def _table(lines: Iterable[_Line], *columns: str, words: Sequence[str] = ()) -> chart.Table:
     """The rows of the points; what is behind the columns is the median and the ends."""
     rows = (point.row for line in lines for point in line.points)
-    return Table(
+    return chart.Table(
         columns=(*columns[:-1], "seeds", "median", columns[-1]),
         words=(*words, columns[-1]),
         rows=tuple(filter(None, rows)),
     )
 
 
-def layer_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
+def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
     """A figure for each task of which a model has two layers or more, with a line a model."""
     entries = {id(each.entry): each for each in named}
     figures = []
@@ -196,13 +159,16 @@ def layer_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ..
             _Line(
                 name=curve.name,
                 points=[
-                    _over_seeds(
-                        point.layer,
-                        f"{curve.name}, layer {point.layer}",
-                        (curve.name, str(point.layer)),
+                    _linked(
+                        _over_seeds(
+                            point.layer,
+                            f"{curve.name}, layer {point.layer}",
+                            (curve.name, str(point.layer)),
+                            point.cell,
+                            point.interval,
+                        ),
+                        entries[id(point.entry)],
                         point.cell,
-                        ends=_ends(point.interval),
-                        named=entries[id(point.entry)],
                     )
                     for point in curve.points
                 ],
@@ -212,7 +178,7 @@ def layer_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ..
         places = [point.x for line in lines for point in line.points]
         figure = _line_figure(
             lines,
-            linear_axis([0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1),
+            chart.linear_axis([0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1),
             title,
             title=title,
             description=f"{len(places)} scores by the layer that is read, in the table below.",
@@ -224,7 +190,7 @@ def layer_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ..
     return tuple(figures)
 
 
-def shot_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...]:
+def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
     """A figure for each task with k-shot runs of one model and two or more numbers of rows.
 
     What a language model scores without training stands at 0.
@@ -235,7 +201,7 @@ def shot_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...
             places = [point.x for line in lines for point in line.points]
             figure = _line_figure(
                 lines,
-                _log_axis_with_zero(places, "training rows", steps=_ROUND, text="{:g}".format),
+                chart.log_axis(places, "training rows", _ACROSS, steps=_ROUND, text="{:g}".format),
                 title_of(task),
                 title=title_of(task),
                 description=f"{len(places)} scores by the number of training rows, in the table "
@@ -251,51 +217,31 @@ def shot_figures(named: Sequence[NamedEntry], board: Board) -> tuple[Figure, ...
 _ROUND = tuple(2**power for power in range(30))
 
 
-def _shot_lines(named: Sequence[NamedEntry], task: str) -> list[_Line]:
+def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
     """A line for each model and recipe, by rising number of rows."""
-    found: dict[str, dict[int, NamedEntry]] = {}
-    untrained: dict[str, NamedEntry] = {}
+    found: dict[str, dict[int, chart.NamedEntry]] = {}
+    untrained: dict[str, chart.NamedEntry] = {}
     for each in named:
         if cell := each.entry.cells.get(task):
             setting = cell.runs[0].settings.get("shots")
             if each.entry.kind == ZERO_SHOT:
                 untrained[cell.runs[0].weights] = each
             elif setting is not None:
-                found.setdefault(_without_shots(each.entry), {})[int(setting.value)] = each
+                found.setdefault(each.entry.name_but_for("shots"), {})[int(setting.value)] = each
     lines = []
     for name, trained in found.items():
         start = untrained.get(next(iter(trained.values())).entry.runs[0].weights)
-        points = sorted((trained | ({0: start} if start else {})).items())
-        cells = [(shots, each, each.entry.cells[task]) for shots, each in points]
-        drawn = [
-            _over_seeds(
-                shots,
-                f"{name}, {shots} rows",
-                (name, f"{shots:,}"),
-                cell,
-                ends=(min(cell.values), max(cell.values)),
-                named=each,
-            )
-            for shots, each, cell in cells
-        ]
+        drawn = []
+        for shots, each in sorted((trained | ({0: start} if start else {})).items()):
+            cell, said = each.entry.cells[task], f"{name}, {shots} rows"
+            ends = Interval(low=min(cell.values), high=max(cell.values))
+            point = _over_seeds(shots, said, (name, f"{shots:,}"), cell, ends)
+            drawn.append(_linked(point, each, cell))
         lines += [_Line(name=name, points=drawn)] if len(drawn) > 1 else []
     return lines
 
 
-def _without_shots(entry: Entry) -> str:
-    """The entry's name but for its number of rows."""
-    words = (w.shown for w in entry.words[entry.unsaid :] if not w.typed.startswith("shots="))
-    return ", ".join((entry.model, *words, entry.precision))
-
-
-def _log_axis_with_zero(numbers: Sequence[float], label: str, **options: Any) -> Axis:
-    """Logarithmic; where there is a 0, it has a place before all others."""
-    above = [number for number in numbers if number > 0]
-    axis = log_axis(above, label, _ACROSS, **options)
-    return axis if len(above) == len(numbers) else with_zero(axis)
-
-
-def stage_figures(curves: "Iterable[StageCurve]") -> tuple[Figure, ...]:
+def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
     """A figure for each pretraining run and score, with a line for each recipe and precision."""
     groups: dict[tuple[str, str], list[StageCurve]] = {}
     for curve in curves:
@@ -303,7 +249,7 @@ def stage_figures(curves: "Iterable[StageCurve]") -> tuple[Figure, ...]:
     return tuple(map(_stage_figure, groups.values()))
 
 
-def _stage_figure(curves: "Sequence[StageCurve]") -> Figure:
+def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
     in_tokens = all(p.stage.tokens is not None for curve in curves for p in curve.points)
     said, lines, labels = list[str](), [], []
     for curve in curves:
@@ -313,22 +259,16 @@ def _stage_figure(curves: "Sequence[StageCurve]") -> Figure:
         for point in curve.points:
             step, tokens = point.stage.step, point.stage.tokens
             facts = (f"{step:,}", "–" if tokens is None else f"{tokens:,}", name)
-            points.append(
-                _over_seeds(
-                    float((tokens if in_tokens else step) or 0),
-                    f"{point.model}, {name}",
-                    (point.model, *facts),
-                    point,
-                    ends=_ends(point.interval),
-                )
-            )
+            x = float((tokens if in_tokens else step) or 0)
+            said_of_it, row = f"{point.model}, {name}", (point.model, *facts)
+            points.append(_over_seeds(x, said_of_it, row, point, point.interval))
         lines.append(_Line(name=name, points=points))
         for part in curve.stretches:
             inside = points[part.first : part.last + 1]
             labels.append((part.trend, [(point.x, point.y) for point in inside]))
     if scopes := sorted({curve.scope for curve in curves if curve.scope}):
         said.append(
-            "Lines through points are 95 % intervals of the median over seeds. A stretch rises or "
+            "Lines through points are 95 % intervals of the median over seeds. A segment rises or "
             f"falls where checkpoints differ beyond the noise of {' or '.join(scopes)}: Student's "
             "t, by Holm over all pairs of checkpoints, at 5 %."
         )
@@ -352,13 +292,13 @@ _SPREAD = 5.0
 """A logarithmic axis is for checkpoints whose last step is this many times the middle one's."""
 
 
-def _stage_axis(places: Sequence[float], label: str) -> Axis:
+def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
     """Linear, or logarithmic where checkpoints crowd at the beginning."""
     above = sorted(place for place in places if place > 0)
     if above and above[-1] >= _SPREAD * above[len(above) // 2]:
         label += " (logarithmic)"
-        return _log_axis_with_zero(places, label, steps=_STEPS, text=count_text)
-    return replace(linear_axis([0.0, *places], label, _ACROSS, smallest=1), text=count_text)
+        return chart.log_axis(places, label, _ACROSS, steps=_STEPS, text=count_text)
+    return replace(chart.linear_axis([0.0, *places], label, _ACROSS, smallest=1), text=count_text)
 
 
 # A model over time: every run of a task by the day it finished, with the code that made it.
@@ -373,17 +313,18 @@ class _Run:
     recipe: str
 
 
-_Batch = list[_Run]
-"""Runs in a row of one recipe by one version of the code, each seed once."""
+_Batch = list[_Run]  # runs in a row of one recipe by one version of the code, each seed once
 
 
-def histories(board: Board, past: Sequence[PastRun], sections: Iterable[str]) -> tuple[Figure, ...]:
+def histories(
+    board: Board, past: Sequence[PastRun], sections: Iterable[str]
+) -> tuple[chart.Figure, ...]:
     """The figures of a board: of each model and task where some seed was run more than once.
 
     Only runs that were scored on the board's own rows are taken. `sections` are the keys that the
     page can link to. The points of a sweep are no history.
     """
-    keys, figures = frozenset(sections), list[Figure]()
+    keys, figures = frozenset(sections), list[chart.Figure]()
     by_model: dict[str, list[PastRun]] = {}
     for run in past:
         if run.row.is_single and not run.row.is_sweep and not run.row.is_hidden:
@@ -411,7 +352,7 @@ def _runs_of(
     found = []
     names = recipe_names(run.row for run in past if task in run.row.scores)
     for run in past:
-        row, seconds = run.row, seconds_of(run.row.finished)
+        row, seconds = run.row, chart.seconds_of(run.row.finished)
         own = {
             split
             for split in evaluation_fingerprints(row).items()
@@ -425,7 +366,7 @@ def _runs_of(
     return sorted(found, key=lambda run: (run.seconds, run.row.key))
 
 
-def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -> Figure:
+def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -> chart.Figure:
     series: dict[str, list[_Batch]] = {}
     for run in runs:
         batches = series.setdefault(run.recipe, [])
@@ -436,7 +377,7 @@ def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) 
         else:
             batches.append([run])
     every = sorted((b for found in series.values() for b in found), key=lambda b: b[0].seconds)
-    firsts: dict[str, Corner] = {}
+    firsts: dict[str, chart.Corner] = {}
     for batch in every:
         firsts.setdefault(batch[0].code, _middle(batch))
     return _line_figure(
@@ -448,13 +389,13 @@ def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) 
             )
             for recipe, batches in series.items()
         ],
-        date_axis([run.seconds for run in runs], "finished (UTC)", _ACROSS),
+        chart.date_axis([run.seconds for run in runs], "finished (UTC)", _ACROSS),
         name,
         labels=[(code, [corner]) for code, corner in firsts.items() if code],
         title=f"{model} on {name} over time",
-        description=f"{len(runs)} runs from {date_text(runs[0].seconds)} to "
-        f"{date_text(runs[-1].seconds)}. The table below has the median of each version.",
-        table=Table(
+        description=f"{len(runs)} runs from {chart.date_text(runs[0].seconds)} to "
+        f"{chart.date_text(runs[-1].seconds)}. The table below has the median of each version.",
+        table=chart.Table(
             columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
             words=("last", "code", "recipe"),
             rows=tuple(map(_batch_row, every)),
@@ -462,13 +403,19 @@ def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) 
     )
 
 
-def _middle(batch: _Batch) -> Corner:
+def _middle(batch: _Batch) -> chart.Corner:
     return fmean(run.seconds for run in batch), median(run.score for run in batch)
 
 
 def _past_point(run: _Run, keys: frozenset[str]) -> _Point:
     row = run.row
-    said = (f"seed {row.seed}", f"{run.score:.1f}", date_text(run.seconds), run.recipe, run.code)
+    said = (
+        f"seed {row.seed}",
+        f"{run.score:.1f}",
+        chart.date_text(run.seconds),
+        run.recipe,
+        run.code,
+    )
     return _Point(
         x=run.seconds,
         y=run.score,
@@ -477,26 +424,25 @@ def _past_point(run: _Run, keys: frozenset[str]) -> _Point:
     )
 
 
-def _batch_row(batch: _Batch) -> TableRow:
-    first, last = date_text(batch[0].seconds), date_text(batch[-1].seconds)
+def _batch_row(batch: _Batch) -> chart.TableRow:
+    first, last = chart.date_text(batch[0].seconds), chart.date_text(batch[-1].seconds)
     score = shown(_middle(batch)[1] / 100)
     code, recipe = batch[0].code or "–", batch[0].recipe
-    return TableRow(name=first, cells=(last, code, recipe, str(len(batch)), score))
+    return chart.TableRow(name=first, cells=(last, code, recipe, str(len(batch)), score))
 
 
 # Learning curves: small charts of the loss and the dev scores over the steps of training.
 
-_SMALL = 340
-"""The width of a chart."""
+_SMALL = 340  # the width of a chart
 
 _MOST_LINES, _MOST_SCORES = 4, 2
 """More scores in one chart cannot be told apart, and seeds are compared by the first two, as a
 task's headline has no more; the table has them all."""
 
-_Steps = list[Corner]
+_Steps = list[chart.Corner]
 
 
-def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[Figure, ...]:
+def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
     """A chart of the training loss and one of the dev scores (times 100), where there are points.
 
     Values that are not finite leave a gap.
@@ -511,7 +457,7 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[Figu
 
 def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
-) -> tuple[Figure, ...]:
+) -> tuple[chart.Figure, ...]:
     """The same charts with a line for each of several runs, by their names ("seed 0").
 
     Of several scores each has a chart, the first two.
@@ -537,22 +483,22 @@ def _scores(curve: Sequence[CurvePoint], name: str) -> _Steps:
     return [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
 
 
-def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> Figure | None:
+def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart.Figure | None:
     finite = {run: [p for p in points if math.isfinite(p[1])] for run, points in series.items()}
     every = [point for points in finite.values() for point in points]
     if len({x for x, _ in every}) < 2:
         return None
-    x = linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
-    y = linear_axis([y for _, y in every], label, (150, 12))
+    x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
+    y = chart.linear_axis([y for _, y in every], label, (150, 12))
     # Colours come again, with other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
-    return Figure(
+    return chart.Figure(
         title=title,
         x=x,
         y=y,
         width=_SMALL,
         keys=tuple(
-            Key(line=style, text=f"{name} {points[-1][1]:.3g}" if points else f"{name} ")
+            chart.Key(line=style, text=f"{name} {points[-1][1]:.3g}" if points else f"{name} ")
             for style, (name, points) in zip(styles, finite.items(), strict=True)
         ),
         paths=tuple(
@@ -563,7 +509,9 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> Figur
     )
 
 
-def _curve_paths(style: str, name: str, points: _Steps, x: Axis, y: Axis) -> Iterator[Path]:
+def _curve_paths(
+    style: str, name: str, points: _Steps, x: chart.Axis, y: chart.Axis
+) -> Iterator[chart.Path]:
     """The line, in pieces where a value is not finite, and its dots."""
     pieces = [
         [(x(step), y(value)) for step, value in piece]
@@ -571,5 +519,5 @@ def _curve_paths(style: str, name: str, points: _Steps, x: Axis, y: Axis) -> Ite
         if finite
     ]
     dots = (f"M{across:g},{up:g}h0" for piece in pieces for across, up in piece)
-    yield Path(kind=style, d="".join(map(polyline, pieces)), note=name)
-    yield Path(kind=style.replace("line", "dots").rpartition(" ")[0], d="".join(dots))
+    yield chart.Path(kind=style, d="".join(map(chart.polyline, pieces)), note=name)
+    yield chart.Path(kind=style.replace("line", "dots").rpartition(" ")[0], d="".join(dots))

@@ -6,29 +6,18 @@ from statistics import median
 from types import MappingProxyType
 
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names, shown
-from benchharness.leaderboard.report.plots.axis import Axis, linear_axis, score_axis
-from benchharness.leaderboard.report.plots.figure import (
-    WIDTH,
-    Figure,
-    Mark,
-    NamedEntry,
-    Path,
-    Table,
-    TableRow,
-    Text,
-    shortened,
-)
+from benchharness.leaderboard.report.plots import chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
+from benchharness.leaderboard.text import counted
 from benchharness.tasks.suites import ScoreRule, find_task, title_of
 
 MOST_ROWS = 200
 """Nobody reads a longer figure; the board itself has all rows."""
 
-_STEP = 20
-"""From one row of a spread to the next."""
+_STEP = 20  # from one row of a spread to the next
 
 
-def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
+def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
     """Every seed of every entry with median and interval, the best median on top.
 
     None of fewer than two runs.
@@ -39,19 +28,21 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
     found.sort(key=lambda pair: -pair[1].median)
     drawn, left_out = found[:MOST_ROWS], len(found) - MOST_ROWS
     name = title_of(task)
-    x = score_axis([100 * v for _, cell in drawn for v in cell.values], name, (176, WIDTH - 22))
-    y = Axis(label="", low=0, high=len(drawn), start=8, end=8 + _STEP * len(drawn))
+    x = chart.score_axis(
+        [100 * v for _, cell in drawn for v in cell.values], name, (176, chart.WIDTH - 22)
+    )
+    y = chart.Axis(label="", low=0, high=len(drawn), start=8, end=8 + _STEP * len(drawn))
     rows = [_spread_row(each, cell, x, y(n + 0.5)) for n, (each, cell) in enumerate(drawn)]
     best, cell = drawn[0]
-    return Figure(
+    return chart.Figure(
         title=f"{name}, seed by seed",
         x=x,
         y=y,
-        description=f"{len(drawn)} {'row' if len(drawn) == 1 else 'rows'}, best median first: "
+        description=f"{counted(len(drawn), 'row')}, best median first: "
         f"{best.entry.model} {shown(cell.median)}. The table below has every seed.",
         note=f"The best {MOST_ROWS}; {left_out:,} more are in the board's table." * (left_out > 0),
         marks=tuple(mark for mark, _ in rows),
-        table=Table(
+        table=chart.Table(
             columns=("model", "median", "95 % interval", "every seed"),
             words=("every seed",),
             rows=tuple(row for _, row in rows),
@@ -59,7 +50,9 @@ def spread_of_task(named: Sequence[NamedEntry], task: str) -> Figure | None:
     )
 
 
-def _spread_row(named: NamedEntry, cell: Cell, x: Axis, y: float) -> tuple[Mark, TableRow]:
+def _spread_row(
+    named: chart.NamedEntry, cell: Cell, x: chart.Axis, y: float
+) -> tuple[chart.Mark, chart.TableRow]:
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
     # Lines of no length, which a round cap makes dots: the shortest way to draw many.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
@@ -77,19 +70,19 @@ def _spread_row(named: NamedEntry, cell: Cell, x: Axis, y: float) -> tuple[Mark,
     between = f"{interval.low:.1f} to {interval.high:.1f}" if interval else ""
     runs = zip(cell.runs, cell.values, strict=True)
     seeds = ", ".join(f"{shown(value)} (seed {run.seed})" for run, value in runs)
-    score, href, name = shown(cell.median), named.href(cell), shortened(named.name, 22)
+    score, href, name = shown(cell.median), named.href(cell), chart.shortened(named.name, 22)
     said = f"median {score}" + (f" (95 % from {between})" if between else "")
-    mark = Mark(
+    mark = chart.Mark(
         kind="row",
         x=middle,
         y=y,
         note=f"{named.title}: {said}: {seeds}",
         paths={kind: d for kind, d in paths.items() if d},
-        texts=(Text(x=x.start - 8, y=y + 3.5, text=name, anchor="end", kind="row-name"),),
+        texts=(chart.Text(x=x.start - 8, y=y + 3.5, text=name, anchor="end", kind="row-name"),),
         entry=named.id,
         href=href,
     )
-    return mark, TableRow(name=named.title, href=href, cells=(score, between or "–", seeds))
+    return mark, chart.TableRow(name=named.title, href=href, cells=(score, between or "–", seeds))
 
 
 def _interval(cell: Cell) -> Interval | None:
@@ -103,7 +96,7 @@ def _interval(cell: Cell) -> Interval | None:
     return Interval(low=100 * found.low, high=100 * found.high)
 
 
-def _interval_path(interval: Interval | None, x: Axis, y: float) -> str:
+def _interval_path(interval: Interval | None, x: chart.Axis, y: float) -> str:
     """The interval with a mark at each end; beyond the axis it goes on, and has none."""
     if interval is None:
         return ""
@@ -133,14 +126,15 @@ _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
 """Where the first category begins; the heights of a bar with its space, of a category's name and of
 the space below a category."""
 
-_MOST_BARS = 4
-"""More bars than this in one category are no picture."""
+_MOST_BARS = 4  # more bars than this in one category are no picture
 
-_Row = tuple[NamedEntry, Cell, Mapping[str, float]]
+_Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
 """An entry with the median over seeds of each category, in percent."""
 
 
-def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) -> Figure | None:
+def categories_of_task(
+    named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
+) -> chart.Figure | None:
     """The figure of a task that has categories; None where no run has scores of them."""
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
@@ -151,30 +145,31 @@ def categories_of_task(named: Sequence[NamedEntry], rule: ScoreRule, task: str) 
     first = next(iter(names.values()))
     measure = next(name for name in score_names(task, rule) if f"{name}_" in first)
     every = [value for _, _, values in drawn for value in values.values()]
-    x = linear_axis([0.0, *every], f"{measure} × 100", (150, WIDTH - 46))
+    x = chart.linear_axis([0.0, *every], f"{measure} × 100", (150, chart.WIDTH - 46))
     tops = [_TOP]
     for label in labels:
         bars = sum(label in values for _, _, values in drawn)
         tops.append(tops[-1] + _HEADING + _BAR * bars + _GAP)
     placed = list(zip(labels, tops, strict=False))  # the last top is the end
     spans = tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops))
-    return Figure(
+    return chart.Figure(
         title=f"{title_of(task)} by category",
         x=x,
-        y=Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
+        y=chart.Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
         description=f"Scores by {', '.join(labels)}. The table below has every number.",
         note=f"The first {_MOST_BARS} of the board; the table has the other {left_out}."
         * (left_out > 0),
         spans=spans,
-        paths=(Path(kind="zero", d="".join(f"M{x(0):g},{a:g}V{b:g}" for a, b in spans)),),
+        paths=(chart.Path(kind="zero", d="".join(f"M{x(0):g},{a:g}V{b:g}" for a, b in spans)),),
         marks=tuple(mark for label, top in placed for mark in _bars(label, top, drawn, x)),
         texts=tuple(
-            Text(x=4, y=top + _HEADING - 6, text=label, kind="category") for label, top in placed
+            chart.Text(x=4, y=top + _HEADING - 6, text=label, kind="category")
+            for label, top in placed
         ),
-        table=Table(
+        table=chart.Table(
             columns=("model", *labels),
             rows=tuple(
-                TableRow(
+                chart.TableRow(
                     name=each.title,
                     href=each.href(cell),
                     cells=tuple(shown(values[n] / 100) if n in values else "–" for n in labels),
@@ -196,7 +191,7 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
 
 
 def _category_rows(
-    named: Sequence[NamedEntry], task: str, names: Mapping[str, str]
+    named: Sequence[chart.NamedEntry], task: str, names: Mapping[str, str]
 ) -> Iterator[_Row]:
     """The entries in the board's order."""
     for each in named:
@@ -210,7 +205,7 @@ def _category_rows(
             yield each, cell, values
 
 
-def _bars(label: str, top: float, rows: Sequence[_Row], x: Axis) -> Iterator[Mark]:
+def _bars(label: str, top: float, rows: Sequence[_Row], x: chart.Axis) -> Iterator[chart.Mark]:
     y = top + _HEADING
     for number, (named, cell, values) in enumerate(rows):
         if label not in values:
@@ -218,16 +213,16 @@ def _bars(label: str, top: float, rows: Sequence[_Row], x: Axis) -> Iterator[Mar
         value, seeds = values[label], len(cell.runs)
         start, end = x(min(value, 0.0)), x(max(value, 0.0))
         over = "1 seed" if seeds == 1 else f"median of {seeds} seeds"
-        name = shortened(named.name, 19)
-        yield Mark(
+        name = chart.shortened(named.name, 19)
+        yield chart.Mark(
             kind=f"bar s{number}",
             x=x(value),
             y=y,
             note=f"{named.title}, {label}: {value:.1f}, {over}",
             paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
             texts=(
-                Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
-                Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
+                chart.Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
+                chart.Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
             ),
             entry=named.id,
             href=named.href(cell),

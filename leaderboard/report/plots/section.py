@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.plots.cost import Facts, Sizes
-from benchharness.leaderboard.report.plots.figure import (
+from benchharness.leaderboard.report.plots.chart import (
     Figure,
     NamedEntry,
     Table,
     named_entries,
 )
+from benchharness.leaderboard.report.plots.cost import Facts, Sizes
 from benchharness.leaderboard.report.plots.lines import histories, layer_figures, shot_figures
 from benchharness.leaderboard.report.plots.rows import (
     MOST_ROWS,
@@ -27,8 +27,7 @@ from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.store.store import PastRun
 from benchharness.tasks.suites import title_of
 
-_FEW_ROWS = 60
-"""Of all spreads: one or two screens."""
+_FEW_ROWS = 60  # of all spreads: one or two screens
 
 FEW_ENTRIES = 16
 """Of more, the plots are so many elements that a page with all of them opens slowly."""
@@ -42,6 +41,9 @@ BoardKey = tuple[str, tuple[str, ...], int | None, str]
 Pages = Mapping[tuple[str, str], str]
 """The addresses of pages of every prediction, by the anchor of a group of runs and the task."""
 
+Places = Mapping[str, str]
+"""By the ids of sections that stand in files of their own, the address of the file."""
+
 
 def board_key(board: Board) -> BoardKey:
     """What tells a board from others, also where only its best rows are left."""
@@ -54,7 +56,8 @@ class Background:
     """What plots show that is on no board: sizes of checkpoints, and runs over time.
 
     `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
-    tests of two entries of a board, by their places on it. `predictions` are where runs lead to.
+    tests of two entries of a board, by their places on it. `predictions` are where runs lead to,
+    `places` the files of sections that `write_runs` has written.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -62,6 +65,7 @@ class Background:
     stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
     predictions: Pages = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,41 +3,29 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_names
-from benchharness.leaderboard.boards.published import PublishedRow, published
+from benchharness.leaderboard.boards.published import (
+    PublishedRow,
+    find_system,
+    printed_size,
+    published,
+)
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
-from benchharness.leaderboard.boards.systems import find_system, printed_size
-from benchharness.leaderboard.report.plots.axis import log_axis, score_axis
+from benchharness.leaderboard.report.plots import chart
 from benchharness.leaderboard.report.plots.cost import (
     QUANTITIES,
     Facts,
     Quantity,
     Sizes,
     size_of_run,
-    training_flops,
 )
-from benchharness.leaderboard.report.plots.figure import (
-    WIDTH,
-    Corner,
-    Figure,
-    Key,
-    Mark,
-    NamedEntry,
-    Path,
-    Table,
-    TableRow,
-    Text,
-    place_labels,
-    polyline,
-    shape,
-    shortened,
-)
+from benchharness.leaderboard.text import counted
 from benchharness.tasks.suites import ScoreRule, complete_mean
 
 
@@ -62,7 +50,7 @@ class Point:
 
 
 def measured_points(
-    named: Sequence[NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
+    named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
     """The models that have the task's score, or the suite's by `rule` where `task` is None.
 
@@ -70,35 +58,31 @@ def measured_points(
     models of whose runs there are no facts.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
-    scored = (
-        (each, [each.entry.cells[name] for name in tasks])
-        for each in named
-        if each.entry.is_single and all(name in each.entry.cells for name in tasks)
-    )
-    return [
-        _measured(each, task, cells, facts, sizes)
-        for each, cells in scored
-        if all(run.key in facts for cell in cells for run in cell.runs)
-    ]
+    points = []
+    for each in (each for each in named if each.entry.is_single):
+        cells = [each.entry.cells[name] for name in tasks if name in each.entry.cells]
+        runs = [run.key for cell in cells for run in cell.runs]
+        if len(cells) == len(tasks) and all(key in facts for key in runs):
+            points.append(_measured(each, task, cells, facts, sizes))
+    return points
 
 
 def _measured(
-    named: NamedEntry, task: str | None, cells: Sequence[Cell], facts: Facts, sizes: Sizes
+    named: chart.NamedEntry, task: str | None, cells: Sequence[Cell], facts: Facts, sizes: Sizes
 ) -> Point:
     entry = named.entry
     values = entry.seed_scores if task is None else cells[0].values
     score = entry.score if task is None else cells[0].median
     assert score is not None, "an entry with every task has a score"
-    runs = [run for cell in cells for run in cell.runs]
-    machines = {facts[run.key].machine for run in runs}
+    machines = {facts[run.key].machine for cell in cells for run in cell.runs}
     machine = machines.pop() if len(machines) == 1 else ""
     costs = {}
-    for name in (quantity.name for quantity in QUANTITIES):
-        by_cell = [_cost(name, entry.model, cell, facts, sizes) for cell in cells]
+    for quantity in QUANTITIES:
+        by_cell = [_cost(quantity, entry.model, cell, facts, sizes) for cell in cells]
         known = [cost for cost in by_cell if cost is not None]
-        if len(known) == len(by_cell) and (machine or name != "training-time"):
+        if len(known) == len(by_cell) and (machine or quantity.name != "training-time"):
             # Sizes are one model's, what training takes adds up.
-            costs[name] = median(known) if name == "parameters" else sum(known)
+            costs[quantity.name] = median(known) if quantity.name == "parameters" else sum(known)
     return Point(
         kind="measured",
         entry=named.id,
@@ -113,16 +97,10 @@ def _measured(
     )
 
 
-def _cost(name: str, model: str, cell: Cell, facts: Facts, sizes: Sizes) -> float | None:
+def _cost(quantity: Quantity, model: str, cell: Cell, facts: Facts, sizes: Sizes) -> float | None:
     """The median over a task's seeds; None where one of them has no such cost."""
     runs = [facts[run.key] for run in cell.runs]
-    match name:
-        case "parameters":
-            found: list[float | None] = [run.parameters for run in runs]
-        case "training-flops":
-            found = [training_flops(size_of_run(model, run, sizes), run) for run in runs]
-        case _:
-            found = [run.train_seconds or None for run in runs]
+    found = [quantity.of(run, size_of_run(model, run, sizes)) for run in runs]
     known = [value for value in found if value is not None]
     return median(known) if len(known) == len(found) else None
 
@@ -152,7 +130,6 @@ def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
-    said = (row.by, "" if row.protocol == "unsaid" else row.protocol, row.source, row.place)
     # The size that the source prints, else that of the checkpoint; nobody prints the others.
     system = find_system(row.system, row.table)
     known = sizes.get(system.model) if system is not None else None
@@ -161,7 +138,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
         kind="published",
         entry="",
         name=row.system,
-        details=", ".join(part for part in said if part),
+        details=", ".join(filter(None, (row.by, row.said_protocol, row.source, row.place))),
         score=score,
         low=score,
         high=score,
@@ -175,6 +152,8 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 
 MOST_MARKS = 200
 """More marks with names and links than this make a page slow, and no reader finds one by eye."""
+
+_ACROSS = (48, chart.WIDTH - 14)
 
 _SHAPES = {"measured": 0, "published": 3}
 """Circles are ours, diamonds are published; nobody ranks them together, so each has a front."""
@@ -198,7 +177,7 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     return found
 
 
-def tradeoffs(points: Sequence[Point], score: str) -> tuple[Figure, ...]:
+def tradeoffs(points: Sequence[Point], score: str) -> tuple[chart.Figure, ...]:
     """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
 
     Times are those on one kind of machine, the one that trained most of the points. A single point
@@ -212,73 +191,51 @@ def tradeoffs(points: Sequence[Point], score: str) -> tuple[Figure, ...]:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
         if len(known) > 1:
-            title = quantity.title + (f" ({shortened(machine, 40)})" if machine else "")
+            title = quantity.title + (f" ({chart.shortened(machine, 40)})" if machine else "")
             figures.append(_figure(known, quantity, score, title, len(points) - len(known)))
     return tuple(figures)
 
 
 def _figure(
     points: Sequence[Point], quantity: Quantity, score: str, title: str, unknown: int
-) -> Figure:
-    cost = {id(point): point.costs[quantity.name] for point in points}
-    across = (48, WIDTH - 14)
-    x = log_axis(
-        list(cost.values()), quantity.axis, across, steps=quantity.steps, text=quantity.text
+) -> chart.Figure:
+    costs = [point.costs[quantity.name] for point in points]
+    x = chart.log_axis(costs, quantity.axis, _ACROSS, steps=quantity.steps, text=quantity.text)
+    y = chart.score_axis(
+        [end for point in points for end in (point.low, point.high)], score, (284, 14)
     )
-    y = score_axis([end for point in points for end in (point.low, point.high)], score, (284, 14))
-    place = {id(point): (x(cost[id(point)]), y(point.score)) for point in points}
-
-    # ---- The fronts, and as words which points are on them.
-    fronts: dict[str, list[Point]] = {}
-    for kind in _SHAPES:
-        if alike := [point for point in points if point.kind == kind]:
-            on_front = pareto_front([(cost[id(point)], point.score) for point in alike])
-            fronts[kind] = [alike[i] for i in on_front]
-    best = {id(point) for front in fronts.values() for point in front}
-    lines = {kind: _steps([place[id(p)] for p in front]) for kind, front in fronts.items()}
+    places = [(x(cost), y(point.score)) for cost, point in zip(costs, points, strict=True)]
+    fronts = _fronts(points, costs)
+    best = {number for front in fronts.values() for number in front}
+    lines = {kind: _steps([places[n] for n in front]) for kind, front in fronts.items()}
+    # Drawn are the points on fronts before others, in their order, ours on top.
+    ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
+    drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
+    # Ours get their labels before published rows take the room.
+    named = [n for n in drawn if n in best][::-1]
+    texts = [
+        chart.Text(x=places[n][0], y=places[n][1], text=chart.shortened(points[n].name))
+        for n in named
+    ]
+    found = chart.place_labels(texts, [places[n] for n in drawn], lines.values(), (x, y))
+    labels = dict(zip(named, found, strict=True))
+    marks = []
+    for n in drawn:
+        mark = _mark(points[n], places[n], y, f"{quantity.title} {quantity.text(costs[n])}")
+        kind = f"{mark.kind} on-front" if n in best else mark.kind
+        marks.append(replace(mark, kind=kind, texts=(labels.get(n) or mark.texts[0],)))
     counts = Counter[str](point.kind for point in points)
     said = [f"{' and '.join(f'{counts[kind]} {kind}' for kind in fronts)} points"]
     for kind, front in fronts.items():
-        names = (f"{p.name} {p.score:.1f} at {quantity.text(cost[id(p)])}" for p in front)
+        on_it = ((points[n], quantity.text(costs[n])) for n in front)
+        names = (f"{point.name} {point.score:.1f} at {cost}" for point, cost in on_it)
         said.append(f"Front of the {kind}: {'; '.join(names)}")
-
-    # ---- The points that are drawn: those on fronts before others, in their order, ours on top.
-    ranked = sorted(points, key=lambda point: (id(point) not in best, -point.score))
-    chosen = {id(point) for point in ranked[:MOST_MARKS]}
-    marked = [point for point in points if id(point) in chosen]
-    marked.sort(key=lambda point: point.kind == "measured")
-    # Ours get their labels before published rows take the room.
-    named = [point for point in marked if id(point) in best][::-1]
-    texts = [Text(x=place[id(p)][0], y=place[id(p)][1], text=shortened(p.name)) for p in named]
-    dots = [place[id(point)] for point in marked]
-    labels = place_labels(texts, dots, lines.values(), (x, y))
-    by_point = {id(point): label for point, label in zip(named, labels, strict=True)}
-    marks = []
-    for point in marked:
-        left, top = place[id(point)]
-        seeds, span = "", {}
-        if point.low < point.high:
-            seeds = f" (seeds from {point.low:.1f} to {point.high:.1f})"
-            span = {"range": polyline([(left, y(point.low)), (left, y(point.high))])}
-        mark = Mark(
-            kind=f"{point.kind} on-front" if id(point) in best else point.kind,
-            x=left,
-            y=top,
-            note=f"{point.name} ({point.details}), {quantity.title} "
-            f"{quantity.text(cost[id(point)])}, score {point.score:.1f}{seeds}, {point.kind}",
-            paths={**span, "shape": shape(_SHAPES[point.kind], left, top)},
-            texts=(by_point.get(id(point)) or _hover(point.name, left, top, sum(across) / 2),),
-            entry=point.entry,
-            href=point.href,
-        )
-        marks.append(mark)
-
     notes = [quantity.note]
     if unknown:
-        notes.append(f"Of {unknown} more row{'' if unknown == 1 else 's'} it is not known.")
-    if rest := len(points) - len(marked):
+        notes.append(f"Of {counted(unknown, 'more row')} it is not known.")
+    if rest := len(points) - len(drawn):
         notes.append(f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table.")
-    return Figure(
+    return chart.Figure(
         title=f"{score} against {title}",
         choice=title,
         x=x,
@@ -286,20 +243,54 @@ def _figure(
         description=". ".join(said) + ".",
         note=" ".join(notes),
         keys=tuple(
-            Key(
+            chart.Key(
                 line=f"front {kind}",
                 mark=f"{kind} on-front",
-                shape=shape(_SHAPES[kind], 15, 6),
+                shape=chart.shape(_SHAPES[kind], 15, 6),
                 text=f"{kind}, filled on its Pareto front",
             )
             for kind in fronts
         ),
-        paths=tuple(Path(kind=f"front {k}", d=polyline(line)) for k, line in lines.items()),
+        paths=tuple(
+            chart.Path(kind=f"front {k}", d=chart.polyline(line)) for k, line in lines.items()
+        ),
         marks=tuple(marks),
     )
 
 
-def _steps(front: Sequence[Corner]) -> list[Corner]:
+def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[int]]:
+    """The numbers of the points on each kind's front, the cheapest first."""
+    fronts = {}
+    for kind in _SHAPES:
+        if alike := [number for number, point in enumerate(points) if point.kind == kind]:
+            on_front = pareto_front([(costs[n], points[n].score) for n in alike])
+            fronts[kind] = [alike[place] for place in on_front]
+    return fronts
+
+
+def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.Mark:
+    """The point, with a name that comes while it is pointed at or chosen."""
+    left, top = place
+    seeds, span = "", {}
+    if point.low < point.high:
+        seeds = f" (seeds from {point.low:.1f} to {point.high:.1f})"
+        span = {"range": chart.polyline([(left, y(point.low)), (left, y(point.high))])}
+    dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")  # there is room
+    name, at = chart.shortened(point.name), round(left + dx, 1)
+    return chart.Mark(
+        kind=point.kind,
+        x=left,
+        y=top,
+        note=f"{point.name} ({point.details}), {cost}, score {point.score:.1f}{seeds}, "
+        f"{point.kind}",
+        paths={**span, "shape": chart.shape(_SHAPES[point.kind], left, top)},
+        texts=(chart.Text(x=at, y=top + 4, text=name, anchor=anchor, kind="label hover"),),
+        entry=point.entry,
+        href=point.href,
+    )
+
+
+def _steps(front: Sequence[chart.Corner]) -> list[chart.Corner]:
     """The best score so far at each cost."""
     corners = [*front[:1]]
     for (_, before), (x, y) in pairwise(front):
@@ -307,15 +298,7 @@ def _steps(front: Sequence[Corner]) -> list[Corner]:
     return corners
 
 
-def _hover(name: str, x: float, y: float, middle: float) -> Text:
-    """The name that comes while the mark is pointed at or chosen; there is room on one side."""
-    dx, anchor = (9, "start") if x < middle else (-9, "end")
-    return Text(
-        x=round(x + dx, 1), y=y + 4, text=shortened(name), anchor=anchor, kind="label hover"
-    )
-
-
-def cost_table(points: Sequence[Point]) -> Table:
+def cost_table(points: Sequence[Point]) -> chart.Table:
     """Points with all their costs, the best first, and MOST_MARKS of each kind."""
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
     rows = []
@@ -326,10 +309,10 @@ def cost_table(points: Sequence[Point]) -> Table:
             )
             cells = (point.kind, f"{point.score:.1f}", *costs, point.machine or "–")
             rows.append(
-                TableRow(name=point.name, href=point.href, details=point.details, cells=cells)
+                chart.TableRow(name=point.name, href=point.href, details=point.details, cells=cells)
             )
     titles = (quantity.title for quantity in QUANTITIES)
-    return Table(
+    return chart.Table(
         columns=("model", "kind", "score × 100", *titles, "trained on"),
         words=("kind", "trained on"),
         rows=tuple(rows),

@@ -5,11 +5,11 @@ leaderboard.store.database opens both, so that a migration that fails leaves the
 
 from alembic import context
 
-from benchharness.leaderboard.store.schema import Base
+from benchharness.leaderboard.store.schema import SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=SCHEMA,
     render_as_batch=True,  # SQLite alters a table by making it anew
 )
 context.run_migrations()

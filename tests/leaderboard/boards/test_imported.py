@@ -177,13 +177,12 @@ def test_imported_rows_are_told_apart_and_have_no_rank(board: Board) -> None:
     assert {entry.model for entry in board.entries} == {"one", "two"}
     assert all("theirs" not in run.model for entry in board.entries for run in entry.runs)
     dev, test = imported_blocks(board)
-    assert [line.row.system for line in dev.lines] == ["theirs"]
-    assert [line.row.system for line in test.lines] == ["on test"]
-    (line,) = dev.lines
-    numbers = dict(zip(dev.tasks, line.cells, strict=True))
-    assert [cell.scores for cell in numbers["glue/mnli"]] == [("accuracy",), ("accuracy_mm",)]
-    assert [cell.printed for cell in line.averages] == ["100"]
-    assert [cell.printed for cell in test.lines[0].cells[0]] == ["87.5"]
+    assert [row.system for row in dev.rows] == ["theirs"]
+    assert [row.system for row in test.rows] == ["on test"]
+    (row,) = dev.rows
+    assert [cell.scores for cell in row.of("glue/mnli")] == [("accuracy",), ("accuracy_mm",)]
+    assert [cell.printed for cell in row.of(dev.suite)] == ["100"]
+    assert [cell.printed for cell in test.rows[0].of(test.tasks[0])] == ["87.5"]
 
 
 def test_the_best_of_a_column_is_a_measured_one(board: Board) -> None:
@@ -240,7 +239,7 @@ def test_hostile_names_and_sources_are_text(store: Store) -> None:
     assert "<script>alert" not in html
     assert "\u202e" not in html
     (block,) = imported_blocks(board)
-    assert len(block.lines) == len(HOSTILE_CELLS)
+    assert len(block.rows) == len(HOSTILE_CELLS)
     file = io.StringIO()
     render_published(block, Console(file=file, width=300))
     assert "\u202e" not in file.getvalue()

@@ -4,8 +4,8 @@ import pytest
 
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
-from benchharness.leaderboard.comparing.power import SCORE, compare
-from benchharness.leaderboard.comparing.uncertainty import Known
+from benchharness.leaderboard.comparing.noise import SCORE, compare
+from benchharness.leaderboard.comparing.resampling import Known
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 

@@ -13,8 +13,8 @@ from benchharness.leaderboard.comparing.contrast import (
     correct,
     difference_bounds,
     flips_of,
+    slices_of,
 )
-from benchharness.leaderboard.comparing.slices import slices_of
 from benchharness.leaderboard.statistics import Interval, mcnemar_exact
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (

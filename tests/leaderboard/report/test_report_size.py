@@ -8,7 +8,8 @@ import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.report import page, rows
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.plots.section import Background
+from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Failure, Result
 from tests.helpers.boards import GLUE, make_job, make_rows
 from tests.helpers.browser import Opened, opened, save
@@ -86,7 +87,8 @@ def test_ten_thousand_rows_are_ready_within_two_seconds(
     runs = [run for model, score in scores for run in make_rows(model, [score])]
     path = tmp_path / "report.html"
     places = {f"runs-{run.key[:16]}": "report.runs/model.html" for run in runs}
-    write_report(path, build_boards(runs, GLUE), models(100), WHEN, places=places)
+    background = Background(places=places)
+    write_page(path, render_report(build_boards(runs, GLUE), models(100), WHEN, background))
     times = []
     for _ in range(3):
         with opened(browser, path) as found:

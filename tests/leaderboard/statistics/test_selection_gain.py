@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchharness.leaderboard.statistics import selection_gain
+from benchharness.leaderboard.statistics import pooled_deviation, selection_gain
 
 POINTS, SEEDS, REPETITIONS = 8, 5, 400
 
@@ -100,6 +100,30 @@ def test_with_redrawn_examples_it_is_that_over_other_examples_too(
 
 def test_one_seed_shows_no_noise() -> None:
     assert selection_gain([0.7], [[0.6], [0.5]]) is None
+    assert pooled_deviation([[0.7], [0.5]]) == (0.0, 0)
+
+
+def test_two_seeds_of_one_candidate_tell_that_of_all() -> None:
+    said = selection_gain([0.8, 0.5], [[0.6]])
+    assert said is not None
+    assert said > 0
+    assert pooled_deviation([[0.8, 0.5], [0.6]]) == pytest.approx((0.3 / 2**0.5, 1))
+
+
+def test_groups_of_many_seeds_count_by_their_freedom() -> None:
+    groups = [[1.0, 2.0, 4.0], [0.0, 0.5], [7.0]]
+    expected = ((2 * np.var(groups[0], ddof=1) + np.var(groups[1], ddof=1)) / 3) ** 0.5
+    assert pooled_deviation(groups) == (pytest.approx(expected), 3)
+
+
+def test_examples_that_vary_add_to_what_chance_gains() -> None:
+    one, other = [0.8, 0.5, 0.7], [0.6, 0.7, 0.65]
+    draws = [np.random.default_rng(n).normal(size=(200, 1)).repeat(3, axis=1) for n in range(2)]
+    gains = [
+        selection_gain(one, [other], [part * scores for scores in draws]) or 0.0
+        for part in (0.0, 0.05, 0.1)
+    ]
+    assert selection_gain(one, [other]) == gains[0] < gains[1] < gains[2]
 
 
 def test_seeds_that_all_agree_leave_nothing_to_chance() -> None:

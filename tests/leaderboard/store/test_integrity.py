@@ -66,6 +66,18 @@ def test_damage_is_said(path: Path, damage: str, sentence: str) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_name_that_is_a_number_is_no_other_error(path: Path) -> None:
+    """A column's type is SQLite's wish alone: damage leaves numbers where names were."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
+        connection.execute("UPDATE copy SET suite = 7")
+        connection.execute("DROP TABLE headlines")
+        connection.execute("ALTER TABLE copy RENAME TO headlines")
+        connection.commit()
+    with open_store(path, create=False, upgrade=False) as store:
+        assert store.suites() == ["7"]
+
+
 def test_a_page_that_is_gone_is_said(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096 * 12 : 4096 * 13] = bytes(4096)

@@ -134,7 +134,7 @@ def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
     """The files of runs that a report writes, and how many statements it issues."""
     known = {path: path.stat().st_mtime_ns for path in page.with_suffix(".runs").glob("*")}
     with counted(store._engine) as issued:
-        make_report(store, page, wanted=Wanted(**wanted))
+        make_report(store, page, Wanted(**wanted))
     files = page.with_suffix(".runs").iterdir()
     written = [path.name for path in files if path.stat().st_mtime_ns != known.get(path)]
     return written, len(issued)

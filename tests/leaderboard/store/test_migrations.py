@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from benchharness.leaderboard.store import database as migration
-from benchharness.leaderboard.store.schema import Base
+from benchharness.leaderboard.store.schema import SCHEMA
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result
@@ -100,7 +100,7 @@ def test_the_history_makes_the_schema(path: Path) -> None:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}
         )
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, SCHEMA) == []
 
 
 def test_the_comparison_notices_a_difference(path: Path) -> None:
@@ -110,7 +110,7 @@ def test_the_comparison_notices_a_difference(path: Path) -> None:
         connection.commit()
     with open_store(path) as store, store._engine.connect() as connection:
         context = MigrationContext.configure(connection)
-        found = str(compare_metadata(context, Base.metadata))
+        found = str(compare_metadata(context, SCHEMA))
     assert "remove_column" in found
     assert "add_index" in found
 

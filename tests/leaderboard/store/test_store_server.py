@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from benchharness.leaderboard.store.archive import read_archive
 from benchharness.leaderboard.store.database import open_engine, writing
-from benchharness.leaderboard.store.schema import Base
+from benchharness.leaderboard.store.schema import SCHEMA
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import server
@@ -76,7 +76,7 @@ def test_many_start_and_write_at_once(url: str) -> None:
 
 def test_the_history_makes_the_schema(url: str) -> None:
     with open_store(url) as store, store._engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 
 
 def test_lists_and_their_names(url: str) -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.conll2012 import COREF
+from benchharness.tasks.conll import COREF
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.examples import SpanExample, SpanPrediction
+from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.metrics.reading import official_hotpotqa
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import HOTPOT
 from benchharness.tasks.sources import Data
 from benchharness.tasks.submission import write_conversations
-from benchharness.tasks.submission.reading import fact_names
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
 

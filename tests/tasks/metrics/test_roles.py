@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.conll2012 import SRL
+from benchharness.tasks.conll import SRL
 from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.metrics import to_iob2
 from benchharness.tasks.metrics.entities import Argument, arguments

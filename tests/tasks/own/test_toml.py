@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -11,10 +9,10 @@ from benchharness import plugins
 from benchharness.models import MODELS
 from benchharness.recipes.read import HINTS
 from benchharness.recipes.resolve import resolve_sweep
-from benchharness.tasks import suites
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.toml import read_task
 from tests.helpers.doc_blocks import blocks
+from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.own_files import as_csv, labelled, sentence
 
 REVIEWS = """
@@ -36,30 +34,28 @@ def file(tmp_path):
     return path
 
 
-def test_a_task_of_a_toml_file_is_trained_with_its_own_values(file, tmp_path):
-    command = [sys.executable, "-P", "-m", "benchharness", "run", "--plugin", str(file)]
-    command += ["--model", "tiny", "--task", "mine/reviews", "--seeds", "1", "--json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["finished"] == 3
+@pytest.fixture
+def loads():
+    """Of what is loaded nothing stays."""
+    hints = dict(HINTS)
+    with tables_as_they_were():
+        yield
+    HINTS.clear()
+    HINTS.update(hints)
 
 
-def test_values_for_recipes_lie_over_the_models_own(file, monkeypatch):
-    monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.setenv(plugins.VARIABLE, "")
-    kept = [(table, dict(table)) for table in (suites._tasks, suites._suites, HINTS)]
-    try:
-        plugins.load_plugins([file])
-        (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})
-        assert [point.settings[n].value for n in ("epochs", "max_tokens")] == [4, 24]
-        assert os.environ[plugins.VARIABLE] == str(file)
-    finally:
-        for table, before in kept:
-            table.clear()
-            table.update(before)
+def test_a_task_of_a_toml_file_is_trained_with_its_own_values(loads, file, bench):
+    command = ("run", "--plugin", file, "--model", "tiny", "--task", "mine/reviews")
+    ended = bench(*command, "--seeds", "1", "--json")
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["finished"] == 3
+
+
+def test_values_for_recipes_lie_over_the_models_own(loads, file):
+    plugins.load_plugins([file])
+    (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})
+    assert [point.settings[n].value for n in ("epochs", "max_tokens")] == [4, 24]
+    assert os.environ[plugins.VARIABLE] == str(file)
 
 
 def test_dev_is_held_out_of_a_file_and_a_choice_has_columns_for_its_options(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchharness.tasks.submission.squad import read_answers
+from benchharness.tasks.submission.questions import read_answers
 
 
 @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, '"' + "9" * 400 + '"'])

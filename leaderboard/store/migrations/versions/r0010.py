@@ -14,32 +14,22 @@ def upgrade() -> None:
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column("job_key", sa.Text(), nullable=False),
+        *_texts("job_key"),
         sa.Column("attempt", sa.Integer(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
+        *_texts("status"),
         sa.Column("exit_code", sa.Integer()),
-        sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("weights", sa.Text(), nullable=False),
-        sa.Column("recipe", sa.Text(), nullable=False),
-        sa.Column("recipe_digest", sa.Text(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("suite", sa.Text(), nullable=False),
-        sa.Column("data", sa.Text(), nullable=False),
+        *_texts("digest", "model", "weights", "recipe", "recipe_digest", "task", "suite", "data"),
         sa.Column("limit", sa.BigInteger()),
         sa.Column("seed", sa.BigInteger(), nullable=False),
-        sa.Column("precision", sa.Text(), nullable=False),
+        *_texts("precision"),
         sa.Column("start_from", sa.Text()),
         sa.Column("seconds", sa.Double()),
         sa.Column("parameters", sa.BigInteger()),
-        sa.Column("finished", sa.Text(), nullable=False),
-        sa.Column("error", sa.Text(), nullable=False),
-        sa.Column("fingerprints", sa.Text(), nullable=False),
-        sa.Column("job", sa.Text(), nullable=False),
+        *_texts("finished", "error", "fingerprints", "job"),
         sa.Column("curve", sa.Text()),
         sa.Column("cost", sa.Text()),
         sa.Column("provenance", sa.Text()),
-        sa.Column("details", sa.Text(), nullable=False),
+        *_texts("details"),
         sa.UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     )
     op.create_index("runs_newest", "runs", ["job_key", "status", "attempt"])
@@ -47,34 +37,23 @@ def upgrade() -> None:
         "scores",
         sa.Column("id", sa.Integer(), primary_key=True),
         _run_id(),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("split", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        *_texts("task", "split", "name"),
         sa.Column("value", sa.Double(), nullable=False),
-        sa.Column("metric", sa.Text(), nullable=False),
+        *_texts("metric"),
         sa.UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
     )
     op.create_table(
         "predictions",
         sa.Column("id", sa.Integer(), primary_key=True),
         _run_id(),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("split", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.Column("flags", sa.Text(), nullable=False),
+        *_texts("task", "split", "fingerprint", "flags"),
         sa.Column("rows", sa.LargeBinary(), nullable=False),
         sa.UniqueConstraint("run_id", "task", "split", name="predictions_split"),
     )
     op.create_table(
         "headlines",
         _run_id(is_key=True),
-        sa.Column("job_key", sa.Text(), nullable=False),
-        sa.Column("suite", sa.Text(), nullable=False),
-        sa.Column("task", sa.Text(), nullable=False),
-        sa.Column("model", sa.Text(), nullable=False),
-        sa.Column("status", sa.Text(), nullable=False),
-        sa.Column("shared", sa.Text(), nullable=False),
-        sa.Column("content", sa.Text(), nullable=False),
+        *_texts("job_key", "suite", "task", "model", "status", "shared", "content"),
         sa.UniqueConstraint("job_key", name="headlines_job"),
     )
     op.create_index("headlines_suite", "headlines", ["suite", "run_id"])
@@ -83,11 +62,13 @@ def upgrade() -> None:
     op.create_table(
         "annotations",
         sa.Column("id", sa.Integer(), primary_key=True),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("runs", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
+        *_texts("kind", "runs", "value"),
         sa.UniqueConstraint("kind", "runs", name="annotations_runs"),
     )
+
+
+def _texts(*names: str) -> list[sa.Column[str]]:
+    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
 
 
 def _run_id(*, is_key: bool = False) -> sa.Column[int]:

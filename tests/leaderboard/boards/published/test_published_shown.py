@@ -9,7 +9,7 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.published import published, published_blocks
 from benchharness.leaderboard.boards.terminal import render_published
-from benchharness.leaderboard.report.blocks import source_link
+from benchharness.leaderboard.report.rows import source_link
 from benchharness.leaderboard.report.write import render_report
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.report_page import WHEN
@@ -29,19 +29,18 @@ def test_splits_have_blocks_of_their_own(board: Board) -> None:
     dev, test = published_blocks(board)
     assert (dev.split, test.split) == ("dev", "test")
     for block in (dev, test):
-        assert {line.row.split for line in block.lines} == {block.split}
-        assert all(len(line.cells) == len(block.tasks) for line in block.lines)
-    assert len(dev.lines) + len(test.lines) == len(published("glue"))
+        assert {row.split for row in block.rows} == {block.split}
+        assert all(any(row.of(task) for row in block.rows) for task in block.tasks)
+    assert len(dev.rows) + len(test.rows) == len(published("glue"))
 
 
 def test_columns_are_the_boards_and_those_that_only_sources_know(board: Board) -> None:
     _, test = published_blocks(board)
     assert test.tasks == (*board.tasks, "glue/ax")
-    (human,) = (line for line in test.lines if line.row.system == "Human")
-    numbers = dict(zip(test.tasks, human.cells, strict=True))
-    assert [cell.printed for cell in numbers["glue/mrpc"]] == ["86.3", "80.8"]
-    assert [cell.printed for cell in human.averages] == ["87.1"]
-    assert numbers["glue/ax"] == ()
+    (human,) = (row for row in test.rows if row.system == "Human")
+    assert [cell.printed for cell in human.of("glue/mrpc")] == ["86.3", "80.8"]
+    assert [cell.printed for cell in human.of(test.suite)] == ["87.1"]
+    assert human.of("glue/ax") == ()
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"data": "hub", "limit": 50}])
@@ -67,7 +66,7 @@ def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
     block = html[first : html.index("</tbody>", first)]
     rows = re.findall(r'<span class="name">(.*?)</span>', block)
     assert rows[0].endswith("Human Baselines")
-    assert len(rows) == len(published_blocks(board)[1].lines)
+    assert len(rows) == len(published_blocks(board)[1].rows)
     assert '<span title="f1 86.3, accuracy 80.8">86.3 / 80.8</span>' in block
     origins = re.findall(r'<span class="origin">(.*?)</span>', block, re.DOTALL)
     assert len(origins) == len(rows)
@@ -113,7 +112,7 @@ def test_terminal_shows_every_number(board: Board, width: int) -> None:
         text = file.getvalue()
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
-        printed = [c.printed for line in block.lines for cells in line.cells for c in cells]
+        printed = [c.printed for row in block.rows for task in block.tasks for c in row.of(task)]
         shown = re.findall(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w.-])", text)
         assert set(printed) <= set(shown)
         assert f"GLUE, published ({block.split})" in text

@@ -21,8 +21,8 @@ def test_codesota_squad_2_hidden_test_and_dev_rows_are_in_no_one_ranking(board: 
     """It ranks rows of the hidden test set, of dev and of few-shot models in one list."""
     blocks = published_blocks(board)
     assert [block.split for block in blocks] == ["dev", "test"]
-    assert all(line.row.split == block.split for block in blocks for line in block.lines)
-    assert all(block.lines for block in blocks)
+    assert all(row.split == block.split for block in blocks for row in block.rows)
+    assert all(block.rows for block in blocks)
     assert [entry.model for entry in board.entries] == ["minilm"], "published rows have no rank"
 
 

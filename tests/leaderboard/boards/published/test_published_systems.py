@@ -2,9 +2,8 @@
 
 import pytest
 
-from benchharness.leaderboard.boards.published import every_row
+from benchharness.leaderboard.boards.published import every_row, find_system, rows_of_model, systems
 from benchharness.leaderboard.boards.reproduction import REFERENCES
-from benchharness.leaderboard.boards.systems import find_system, rows_of_model, systems
 from benchharness.models import MODELS
 
 LECTURED = ("BERT", "RoBERTa", "ALBERT", "XLNet", "ELECTRA", "T5", "GPT", "ELMo", "CoVe", "ULMFiT")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.leaderboard.report.plots.figure import Figure
+from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.lines import histories
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun, Store, open_store

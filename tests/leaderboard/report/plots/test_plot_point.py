@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.leaderboard.report.plots.chart import named_entries
 from benchharness.leaderboard.report.plots.cost import ModelSize
-from benchharness.leaderboard.report.plots.figure import named_entries
 from benchharness.leaderboard.report.plots.tradeoff import (
     Point,
     measured_points,

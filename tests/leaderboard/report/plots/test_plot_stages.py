@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from benchharness.leaderboard.comparing.stages import StageCurve, StagePoint, Stretch
+from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, Stretch
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.statistics import Interval

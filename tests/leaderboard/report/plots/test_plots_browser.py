@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.report.plots.section import FEW_ENTRIES, Background
-from benchharness.leaderboard.report.write import write_report
+from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun
 from tests.helpers.boards import GLUE, row_of
@@ -57,7 +57,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     file = tmp_path_factory.mktemp("plots") / "report.html"
     boards = build_boards([row_of(run) for run in runs], GLUE)
-    write_report(file, boards, runs, WHEN, Background(past=past))
+    write_page(file, render_report(boards, runs, WHEN, Background(past=past)))
     return file
 
 

@@ -1,10 +1,24 @@
-"""CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012), from licence holders' files."""
+"""CoNLL: English named entities (2003), coreference and semantic roles (2012)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
-from benchharness.tasks.examples import DocumentExample, Mention, RoleExample
+from benchharness.tasks.examples import (
+    DocumentExample,
+    Mention,
+    RoleExample,
+    Surroundings,
+    TagExample,
+)
 from benchharness.tasks.metrics import (
+    entity_f1,
+    entity_precision,
+    entity_recall,
+    tag_accuracy,
+    to_iob2,
+)
+from benchharness.tasks.metrics.entities import (
     argument_f1,
     argument_precision,
     argument_recall,
@@ -14,7 +28,9 @@ from benchharness.tasks.metrics import (
 )
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import text, texts
-from benchharness.tasks.task import CorefTask, RoleTask
+from benchharness.tasks.task import CorefTask, RoleTask, TagTask
+
+# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012), from licence holders' files.
 
 CITE = (
     "Pradhan et al., CoNLL-2012 Shared Task: Modeling Multilingual Unrestricted Coreference in "
@@ -53,15 +69,11 @@ def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
 
 def _source(arrange: Any, *, is_gold: bool) -> Source:
     """The data set; roles are gold in the gold files alone."""
-    folders = {"train": "train", "dev": "development", "test": "test"}
     files = {
-        split: (
-            *(_files("test", "v9", folder) if split == "test" else ()),
-            *_files(split, "v4", folder),
-        )
-        for split, folder in folders.items()
+        "train": _files("train", "v4", "train"),
+        "validation": _files("dev", "v4", "development"),
+        "test": (*_files("test", "v9", "test"), *_files("test", "v4", "test")),
     }
-    hub = {"train": "train", "dev": "validation", "test": "test"}
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
         # As CoNLL-2003: the main branch holds a loading script, which `datasets` refuses.
@@ -71,11 +83,10 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
         spellings={"conll2012": ("conll12", "ontonotes", "conll-formatted-ontonotes-5.0")},
         format="conll2012",
         splits={
-            split: Split(
-                hub=hub[split],
-                files=tuple(p for p in paths if not (is_gold and "auto" in p)),
+            "dev" if hub == "validation" else hub: Split(
+                hub=hub, files=tuple(p for p in paths if not (is_gold and "auto" in p))
             )
-            for split, paths in files.items()
+            for hub, paths in files.items()
         },
         columns={"document_id": "document_id", "sentences": "sentences"},
         arrange=arrange,
@@ -212,3 +223,83 @@ COREF = CorefTask(
 
 CONLL2012_TASKS = (COREF, SRL)
 """English; the shared task's Chinese and Arabic files are not among them."""
+
+
+# CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003).
+
+
+ENTITY_TAGS = (
+    "O",
+    *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"),
+)
+"""In the hub's order."""
+
+
+def _arrange(rows: Sequence[Row]) -> list[Row]:
+    """The rows with their tags in IOB2: the official files are in IOB1, the hub's are not.
+
+    Where the source says where documents begin, each has the one that it stands in.
+    """
+    documents = _surroundings(rows)
+    return [
+        {**row, "ner_tags": list(to_iob2(texts(row, "ner_tags"))), "document": document}
+        for row, document in zip(rows, documents, strict=True)
+    ]
+
+
+def _surroundings(rows: Sequence[Row]) -> list[Surroundings | None]:
+    """What each sentence stands in; None of the hub's rows, and of files without -DOCSTART-."""
+    if not any(row.get("document") for row in rows):
+        return [None] * len(rows)
+    found: list[Surroundings | None] = []
+    for _, group in groupby(rows, key=lambda row: row["document"]):
+        sentences = [texts(row, "tokens") for row in group]
+        words = tuple(word for sentence in sentences for word in sentence)
+        start = 0
+        for sentence in sentences:
+            found.append(Surroundings(words=words, start=start))
+            start += len(sentence)
+    return found
+
+
+def _sentence(row: Row) -> TagExample:
+    document = row["document"]
+    return TagExample(
+        id=str(row["idx"]),
+        words=texts(row, "tokens"),
+        tags=texts(row, "ner_tags"),
+        document=document if isinstance(document, Surroundings) else None,
+    )
+
+
+NER = TagTask(
+    name="conll2003/ner",
+    title="CoNLL-2003",
+    source=Source(
+        hub="eriktks/conll2003",
+        # The main branch holds a loading script, which `datasets` refuses; this is the hub's own
+        # conversion of it, which has no named config and moves only with the data set.
+        config="default",
+        revision="refs/convert/parquet",
+        home="conll2003",
+        spellings={"conll2003": ("conll03", "conll2003_ner", "conll2003_en")},
+        format="conll",
+        splits={
+            "train": Split(hub="train", files=("eng.train", "train.txt")),
+            "dev": Split(hub="validation", files=("eng.testa", "valid.txt", "dev.txt")),
+            "test": Split(hub="test", files=("eng.testb", "test.txt")),
+        },
+        columns={"tokens": "tokens", "ner_tags": "ner_tags"},
+        label="ner_tags",
+        label_names=ENTITY_TAGS,
+        arrange=_arrange,
+    ),
+    convert=_sentence,
+    metrics=(entity_f1,),
+    details=(entity_precision, entity_recall, tag_accuracy),
+    tags=ENTITY_TAGS,
+    cite="Tjong Kim Sang and De Meulder, Introduction to the CoNLL-2003 Shared Task, CoNLL 2003",
+)
+
+CONLL2003_TASKS: tuple[TagTask, ...] = (NER,)
+"""One task; the shared task's German files are not among them."""

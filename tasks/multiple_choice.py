@@ -1,20 +1,23 @@
-"""BLiMP: which of two sentences is acceptable, in 67 paradigms of 12 phenomena (arXiv:1912.00582).
+"""Multiple choice: BLiMP, RACE and SWAG."""
 
-Nothing is trained: a language model prefers the sentence that it finds likelier. The unacceptable
-one is the first option, because of equal scores the first counts, and the official scripts count a
-tie as wrong.
-"""
-
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics import choice_accuracy, of_group
-from benchharness.tasks.metrics.choices import ChoiceMetric
+from benchharness.tasks.metrics.classification import ChoiceMetric
 from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import number, text
+from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, Metric
+
+# BLiMP: which of two sentences is acceptable, in 67 paradigms of 12 phenomena (arXiv:1912.00582).
+#
+# Nothing is trained: a language model prefers the sentence that it finds likelier. The
+# unacceptable one is the first option, because of equal scores the first counts, and the official
+# scripts count a tie as wrong.
 
 PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -152,3 +155,122 @@ BLIMP = ChoiceTask(
 
 BLIMP_TASKS: tuple[ChoiceTask, ...] = (BLIMP,)
 """One task; its rows are for scoring alone."""
+
+
+# RACE: questions of English exams for middle and high schools, with four options each.
+#
+# Training takes both levels together, and the score is over both pooled, as in the paper; each
+# level's accuracy stands beside it.
+
+
+LETTERS = "ABCD"
+LEVELS = ("middle", "high")
+
+
+def _in_passages(rows: Sequence[Row]) -> list[Row]:
+    """The rows by level and passage number, with each question's number in its passage.
+
+    The hub has the passages in the order of an archive. Its `example_id` is the passage's name
+    ("high12.txt"), which all the questions of a passage share. ValueError where a level is absent:
+    the score is over both.
+    """
+    asked: Counter[str] = Counter()
+    numbered: list[Row] = []
+    for row in rows:
+        name = text(row, "example_id")
+        numbered.append({**row, "number": asked[name]})
+        asked[name] += 1
+    found = {LEVELS[_passage(name)[0]] for name in asked}
+    if absent := [level for level in LEVELS if level not in found]:
+        raise ValueError(
+            f"it has no passage of the level {' or '.join(absent)}, and RACE's score is over both"
+        )
+    return sorted(numbered, key=lambda row: (_passage(text(row, "example_id")), row["number"]))
+
+
+def _passage(name: str) -> tuple[int, int]:
+    """A passage's level, as its place in LEVELS, and its number."""
+    found = re.fullmatch(r"(middle|high)(\d+)\.txt", name)
+    if found is None:
+        raise ValueError(f"the passage {name!r} is not named like 'high12.txt'")
+    return LEVELS.index(found[1]), int(found[2])
+
+
+def _question(row: Row) -> ChoiceExample:
+    """A question on an article, or a sentence with a blank, "_", for the option."""
+    name, answer = text(row, "example_id"), text(row, "answer")
+    if answer not in tuple(LETTERS):
+        raise ValueError(f"its answer is {answer!r}, expected A, B, C or D")
+    return ChoiceExample(
+        id=f"{name.removesuffix('.txt')}/{number(row, 'number')}",
+        context=text(row, "article"),
+        question=text(row, "question"),
+        options=texts(row, "options"),
+        gold=(LETTERS.index(answer),),
+        group=LEVELS[_passage(name)[0]],
+    )
+
+
+RACE = ChoiceTask(
+    name="race/all",
+    title="RACE",
+    source=Source(
+        hub="ehovy/race",
+        config="all",
+        revision="2fec9fd81f1dc971569a9b729c43f2f0e6436637",
+        home="race",
+        format="race",
+        splits=splits_of("train/*/*.txt", "dev/*/*.txt", "test/*/*.txt"),
+        columns={name: name for name in ("example_id", "article", "question", "options", "answer")},
+        arrange=_in_passages,
+    ),
+    convert=_question,
+    metrics=(choice_accuracy,),
+    details=tuple(of_group(choice_accuracy, level) for level in LEVELS),
+    cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
+)
+
+RACE_TASKS: tuple[ChoiceTask, ...] = (RACE,)
+"""One task, trained on both levels."""
+
+
+# SWAG: which of four endings goes on with a video's caption (Zellers et al., EMNLP 2018).
+
+
+ENDINGS = ("ending0", "ending1", "ending2", "ending3")
+LABELS = ("0", "1", "2", "3")
+
+
+def _situation(row: Row) -> ChoiceExample:
+    """A caption, and the start of the next sentence that the options end."""
+    label = label_of(row)
+    return ChoiceExample(
+        id=str(row["idx"]),
+        context=text(row, "sent1"),
+        question=text(row, "sent2"),
+        options=tuple(text(row, ending) for ending in ENDINGS),
+        gold=None if label is None else (LABELS.index(str(label)),),
+    )
+
+
+REGULAR = ChoiceTask(
+    name="swag/regular",
+    title="SWAG",
+    source=Source(
+        hub="allenai/swag",
+        config="regular",
+        revision="main",  # no commit of it could be confirmed
+        home="swag",
+        spellings={"swag": ("swagaf",)},
+        format="csv",
+        splits=splits_of("train.csv", "val.csv", "test.csv", hidden=True),
+        columns={name: name for name in ("sent1", "sent2", *ENDINGS, "label")},
+        label_names=LABELS,
+    ),
+    convert=_situation,
+    metrics=(choice_accuracy,),
+    cite="Zellers et al., SWAG: A Large-Scale Adversarial Dataset, EMNLP 2018",
+)
+
+SWAG_TASKS: tuple[ChoiceTask, ...] = (REGULAR,)
+"""One task."""

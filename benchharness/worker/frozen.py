@@ -1,29 +1,44 @@
-"""Encoders whose own weights are not trained: frozen ones, and those with adapters added to them.
+"""Frozen features: the head alone is trained, on states of the encoder that are computed once.
 
-The head on a frozen encoder learns on states that were computed once. Peters et al.,
-arXiv:1903.05987, compare this with fine-tuning; the choices of layers are those of Devlin et al.,
-arXiv:1810.04805, section 5.3, and the mix that of Peters et al., arXiv:1802.05365. Adapters are the
-low-rank ones of Hu et al., arXiv:2106.09685, through peft.
+Peters et al., arXiv:1903.05987, compare this with fine-tuning; the choices of layers are those of
+Devlin et al., arXiv:1810.04805, section 5.3, and the mix that of Peters et al., arXiv:1802.05365.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import LAYER
-from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.transfer.layer_states import Source, layer_states, network_digest
+from benchharness.worker.layer_states import Source, layer_states, network_digest
+from benchharness.worker.technique import Prepared, Technique
+
+
+class FrozenFeatures(Technique):
+    """The encoder's own weights are left as they are."""
+
+    whole_vocabulary = True  # it is not trained
+    every_state = True  # they are computed for every layer, and kept for other heads
+
+    def on_network(self, prepared: Prepared) -> None:
+        """Puts the states where tokens were."""
+        (task,) = (setup.task for setup in prepared.setups)
+        network, splits, work = prepared.network, prepared.features, self.work
+        source = source_of(network, splits, task.head, work.compute)
+        choice = work.recipe.encoder.features
+        prepared.features = freeze(network, splits, choice, source, work.report)
+
+
+technique = FrozenFeatures
 
 
 class Sum(nn.Module):
@@ -193,60 +208,3 @@ def _at_places(features: Features, first: int, per_row: bool) -> Features:
         starts=np.arange(places + 1) if per_row else features.starts,  # (rows + 1,) both ways
         pad_id=first,
     )
-
-
-# Low-rank adapters instead of fine-tuning.
-
-ADAPTED = {
-    *("query", "value"),  # BERT and most others
-    *("q_lin", "v_lin"),  # DistilBERT
-    *("q", "v"),  # MPNet, T5
-    *("q_proj", "v_proj"),  # EuroBERT
-    *("query_proj", "value_proj"),  # DeBERTa v2 and v3
-    *("q_head", "v_head"),  # Funnel
-    *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer with the keys too
-}
-"""Names of the layers that make queries and values: the pair that section 7.1 finds best."""
-
-
-def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
-    """Puts adapters of this rank next to an encoder's queries and values; they alone are trained.
-
-    They start as zero and are added as they are: the scale alpha / r is 1, as the paper's appendix
-    D has it for RoBERTa-base. Gives the version of the library that makes them. Raises BenchError
-    where peft is not installed, ModelError for an encoder that has no layers of its own for them
-    (XLNet).
-    """
-    try:
-        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise BenchError(
-            "lora_rank needs the library peft, which is not installed: "
-            "pip install 'benchharness[lora]'."
-        ) from None
-    # The adapted layers by name: linear ones, or GPT's, which keep their weights transposed.
-    targets: dict[str, nn.Module] = {
-        name: module
-        for name, module in network.named_modules()
-        if name.rpartition(".")[2] in ADAPTED and isinstance(module, nn.Linear | Conv1D)
-    }
-    if not targets:
-        raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values that adapters can "
-            "stand next to: leave lora_rank out."
-        )
-    config = LoraConfig(
-        r=rank,
-        lora_alpha=rank,
-        target_modules=list(targets),
-        fan_in_fan_out=not all(isinstance(layer, nn.Linear) for layer in targets.values()),
-    )
-    inject_adapter_in_model(config, network)
-    return {"peft": version("peft")}
-
-
-def merge_adapters(network: Any) -> None:
-    """Adds what the adapters have learned to the weights that they stand next to."""
-    for module in network.modules():
-        if hasattr(module, "lora_A"):  # what peft has put instead of a layer
-            module.merge()

@@ -1,21 +1,19 @@
-"""Scores over the checkpoints of one pretraining run: where they rise, are flat or fall. Pure."""
+"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder. Pure."""
 
-import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.comparing.resampling import Array, Outcomes, resampled_scores
-from benchharness.leaderboard.comparing.uncertainty import Known
-from benchharness.leaderboard.job import Stage, recipe_words
+from benchharness.leaderboard.comparing.noise import Estimate, average
+from benchharness.leaderboard.comparing.resampling import Array, Known, Outcomes, resampled_scores
+from benchharness.leaderboard.job import FEATURES_SETTING, Stage, recipe_words
 from benchharness.leaderboard.statistics import (
     Interval,
     holm,
@@ -23,7 +21,7 @@ from benchharness.leaderboard.statistics import (
     useful_interval,
 )
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import title_of
+from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05
 """The chance to tell even one pair of a curve apart where all its checkpoints are equal."""
@@ -120,9 +118,11 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
     Raises BenchError where the checkpoints cannot be of one run: two of one step, or two families.
     """
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
-    for entry in sorted(board.entries, key=_finished):
+    for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
-            steps = groups.setdefault((stage.run, _recipe(entry), entry.precision), {})
+            # Versions of one recipe are one here.
+            recipe = ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
+            steps = groups.setdefault((stage.run, recipe, entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
             steps[stage.step] = (stage, entry)
     return [
@@ -136,15 +136,6 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
         for (run, recipe, precision), steps in groups.items()
         if len(steps) > 1
     ]
-
-
-def _recipe(entry: Entry) -> str:
-    """What was set, or the recipe's name; versions of one recipe are one here."""
-    return ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
-
-
-def _finished(entry: Entry) -> str:
-    return max(run.finished for run in entry.runs)
 
 
 def _check_alike(others: Iterable[Staged], one: Staged) -> None:
@@ -170,74 +161,43 @@ def _check_alike(others: Iterable[Staged], one: Staged) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Noise:
-    """What other examples and seeds would do to the medians of some points.
+    """What other examples and seeds would do to the medians of a task's points.
 
     `examples` are the points' covariances, None where they are unknown. `seeds` are the variances
-    of the medians, one row for each task, and `freedom` the degrees of freedom of each row; there
-    are no rows where all points have one seed.
+    of the medians, with their degrees of freedom: none where all points have one seed.
     """
 
     examples: Array | None
     seeds: Array
-    freedom: Array
+    freedom: int
 
-    @property
-    def scope(self) -> str:
-        parts = ("examples" * (self.examples is not None), "seeds" * bool(len(self.seeds)))
-        return " and ".join(filter(None, parts))
-
-    def p_value(self, one: int, other: int, difference: float) -> float:
-        """Of Student's t, two-sided, by Satterthwaite's degrees of freedom."""
-        rows = self.seeds[:, one] + self.seeds[:, other]
-        variance = float(rows.sum())
+    def difference(self, one: int, other: int, value: float) -> Estimate:
+        """That of two points, with its variance."""
+        seeds, own = float(self.seeds[one] + self.seeds[other]), 0.0
         if self.examples is not None:
-            own = self.examples[one, one] + self.examples[other, other]
-            variance += max(0.0, float(own - 2 * self.examples[one, other]))
-        if variance == 0:
-            return float(difference == 0)
-        squares = float((rows**2 / self.freedom).sum()) if len(rows) else 0.0
-        freedom = variance**2 / squares if squares else math.inf
-        return 2 * _lower_tail(-abs(difference) / math.sqrt(variance), freedom)
-
-
-def _lower_tail(t: float, freedom: float) -> float:
-    if math.isinf(freedom) or freedom > 1e9:
-        return math.erfc(-t / math.sqrt(2)) / 2
-    return float(stdtr(freedom, t))
+            apart = self.examples[one, one] + self.examples[other, other]
+            own = max(0.0, float(apart - 2 * self.examples[one, other]))
+        squares = seeds**2 / self.freedom if self.freedom else 0.0
+        return Estimate(value=value, variance=seeds + own, squares=squares)
 
 
 def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -> _Noise:
-    """Of one task. The seeds' spread is pooled over the points, which a few seeds each need."""
+    """The seeds' spread is pooled over the points, which a few seeds each need.
+
+    Examples are drawn for all points alike.
+    """
     ways = [len(cell.values) - 1 for cell in cells]
-    freedom = sum(ways)
-    seeds, own = np.zeros((0, len(cells))), np.zeros(0)
+    freedom, seeds, examples = sum(ways), np.zeros(len(cells)), None
     if freedom:
         pooled = sum(n * (cell.spread or 0.0) ** 2 for n, cell in zip(ways, cells, strict=True))
         each = [median_deviation(1.0, len(cell.values)) ** 2 for cell in cells]
-        seeds, own = pooled / freedom * np.array([each]), np.array([float(freedom)])
-    return _Noise(examples=_covariances(task, known), seeds=seeds, freedom=own)
-
-
-def _covariances(task: str, known: Sequence[Known | None]) -> Array | None:
-    """Of the medians on other examples, the same ones for every checkpoint."""
+        seeds = pooled / freedom * np.array(each)
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
-    if len(systems) < len(known):
-        return None
-    generator = np.random.default_rng(zlib.crc32(task.encode()))
-    drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
-    covariances: Array = np.cov(np.stack(drawn))
-    return covariances
-
-
-def _mean_noise(parts: Sequence[_Noise]) -> _Noise:
-    """Of the mean of several tasks, whose examples and seeds are drawn apart."""
-    count = len(parts)
-    examples = [part.examples for part in parts if part.examples is not None]
-    return _Noise(
-        examples=np.sum(examples, axis=0) / count**2 if len(examples) == count else None,
-        seeds=np.concatenate([part.seeds for part in parts]) / count**2,
-        freedom=np.concatenate([part.freedom for part in parts]),
-    )
+    if len(systems) == len(known):
+        generator = np.random.default_rng(zlib.crc32(task.encode()))
+        drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
+        examples = np.cov(np.stack(drawn))
+    return _Noise(examples=examples, seeds=seeds, freedom=freedom)
 
 
 def stage_curves(
@@ -251,37 +211,25 @@ def stage_curves(
     examples, which all checkpoints share. Holm's correction is over all pairs, so that the chance
     to find any stretch in a flat curve is at most 5 %.
     """
-    tasks = [task for task in board.tasks if _count_with(line, task) > 1]
-    whole = [
-        t for t in tasks if t in board.rule.cells and _count_with(line, t) == len(line.entries)
-    ]
+    counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
+    tasks = [task for task in board.tasks if counts[task] > 1]
+    whole = [t for t in tasks if t in board.rule.cells and counts[t] == len(line.entries)]
     noises = {}
     for task in tasks:
         places = [n for n, entry in enumerate(line.entries) if task in entry.cells]
         cells = [line.entries[n].cells[task] for n in places]
         noises[task] = _noise_of(task, cells, [known[task][n] for n in places])
+    staged = list(zip(line.stages, line.entries, strict=True))
     if len(whole) > 1:
-        title = _title_of_mean(board, whole)
-        noise = _mean_noise([noises[task] for task in whole])
-        points = [_mean_point(*one, tasks=whole) for one in _staged(line)]
-        yield _curve(line, title, "", points, noise)
+        is_rule = set(whole) == set(board.rule.cells)
+        title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
+        parts = [noises[task] for task in whole]
+        if any(part.examples is None for part in parts):
+            parts = [replace(part, examples=None) for part in parts]
+        yield _curve(line, title, "", [_mean_point(*one, tasks=whole) for one in staged], parts)
     for task in tasks:
-        points = [_point(*one, task=task) for one in _staged(line) if task in one[1].cells]
-        yield _curve(line, title_of(task), task, points, noises[task])
-
-
-def _staged(line: Line) -> list[Staged]:
-    return list(zip(line.stages, line.entries, strict=True))
-
-
-def _count_with(line: Line, task: str) -> int:
-    return sum(task in entry.cells for entry in line.entries)
-
-
-def _title_of_mean(board: Board, tasks: Sequence[str]) -> str:
-    if set(tasks) == set(board.rule.cells):
-        return board.rule.name
-    return f"mean of {', '.join(map(title_of, tasks))}"
+        points = [_point(*one, task=task) for one in staged if task in one[1].cells]
+        yield _curve(line, title_of(task), task, points, [noises[task]])
 
 
 def _point(stage: Stage, entry: Entry, *, task: str) -> StagePoint:
@@ -316,14 +264,22 @@ def _mean_point(stage: Stage, entry: Entry, *, tasks: Sequence[str]) -> StagePoi
 
 
 def _curve(
-    line: Line, title: str, task: str, points: Sequence[StagePoint], noise: _Noise
+    line: Line, title: str, task: str, points: Sequence[StagePoint], noises: Sequence[_Noise]
 ) -> StageCurve:
+    """By the noise of its tasks, whose examples and seeds are drawn apart."""
     medians = [point.median for point in points]
-    p_values = _p_values(medians, noise) if noise.scope else {}
+    is_known = {
+        "examples": all(noise.examples is not None for noise in noises),
+        "seeds": any(noise.freedom for noise in noises),
+    }
+    pairs = list(combinations(range(len(medians)), 2)) if any(is_known.values()) else []
+    found = [
+        average([noise.difference(i, j, medians[j] - medians[i]) for noise in noises]).p_value
+        for i, j in pairs
+    ]
+    p_values = dict(zip(pairs, holm(found), strict=True))
     signs = {
-        pair: 1 if medians[pair[1]] > medians[pair[0]] else -1
-        for pair, p in p_values.items()
-        if p < ALPHA
+        (i, j): 1 if medians[j] > medians[i] else -1 for (i, j), p in p_values.items() if p < ALPHA
     }
     return StageCurve(
         run=line.run,
@@ -332,16 +288,10 @@ def _curve(
         title=title,
         task=task,
         points=tuple(points),
-        scope=noise.scope,
-        stretches=tuple(_stretches(medians, signs, p_values)) if noise.scope else (),
+        scope=" and ".join(name for name, known in is_known.items() if known),
+        stretches=tuple(_stretches(medians, signs, p_values)) if pairs else (),
         told_apart=signs,
     )
-
-
-def _p_values(medians: Sequence[float], noise: _Noise) -> dict[tuple[int, int], float]:
-    pairs = list(combinations(range(len(medians)), 2))
-    found = [noise.p_value(i, j, medians[j] - medians[i]) for i, j in pairs]
-    return dict(zip(pairs, holm(found), strict=True))
 
 
 # From pairs that are told apart to stretches.
@@ -428,3 +378,68 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
     yield trend, head, tail
     if tail < last:
         yield "is flat", tail, last
+
+
+# The layers of a frozen encoder: what its head reads of each one alone.
+
+EMBEDDINGS, LAYER = "embeddings", "layer-"
+"""How a single layer is called; the embeddings are the layer 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerPoint:
+    """The score of one layer, 0 for the embeddings: `entry` has the runs, `cell` their values."""
+
+    layer: int
+    entry: Entry
+    cell: Cell
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the median over seeds, None of fewer than three."""
+        return useful_interval(self.cell.values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerCurve:
+    """The layers of one model on one task, in their order; `name` has what else was set."""
+
+    model: str
+    name: str
+    task: str
+    title: str
+    points: tuple[LayerPoint, ...]
+
+
+def layer_curves(board: Board) -> tuple[LayerCurve, ...]:
+    """A curve for each task and each model with two or more of its layers on the board.
+
+    Runs of other settings are on curves of their own. Of two entries of one layer the first stands.
+    """
+    return tuple(curve for task in board.tasks for curve in _of_task(board.entries, task))
+
+
+def _of_task(entries: Sequence[Entry], task: str) -> Iterator[LayerCurve]:
+    found: dict[str, dict[int, LayerPoint]] = {}
+    for entry in entries:
+        cell = entry.cells.get(task)
+        layer = None if cell is None else _layer_of(cell)
+        if cell is not None and layer is not None:
+            point = LayerPoint(layer=layer, entry=entry, cell=cell)
+            found.setdefault(entry.name_but_for(FEATURES_SETTING), {}).setdefault(layer, point)
+    for name, points in found.items():
+        if len(points) > 1:
+            ordered = tuple(points[layer] for layer in sorted(points))
+            model, title = ordered[0].entry.model, distinct_title(task)
+            yield LayerCurve(model=model, name=name, task=task, title=title, points=ordered)
+
+
+def _layer_of(cell: Cell) -> int | None:
+    """The number of the layer that all runs of a cell read; None where it is not a single one."""
+    found = (run.settings.get(FEATURES_SETTING) for run in cell.runs)
+    read = {None if setting is None else setting.value for setting in found}
+    word = str(read.pop()) if len(read) == 1 else ""
+    if word == EMBEDDINGS:
+        return 0
+    number = word.removeprefix(LAYER)
+    return int(number) if number != word and number.isdecimal() else None

@@ -1,1 +1,0 @@
-"""Ways of transfer besides full fine-tuning: frozen features and low-rank adapters."""

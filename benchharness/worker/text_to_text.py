@@ -1,0 +1,35 @@
+"""Text to text: a task is answered in words, by an encoder with its decoder."""
+
+from benchharness.encoder import Encoder
+from benchharness.heads import Head
+from benchharness.heads.text import text_head
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.task import Task
+from benchharness.tasks.text_to_text import rows_to_learn
+from benchharness.worker.technique import Technique
+
+
+class TextToText(Technique):
+    """Answers have as many tokens as the recipe says, or as the encoder reads."""
+
+    whole_vocabulary = True  # words are predicted out of all
+
+    @property
+    def _room(self) -> int | None:
+        text = self.work.recipe.text
+        return text.max_target_tokens if text else None
+
+    def head(self, task: Task, encoder: Encoder) -> Head:
+        """The head that speaks."""
+        return text_head(task, encoder.tokenizer, self._room or encoder.max_tokens)
+
+    def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
+        """A row for each answer."""
+        return rows_to_learn(rows, task)
+
+    def feature_key(self, task: Task) -> str:
+        """The task's words, and how long an answer may be."""
+        return f" {task.name} {self._room}"
+
+
+technique = TextToText

@@ -1,0 +1,63 @@
+"""What a new technique takes: a class of hooks that a job asks, and one that a plan asks."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from benchharness.driver import technique as planned
+from benchharness.driver.request import Request
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.task import Task
+from benchharness.worker import technique as worked
+from benchharness.worker.job import run_job
+from tests.helpers.mini_jobs import make_job
+from tests.helpers.plans import plan_mini
+
+
+class EveryOtherRow(worked.Technique):
+    def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
+        return replace(rows, examples=rows.examples[::2])
+
+    def on_network(self, prepared: worked.Prepared) -> None:
+        self.provenance = {"every other row": [setup.task.name for setup in prepared.setups]}
+
+
+def test_a_job_asks_the_technique_of_a_module_that_it_has(monkeypatch: pytest.MonkeyPatch):
+    job = make_job("cola", limit=16, batch_size="4", evaluations="1")
+    other = replace(job, seed=2)
+    name = "benchharness.worker.every_other_row"
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(technique=EveryOtherRow))
+    asks = {**worked.TECHNIQUES, "every_other_row": lambda job, _: job.seed == 1}
+    monkeypatch.setattr(worked, "TECHNIQUES", asks)
+    found, whole = run_job(job), run_job(other)
+    assert (found.cost.steps, whole.cost.steps) == (2, 4)
+    assert found.provenance["every other row"] == ["glue/cola"]
+    assert "every other row" not in whole.provenance
+
+
+class TwoRates(planned.Technique):
+    def check(self, request: Request) -> None:
+        if request.limit is None:
+            raise BenchError("two rates are for few rows: give --limit.")
+
+    def values(self, task: Task) -> list[Mapping[str, str]]:
+        return [{"learning_rate": rate} for rate in ("1e-3", "2e-3")]
+
+
+def test_a_plan_asks_the_techniques_of_its_request(monkeypatch: pytest.MonkeyPatch):
+    def with_rates(request: Request) -> tuple[planned.Technique, ...]:
+        return (*planned.techniques_of(request), TwoRates())
+
+    monkeypatch.setattr("benchharness.driver.plan.techniques_of", with_rates)
+    with pytest.raises(BenchError, match="give --limit"):
+        plan_mini("cola")
+    rates = [job.settings["learning_rate"].value for job in plan_mini("cola", limit=32)]
+    assert rates == [1e-3, 2e-3]
+    found = [job.values for job in plan_mini("cola", limit=32, shots=[8, 16])]
+    assert [(each["shots"], each["learning_rate"]) for each in found] == [
+        (shots, rate) for shots in (8, 16) for rate in (1e-3, 2e-3)
+    ]
