@@ -84,7 +84,7 @@ def _seem_stored(request: Request, options: RunOptions) -> bool:
     if options.force or not is_there(options.db):
         return False
     models, tasks = ({each.name for each in some} for some in (request.models, request.tasks))
-    with open_store(options.db, create=False) as store:
+    with open_store(options.db) as store:
         stored = store.count(model=models, task=tasks)
     return stored >= len(models) * len(tasks) * len(request.seeds)
 

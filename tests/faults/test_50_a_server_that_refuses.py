@@ -63,6 +63,13 @@ def test_50_a_role_that_may_make_no_tables(bench: Any, poor: str) -> None:
     is_refused(bench(*RUN, "--db", poor), "permission denied", "poor", "CREATE")
 
 
+def test_50_the_first_run_on_a_server_makes_its_tables(bench: Any, owner: str, poor: str) -> None:
+    tell(owner, "GRANT CREATE ON SCHEMA public TO poor")
+    ended = bench(*RUN, "--db", poor)
+    assert ended.code == 0, ended.err
+    assert "50.0" in bench("leaderboard", "--suite", "glue", "--db", poor).out
+
+
 def test_50_a_role_that_may_only_read(bench: Any, owner: str, poor: str) -> None:
     with open_store(owner) as store:
         store.add_result(make_result())
