@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from benchharness.tasks.errors import BenchError, DataError
-    from benchharness.tasks.evaluate_metric import as_evaluate
     from benchharness.tasks.sources import Data, Source, Split, parse_data
     from benchharness.tasks.suites import (
         COLLECTIONS,
@@ -46,7 +45,6 @@ __all__ = [
     "Suite",
     "TagTask",
     "Task",
-    "as_evaluate",
     "find_suite",
     "find_suites",
     "find_task",
@@ -54,7 +52,7 @@ __all__ = [
     "score",
 ]
 
-_MODULES = ("errors", "task", "sources", "suites", "evaluate_metric")
+_MODULES = ("errors", "task", "sources", "suites")
 """Where the names are, the lightest module first."""
 
 

@@ -225,7 +225,8 @@ CONLL2012_TASKS = (COREF, SRL)
 """English; the shared task's Chinese and Arabic files are not among them."""
 
 
-# CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003).
+# CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003). The shared task's
+# German files are not among them.
 
 
 ENTITY_TAGS = (
@@ -300,6 +301,3 @@ NER = TagTask(
     tags=ENTITY_TAGS,
     cite="Tjong Kim Sang and De Meulder, Introduction to the CoNLL-2003 Shared Task, CoNLL 2003",
 )
-
-CONLL2003_TASKS: tuple[TagTask, ...] = (NER,)
-"""One task; the shared task's German files are not among them."""

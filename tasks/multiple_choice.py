@@ -153,10 +153,6 @@ BLIMP = ChoiceTask(
     cite="Warstadt et al., BLiMP: The Benchmark of Linguistic Minimal Pairs, TACL 2020",
 )
 
-BLIMP_TASKS: tuple[ChoiceTask, ...] = (BLIMP,)
-"""One task; its rows are for scoring alone."""
-
-
 # RACE: questions of English exams for middle and high schools, with four options each.
 #
 # Training takes both levels together, and the score is over both pooled, as in the paper; each
@@ -230,10 +226,6 @@ RACE = ChoiceTask(
     cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
 )
 
-RACE_TASKS: tuple[ChoiceTask, ...] = (RACE,)
-"""One task, trained on both levels."""
-
-
 # SWAG: which of four endings goes on with a video's caption (Zellers et al., EMNLP 2018).
 
 
@@ -253,7 +245,7 @@ def _situation(row: Row) -> ChoiceExample:
     )
 
 
-REGULAR = ChoiceTask(
+SWAG = ChoiceTask(
     name="swag/regular",
     title="SWAG",
     source=Source(
@@ -271,6 +263,3 @@ REGULAR = ChoiceTask(
     metrics=(choice_accuracy,),
     cite="Zellers et al., SWAG: A Large-Scale Adversarial Dataset, EMNLP 2018",
 )
-
-SWAG_TASKS: tuple[ChoiceTask, ...] = (REGULAR,)
-"""One task."""

@@ -155,10 +155,6 @@ def quac(history: int, name: str = "quac/quac") -> SpanTask:
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
-QUAC_TASKS: tuple[SpanTask, ...] = (QUAC,)
-"""One task."""
-
-
 # CoQA: conversations about stories of several domains (Reddy et al., TACL 2019).
 #
 # Answers are free texts. A stretch of the story is learned in their place: of the evidence that the
@@ -334,10 +330,6 @@ def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
-COQA_TASKS: tuple[SpanTask, ...] = (COQA,)
-"""One task."""
-
-
 # HotpotQA, distractor setting: questions on two of ten paragraphs (Yang et al., EMNLP 2018).
 #
 # The context is "yes no", which are the answers that no text holds, and then the paragraphs, a
@@ -406,6 +398,7 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
+# In the other setting a model finds the paragraphs in all of Wikipedia.
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",
@@ -429,6 +422,3 @@ HOTPOT = SpanTask(
     leaves_out=cannot_be_learned,
     cite="Yang et al., HotpotQA: A Dataset for Diverse, Explainable Multi-hop QA, EMNLP 2018",
 )
-
-HOTPOTQA_TASKS: tuple[SpanTask, ...] = (HOTPOT,)
-"""The distractor setting: in the other one a model finds the paragraphs in all of Wikipedia."""

@@ -34,6 +34,3 @@ SNLI = PairTask(
     leaves_out=has_no_label,
     cite="Bowman et al., A Large Annotated Corpus for Learning Natural Language Inference, 2015",
 )
-
-SNLI_TASKS: tuple[PairTask, ...] = (SNLI,)
-"""One task."""

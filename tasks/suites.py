@@ -11,12 +11,12 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.tasks.conll import CONLL2003_TASKS, CONLL2012_TASKS
+from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS
-from benchharness.tasks.multiple_choice import BLIMP_TASKS, RACE_TASKS, SWAG_TASKS
-from benchharness.tasks.reading import COQA_TASKS, HOTPOTQA_TASKS, QUAC_TASKS
-from benchharness.tasks.snli import SNLI_TASKS
+from benchharness.tasks.multiple_choice import BLIMP, RACE, SWAG
+from benchharness.tasks.reading import COQA, HOTPOT, QUAC
+from benchharness.tasks.snli import SNLI
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS
@@ -179,7 +179,11 @@ class Suite:
 
 
 def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
-    """A suite whose rule is called as it is, and whose paper is that of its first task."""
+    """A suite whose rule is called as it is, and whose paper is that of its first task.
+
+    Its tasks go into the table of all.
+    """
+    _tasks.update((task.name, task) for task in tasks)
     return Suite(
         name=tasks[0].suite,
         title=title,
@@ -191,19 +195,22 @@ def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") ->
 
 SUPERGLUE_CITE = "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019"
 
+_tasks: dict[str, Task] = {}
 _suites = {
     suite.name: suite
     for suite in (
         _suite("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite),
         _suite("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE),
         _suite("SQuAD", SQUAD_TASKS, cite="Rajpurkar et al., 2016 and 2018"),
-        *(_suite("RACE", RACE_TASKS), _suite("CoNLL-2003", CONLL2003_TASKS)),
-        *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", SWAG_TASKS)),
-        *(_suite("SNLI", SNLI_TASKS), _suite("BLiMP", BLIMP_TASKS)),
-        *(_suite("SST", SST_TASKS, "SST-5"), _suite("QuAC", QUAC_TASKS)),
-        *(_suite("CoQA", COQA_TASKS), _suite("HotpotQA", HOTPOTQA_TASKS)),
+        *(_suite("RACE", [RACE]), _suite("CoNLL-2003", [NER])),
+        *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
+        *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
+        *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
     )
 }
+
+TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
+"""By full name ("glue/cola")."""
 
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
@@ -215,18 +222,6 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
 results on; an encoder without the head of a language model can run all of it."""
-
-_tasks: dict[str, Task] = {
-    task.name: task
-    for task in (
-        *(*GLUE_TASKS, *SUPERGLUE_TASKS, *SQUAD_TASKS, *RACE_TASKS),
-        *(*CONLL2003_TASKS, *CONLL2012_TASKS, *SWAG_TASKS, *SNLI_TASKS, *BLIMP_TASKS),
-        *(*SST_TASKS, *QUAC_TASKS, *COQA_TASKS, *HOTPOTQA_TASKS),
-    )
-}
-
-TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
-"""By full name ("glue/cola")."""
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:

@@ -1,6 +1,6 @@
 """What every kind of answer offers; a new kind overrides what it must."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar, NamedTuple
@@ -84,18 +84,13 @@ class Passage(NamedTuple):
 Things = Callable[[Any], set[Any]]
 """What an example or a prediction has of a class or a type."""
 
-Form = str | list[Any] | dict[str, Any]
-"""A column's type for `evaluate`: a type's name, [a list's items], {name: field}."""
-
 
 class AnswerType:
     """One kind of answer, for a task of it.
 
     `noun` is what an answer in words should have been ("label"); `matrix` says what a confusion
     matrix counts, and of what; `type_noun` is what precision and recall are given for. An answer
-    `is_words` where it is a text of the data, which a file without texts leaves out. `inputs` and
-    `forms` are what a metric of `evaluate` takes: in words, and as types of a prediction and of a
-    reference.
+    `is_words` where it is a text of the data, which a file without texts leaves out.
     """
 
     prediction: ClassVar[type[Prediction]]
@@ -103,8 +98,6 @@ class AnswerType:
     matrix: ClassVar[tuple[str, str]]
     type_noun: ClassVar[str] = "class"
     is_words: ClassVar[bool] = False
-    inputs: ClassVar[str]
-    forms: tuple[Form, Form] = ("string", "string")
 
     def __init__(self, task: Any) -> None:
         self.task = task
@@ -122,17 +115,6 @@ class AnswerType:
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
         """The prediction that one of a file's names means."""
         return self.from_python(example, name)
-
-    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> Any:
-        """An example without texts for a reference of `evaluate`; `context` has its group."""
-        raise NotImplementedError
-
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[Prediction, Example]:
-        """A prediction and its example as `evaluate` has them."""
-        example = self.example_of(name, reference, context)
-        return self.from_python(example, prediction), example
 
     def refuse(self, example: Example, answer: Any, expected: str) -> DataError:
         """The error for an answer that cannot be read."""

@@ -1,14 +1,13 @@
 """One of an example's options."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from benchharness.tasks.answers.base import (
     NO_ANSWER,
     AnswerType,
     Cell,
-    Form,
     Judged,
     Passage,
     mean_scores,
@@ -29,12 +28,6 @@ class Choices(AnswerType):
     prediction = ChoicePrediction
     matrix = ("questions", "Options by their place")
     is_words = True
-    inputs = (
-        "Predictions are indices of options, from 0; references have the options and gold, "
-        "the indices of the right ones."
-    )
-    # Options are floats, because evaluate would cut 0.6 to the integer 0.
-    forms: tuple[Form, Form] = ("float64", {"options": ["string"], "gold": ["int32"]})
 
     def __init__(self, task: Any) -> None:
         super().__init__(task)
@@ -55,16 +48,6 @@ class Choices(AnswerType):
 
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> ChoicePrediction:
         return ChoicePrediction(id=example.id, option=names.index(name))
-
-    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> ChoiceExample:
-        return ChoiceExample(
-            id=name,
-            context="",
-            question="",
-            options=tuple(reference["options"]),
-            gold=tuple(reference["gold"]),
-            group=context["group"],
-        )
 
     def golds(self, example: ChoiceExample) -> tuple[ChoicePrediction, ...]:
         return tuple(ChoicePrediction(id=example.id, option=each) for each in example.gold or ())

@@ -1,7 +1,7 @@
 """The clusters of a document's mentions."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import combinations
 from json import dumps
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 from benchharness.tasks.answers.base import (
     AnswerType,
     Cell,
-    Form,
     Judged,
     Passage,
     Stretch,
@@ -36,11 +35,6 @@ class Coreference(AnswerType):
 
     prediction = ClusterPrediction
     matrix = ("spans", "Spans that are a mention on either side, whoever they are")
-    inputs = (
-        "Predictions and references are clusters, one list per document: each cluster a list of "
-        "mentions, each mention a list of its first word, from 0, and the one after its last."
-    )
-    forms: tuple[Form, Form] = ([[["int32"]]], [[["int32"]]])
 
     def from_python(self, example: DocumentExample, answer: Any) -> ClusterPrediction:
         try:
@@ -53,13 +47,6 @@ class Coreference(AnswerType):
             expected = f"a mention is in two clusters, or not among its {words} words"
             raise self.refuse(example, answer, expected)
         return ClusterPrediction(id=example.id, clusters=clusters)
-
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[ClusterPrediction, DocumentExample]:
-        gold = _clusters(reference)
-        example = DocumentExample(id=name, sentences=(), speakers=(), clusters=gold)
-        return ClusterPrediction(id=name, clusters=_clusters(prediction)), example
 
     def key(self, prediction: ClusterPrediction) -> Hashable:
         return frozenset(map(frozenset, prediction.clusters))

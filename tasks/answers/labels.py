@@ -1,14 +1,13 @@
 """Of one text or two: a class, a set of labels, or a number."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
 from benchharness.tasks.answers.base import (
     AnswerType,
     Cell,
-    Form,
     Judged,
     Passage,
     Things,
@@ -32,7 +31,6 @@ class _Labels(AnswerType):
 
     prediction = PairPrediction
     matrix = ("examples", "Classes")
-    inputs = "Predictions and references are class names, or numbers for a regression."
 
     def key(self, prediction: PairPrediction) -> Hashable:
         return prediction.label
@@ -58,11 +56,6 @@ class _Labels(AnswerType):
             if text is not None:
                 marks = tuple((m.start, m.end) for m in example.marks if m.text == name)
                 yield Passage(f"text {name}" if example.text_b else "text", text, marks)
-
-    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> PairExample:
-        example = PairExample(id=name, text_a="", label=reference, **context)
-        self.from_python(example, reference)
-        return example
 
 
 class Classes(_Labels):
@@ -139,7 +132,6 @@ class Numbers(_Labels):
     """A number within the task's range."""
 
     matrix = ("numbers", "Numbers, each at the nearest whole one")
-    forms: tuple[Form, Form] = ("float64", "float64")
 
     tolerance = 0.5
     """How far a number may be from the gold one: it rounds to the same step of STS-B."""

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from json import dumps
 from statistics import fmean
@@ -43,39 +43,11 @@ class Spans(AnswerType):
     prediction = SpanPrediction
     matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
     is_words = True
-    inputs = (
-        "Predictions have id, prediction_text and, for a task with unanswerable questions, "
-        "no_answer_score: above 0 the model prefers no answer (a logit difference, not a "
-        "probability). References are squad's: id and answers."
-    )
-
-    def __init__(self, task: Any) -> None:
-        super().__init__(task)
-        answers = {"text": ["string"], "answer_start": ["int32"]}
-        scores = {"no_answer_score": "float64"} if task.no_answer else {}
-        self.forms = (
-            {"id": "string", "prediction_text": "string", **scores},
-            {"id": "string", "answers": answers},
-        )
 
     def from_python(self, example: SpanExample, answer: Any) -> SpanPrediction:
         if not isinstance(answer, str):
             raise self.refuse(example, answer, 'expected a text, "" for no answer')
         return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
-
-    def aligned(
-        self, name: str, prediction: Any, reference: Any, context: Mapping[str, Any]
-    ) -> tuple[SpanPrediction, SpanExample]:
-        found = reference["answers"]
-        answers = zip(found["text"], found["answer_start"], strict=True)
-        return (
-            SpanPrediction(
-                id=prediction["id"],
-                text=prediction["prediction_text"],
-                no_answer_score=prediction.get("no_answer_score", 0.0),
-            ),
-            SpanExample(id=reference["id"], question="", context="", answers=tuple(answers)),
-        )
 
     def golds(self, example: SpanExample) -> tuple[SpanPrediction, ...]:
         if example.answers is None:

@@ -1,14 +1,13 @@
 """A tag for each word: entities, or the arguments of a predicate."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 from benchharness.tasks.answers.base import (
     AnswerType,
     Cell,
-    Form,
     Judged,
     Passage,
     Stretch,
@@ -47,8 +46,6 @@ class Tags(AnswerType):
     prediction = TagPrediction
     matrix = ("words", "Words that either names an entity, by type; O is none")
     type_noun = "type"
-    inputs = "Predictions and references are lists of IOB tags, one list per sentence."
-    forms: tuple[Form, Form] = (["string"], ["string"])
 
     def from_python(self, example: TagExample, answer: Any) -> TagPrediction:
         is_list = hasattr(answer, "__iter__") and not isinstance(answer, str | bytes)
@@ -59,9 +56,6 @@ class Tags(AnswerType):
             count = f"{len(tags)} tags for {len(example.words)} words"
             raise self.refuse(example, answer, f"these are {count}")
         return TagPrediction(id=example.id, tags=tags)
-
-    def example_of(self, name: str, reference: Any, context: Mapping[str, Any]) -> TagExample:
-        return TagExample(id=name, words=("",) * len(reference), tags=tuple(reference))
 
     def wrong(self, example: TagExample, other: TagPrediction) -> TagPrediction:
         return TagPrediction(id=example.id, tags=(OUTSIDE,) * len(example.words))
