@@ -30,7 +30,7 @@ def _tests(folder: str, *names: str) -> tuple[str, ...]:
 
 
 TARGETS: Mapping[str, tuple[str, ...]] = {
-    "tasks/metrics/classification.py": _tests(
+    "tasks/metrics/__init__.py": _tests(
         "tasks/metrics",
         *("choices", "classification", "correlation", "groups", "label_f1", "flags", "no_label"),
     ),

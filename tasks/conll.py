@@ -11,20 +11,18 @@ from benchharness.tasks.examples import (
     Surroundings,
     TagExample,
 )
-from benchharness.tasks.metrics import (
-    entity_f1,
-    entity_precision,
-    entity_recall,
-    tag_accuracy,
-    to_iob2,
-)
 from benchharness.tasks.metrics.entities import (
     argument_f1,
     argument_precision,
     argument_recall,
     coreference_details,
     coreference_f1,
+    entity_f1,
+    entity_precision,
+    entity_recall,
     perfect_propositions,
+    tag_accuracy,
+    to_iob2,
 )
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import text, texts

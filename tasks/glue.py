@@ -10,7 +10,14 @@ from typing import Any
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
-from benchharness.tasks.metrics import accuracy, binary_f1, by_category, matthews, pearson, spearman
+from benchharness.tasks.metrics import (
+    accuracy,
+    binary_f1,
+    by_category,
+    matthews,
+    pearson,
+    spearman,
+)
 from benchharness.tasks.sources import Column, Row, Source, Split
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, splits_of, text

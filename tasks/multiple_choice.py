@@ -7,8 +7,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.metrics import choice_accuracy, of_group
-from benchharness.tasks.metrics.classification import ChoiceMetric
+from benchharness.tasks.metrics import ChoiceMetric, choice_accuracy, of_group
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, Metric

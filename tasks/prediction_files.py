@@ -21,17 +21,15 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics import (
+from benchharness.tasks.metrics.entities import (
     is_iob1,
     official_conlleval,
-    official_v1,
-    official_v2,
     tag_accuracy,
     to_iob1,
     to_iob2,
 )
 from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
-from benchharness.tasks.metrics.squad import normalise, swept_in_order
+from benchharness.tasks.metrics.squad import normalise, official_v1, official_v2, swept_in_order
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     DOCUMENT,
@@ -41,9 +39,11 @@ from benchharness.tasks.sources.formats import (
     role_tags,
     sentences_of,
 )
-from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Fault, read_answer_file
+from benchharness.tasks.submission import SUBMISSIONS, read_answer_file
 from benchharness.tasks.submission.answer_file import (
+    AnswerFile,
     Answers,
+    Fault,
     Faults,
     Labels,
     Number,

@@ -4,7 +4,7 @@ Only train and dev are public. Scoring needs the answers' texts alone, training 
 """
 
 from benchharness.tasks.examples import SpanExample
-from benchharness.tasks.metrics import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
+from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
 from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import numbers, splits_of, text, texts
 from benchharness.tasks.task import SpanTask, cannot_be_learned

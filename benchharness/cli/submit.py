@@ -16,7 +16,8 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
 from benchharness.stored.submission import Gathered, Wanted, gather
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.submission import Fault, check, repair, write_zip
+from benchharness.tasks.submission.answer_file import Fault
+from benchharness.tasks.submission.inspection import check, repair, write_zip
 from benchharness.tasks.suites import find_suite
 
 Model = Annotated[

@@ -17,16 +17,18 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.submission import (
     SUBMISSIONS,
-    AnswerFile,
     compose,
     filled,
     needs_examples,
+)
+from benchharness.tasks.submission.answer_file import AnswerFile
+from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
+from benchharness.tasks.submission.questions import (
     write_conversations,
     write_no_answer_scores,
     write_predictions,
-    write_race,
 )
-from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
+from benchharness.tasks.submission.table import write_race
 from benchharness.tasks.suites import Suite, find_task
 
 Split = tuple[str, str]

@@ -61,7 +61,7 @@ FOR_PLUGINS = {
         "tasks.task.Metric",
         "tasks.metrics.accuracy",
         "tasks.metrics.choice_accuracy",
-        "tasks.metrics.entity_f1",
+        "tasks.metrics.entities.entity_f1",
     ),
     "Suites": ("tasks.suites.Suite", "tasks.suites.ScoreRule"),
     "Models": ("models.ModelSpec",),

@@ -18,21 +18,22 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics import (
-    SQUAD_V1,
-    SQUAD_V2,
     accuracy,
     binary_f1,
     choice_accuracy,
-    entity_f1,
-    entity_precision,
-    entity_recall,
     label_f1,
     macro_f1,
     matthews,
     pearson,
     spearman,
+)
+from benchharness.tasks.metrics.entities import (
+    entity_f1,
+    entity_precision,
+    entity_recall,
     tag_accuracy,
 )
+from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2
 from benchharness.tasks.own.roles import Kind
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.task import Metric, Task

@@ -22,7 +22,7 @@ from benchharness.tasks.examples import (
     SpanExample,
     TagExample,
 )
-from benchharness.tasks.metrics import to_iob2
+from benchharness.tasks.metrics.entities import to_iob2
 from benchharness.tasks.own.columns import to_number
 from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of

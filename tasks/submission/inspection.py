@@ -10,14 +10,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
-from benchharness.tasks.submission.questions import read_answers, rewrite_answers
-from benchharness.tasks.submission.suites import (
+from benchharness.tasks.submission import (
     SUBMISSIONS,
     Submission,
     read_answer_file,
     write_answers,
 )
+from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
+from benchharness.tasks.submission.questions import read_answers, rewrite_answers
 from benchharness.tasks.submission.table import read_race, rewrite_race
 
 # Zips: which files one holds, without trusting it, and how one is written.

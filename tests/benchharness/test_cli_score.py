@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks import parse_data
-from benchharness.tasks.metrics import to_iob1, to_iob2
+from benchharness.tasks.metrics.entities import to_iob1, to_iob2
 from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import score
 from tests.helpers.conlleval_oracle import conlleval

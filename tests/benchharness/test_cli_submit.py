@@ -15,8 +15,9 @@ from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Predic
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission import SUBMISSIONS, check
+from benchharness.tasks.submission import SUBMISSIONS
 from benchharness.tasks.submission.answer_file import Labels
+from benchharness.tasks.submission.inspection import check
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.boards import make_row

@@ -13,7 +13,7 @@ import pytest
 
 from benchharness.leaderboard.store.archive import check_archive
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.submission import check
+from benchharness.tasks.submission.inspection import check
 from tests.helpers.small_submissions import clean, shrink_all, zipped
 
 PACKAGES = ("tasks", "leaderboard", "benchharness")

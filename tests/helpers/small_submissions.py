@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, Submission
-from benchharness.tasks.submission.answer_file import Labels, Number
+from benchharness.tasks.submission import SUBMISSIONS, Submission, write_answers
+from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number
 from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.suites import write_answers
 
 ROWS = 6
 PARAGRAPHS, QUESTIONS = 2, 3

@@ -20,7 +20,8 @@ from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files
-from benchharness.tasks.submission import SUBMISSIONS, check, repair
+from benchharness.tasks.submission import SUBMISSIONS
+from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of

@@ -4,7 +4,12 @@ import pytest
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.metrics import choice_accuracy, of_group, option_exact_match, option_f1
+from benchharness.tasks.metrics import (
+    choice_accuracy,
+    of_group,
+    option_exact_match,
+    option_f1,
+)
 from tests.helpers.squad_oracle import evaluate_v1
 
 ENTITIES = ("Paris", "the Paris", "City of Paris", "U.S.", "US", "United States", "A.", "Obama")

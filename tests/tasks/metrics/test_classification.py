@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from benchharness.tasks.examples import PairExample, PairPrediction
-from benchharness.tasks.metrics import accuracy, binary_f1, by_category, macro_f1, matthews
+from benchharness.tasks.metrics import (
+    accuracy,
+    binary_f1,
+    by_category,
+    macro_f1,
+    matthews,
+)
 
 LABELS = ("entailment", "neutral", "contradiction")
 

@@ -4,7 +4,9 @@ import pytest
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import TagExample, TagPrediction
-from benchharness.tasks.metrics import (
+from benchharness.tasks.metrics.entities import (
+    Entity,
+    entities,
     entity_f1,
     entity_precision,
     entity_recall,
@@ -14,7 +16,6 @@ from benchharness.tasks.metrics import (
     to_iob1,
     to_iob2,
 )
-from benchharness.tasks.metrics.entities import Entity, entities
 from tests.helpers.conlleval_oracle import conlleval
 
 TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "I-MISC")

@@ -6,7 +6,13 @@ import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
 from benchharness.tasks.examples import TagExample, TagPrediction
-from benchharness.tasks.metrics import entity_f1, entity_precision, entity_recall, to_iob1, to_iob2
+from benchharness.tasks.metrics.entities import (
+    entity_f1,
+    entity_precision,
+    entity_recall,
+    to_iob1,
+    to_iob2,
+)
 
 KINDS = ("PER", "ORG", "LOC", "MISC")
 ANY = ("O", *(f"{prefix}-{kind}" for prefix in "BI" for kind in KINDS))

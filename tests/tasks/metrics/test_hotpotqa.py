@@ -14,7 +14,7 @@ from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import HOTPOT
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission import write_conversations
+from benchharness.tasks.submission.questions import write_conversations
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
 

@@ -11,10 +11,10 @@ import pytest
 from sklearn import metrics
 
 from benchharness.splits import evaluate_split
-from benchharness.tasks import parse_data
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, PairExample
 from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import PairTask, Task, score
 from benchharness.tasks.text_to_text import cast_of

@@ -15,7 +15,7 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics import official_v1, official_v2
+from benchharness.tasks.metrics.squad import official_v1, official_v2
 from benchharness.tasks.suites import find_task
 from tests.helpers.squad_sets import examples_of, random_set
 

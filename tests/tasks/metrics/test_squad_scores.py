@@ -7,14 +7,14 @@ import pytest
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.metrics import (
+from benchharness.tasks.metrics.squad import (
     SQUAD_V1,
     SQUAD_V2,
     SQUAD_V2_DETAILS,
+    normalise,
     official_v1,
     official_v2,
 )
-from benchharness.tasks.metrics.squad import normalise
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
 from tests.helpers.squad_sets import examples_of, random_set
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks import parse_data
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction
 from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
 from tests.helpers.prediction_files import guess, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.submission import check, repair
+from benchharness.tasks.submission.inspection import check, repair
 from tests.helpers.small_submissions import (
     Files,
     clean,

@@ -7,13 +7,9 @@ import pytest
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction, SpanPrediction
-from benchharness.tasks.submission import (
-    check,
-    repair,
-    write_no_answer_scores,
-    write_predictions,
-    write_race,
-)
+from benchharness.tasks.submission.inspection import check, repair
+from benchharness.tasks.submission.questions import write_no_answer_scores, write_predictions
+from benchharness.tasks.submission.table import write_race
 
 QUESTIONS = [f"{number:024x}" for number in range(11_873)]
 SPANS = [

@@ -20,15 +20,13 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.submission import (
     SUBMISSIONS,
-    AnswerFile,
-    check,
     compose,
     filled,
     needs_examples,
     read_answer_file,
-    write_zip,
 )
-from benchharness.tasks.submission.answer_file import Labels, Number
+from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number
+from benchharness.tasks.submission.inspection import check, write_zip
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.small_submissions import members

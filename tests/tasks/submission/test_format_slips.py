@@ -8,7 +8,9 @@ import pytest
 
 from benchharness.tasks.answers import AnswerType, answer_type
 from benchharness.tasks.examples import PairPrediction
-from benchharness.tasks.submission import SUBMISSIONS, AnswerFile, check, compose, repair, write_zip
+from benchharness.tasks.submission import SUBMISSIONS, compose
+from benchharness.tasks.submission.answer_file import AnswerFile
+from benchharness.tasks.submission.inspection import check, repair, write_zip
 from benchharness.tasks.suites import find_task
 from tests.helpers.small_submissions import clean, members, shrink_all, zipped
 
