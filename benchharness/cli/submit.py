@@ -143,7 +143,7 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
 
 
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
-    ending = path.suffix if path.suffix in (".json", ".tsv") else ".zip"
+    ending = ".json" if path.suffix == ".json" else ".zip"
     target = Path(out) if out else path.with_name(f"{path.stem}-repaired{ending}")
     with writing(f"the submission {target}", "Give another --out."):
         faults = repair(path, target)

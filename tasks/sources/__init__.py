@@ -44,21 +44,20 @@ def _official(source: Source, split: str, data: Data) -> OfficialFiles:
 
 
 def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
-    """Which files of the splits are not there, and what comes nearest; empty where all are.
+    """Which files of the splits are not there, and who has them; empty where all are.
 
     Nothing is read, and the hub has all. A folder whose name does not say so is taken for the
     task's own only if the task is `alone`.
     """
     if source.reader is not None or data.files is None:
         return ""
-    files, wanted, near = data.files, list[str](), dict[str, None]()
+    files, wanted, elsewhere = data.files, list[str](), dict[str, None]()
     for name in splits:
         found = files.find(source, source.split(name))
         if found is None or (found.guessed and not alone):
-            absent = files.absence(source, source.split(name))
-            wanted.append(f"{absent.wanted} ({name})")
-            near[absent.nearest] = None
-    return "; ".join(filter(None, [", ".join(wanted), *near]))
+            wanted.append(f"{files.wanted(source.split(name))} ({name})")
+            elsewhere[files.elsewhere(source, source.split(name))] = None
+    return "; ".join(filter(None, [", ".join(wanted), *elsewhere]))
 
 
 def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:

@@ -8,9 +8,8 @@ own name, as unpacking makes it; an archive is a folder. The rows are the same w
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from fnmatch import fnmatch
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -77,13 +76,6 @@ class Found(NamedTuple):
 
     files: tuple[Place, ...]
     guessed: bool = False
-
-
-class Absence(NamedTuple):
-    """The file that was looked for in vain, and what comes nearest to it, if anything does."""
-
-    wanted: str
-    nearest: str
 
 
 class _Reading(NamedTuple):
@@ -249,12 +241,11 @@ class Files:
         (reading,) = best.values()
         return reading.files
 
-    def absence(self, source: Source, split: Split) -> Absence:
-        """What there is to say of a split that is not there."""
-        nearest = self._place_of(source, split) or self._nearest(source, split)
+    def wanted(self, split: Split) -> str:
+        """How a split that is not there should be called."""
         folder = split.files[0].rpartition("/")[0]
         alike = [path for path in split.files if path.rpartition("/")[0] == folder]
-        return Absence(" or ".join(alike[:2]), nearest)
+        return " or ".join(alike[:2])
 
     def __str__(self) -> str:
         return f"the data folder {self.root}"
@@ -277,8 +268,8 @@ class Files:
         more = len(names) - MOST_NAMES
         return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
-    def _place_of(self, source: Source, split: Split) -> str:
-        """The folder above or below this one that has the split, as it would be given."""
+    def elsewhere(self, source: Source, split: Split) -> str:
+        """The folder above or below this one that has a split, as it would be given."""
         for files in self._near:
             try:
                 found = files.find(source, split)
@@ -293,32 +284,11 @@ class Files:
         """The two folders above this one, and those below it."""
         if not isinstance(self.root, Path):
             return []
-        below = (Path(str(each)) for _, each in _walk(self.root, 2) if each.is_dir())
-        return [Files(each) for each in (*self.root.parents[:2], *islice(below, MOST_FOLDERS))]
-
-    def _nearest(self, source: Source, split: Split) -> str:
-        """A file whose folder and name are almost those of the split's; of no other split."""
-        others = {
-            name_key(pattern.rpartition("/")[2])
-            for other in source.splits.values()
-            for pattern in other.files
-            if other is not split
-        }
-        paths = [path for path in self._walked if name_key(path.rpartition("/")[2]) not in others]
-        close = [(_likeness(path, p, source.home), path) for path in paths for p in split.files]
-        likeness, path = max(close, default=(0.0, ""))
-        return f"{path} comes nearest" if likeness else ""
-
-    @cached_property
-    def _walked(self) -> list[str]:
-        files = (path for path, place in _walk(self.root, DEPTH) if place.is_file())
-        return list(islice(files, MOST_WALKED))
+        below = islice(_folders_below(self.root), MOST_FOLDERS)
+        return [Files(each) for each in (*self.root.parents[:2], *below)]
 
 
-ALIKE = 0.8
-"""How much of two names agrees where one is likely meant as the other."""
-
-MOST_NAMES, MOST_FOLDERS, MOST_WALKED, DEPTH = 6, 60, 1000, 3
+MOST_NAMES, MOST_FOLDERS = 6, 60
 """How much is said of a folder, and looked at for what is said."""
 
 
@@ -353,31 +323,12 @@ def held(place: Place) -> list[Place]:
     return [each for each in found if not each.name.startswith((".", "__MACOSX"))]
 
 
-def _walk(folder: Place, depth: int, above: str = "") -> Iterator[tuple[str, Place]]:
-    """What is below a folder with its path from there, those nearest to it first."""
+def _folders_below(folder: Path, depth: int = 2) -> Iterator[Path]:
+    """The folders in a folder, and those in them."""
     try:
-        children = sorted(held(folder))
+        inner = [Path(str(each)) for each in sorted(held(folder)) if each.is_dir()]
     except DataError:
         return
-    yield from ((f"{above}{child.name}", child) for child in children)
-    for child in children:
-        if child.is_dir() and depth > 1:
-            yield from _walk(child, depth - 1, f"{above}{child.name}/")
-
-
-def _likeness(path: str, pattern: str, home: str) -> float:
-    """How like a path is to one that is looked for; 0 where folder or name are others.
-
-    What has no folder of its own is looked for in its suite's, or in none.
-    """
-    (folder, _, name), (wanted_folder, _, wanted) = path.rpartition("/"), pattern.rpartition("/")
-    if re.findall(r"\d", name) != re.findall(r"\d", wanted):
-        return 0
-    folders = (folder.rpartition("/")[2], wanted_folder or home) if folder else ("", wanted_folder)
-    ratios = _ratio(name, wanted), _ratio(*folders)
-    return sum(ratios) if ratios[0] >= ALIKE and (ratios[1] >= ALIKE or not any(folders)) else 0
-
-
-@lru_cache(maxsize=MOST_WALKED)
-def _ratio(one: str, other: str) -> float:
-    return SequenceMatcher(None, name_key(one), name_key(other)).ratio()
+    yield from inner
+    for each in inner if depth > 1 else ():
+        yield from _folders_below(each, depth - 1)

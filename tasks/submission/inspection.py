@@ -2,12 +2,11 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.submission import (
@@ -16,9 +15,8 @@ from benchharness.tasks.submission import (
     read_answer_file,
     write_answers,
 )
-from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults, Reading
+from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults
 from benchharness.tasks.submission.questions import read_answers, rewrite_answers
-from benchharness.tasks.submission.table import read_race, rewrite_race
 
 # Zips: which files one holds, without trusting it, and how one is written.
 
@@ -109,7 +107,7 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def check(path: Path) -> tuple[Fault, ...]:
-    """Every fault of a submission: GLUE's or SuperGLUE's zip, SQuAD's JSON, RACE's table.
+    """Every fault of a submission: GLUE's or SuperGLUE's zip, SQuAD's JSON.
 
     Raises DataError where there is no such file.
     """
@@ -158,17 +156,16 @@ def _examine(path: Path) -> _Examined:
         faults.add(f"it is {cut}")
         return _Examined(faults=faults.all(), files={})
     if suffix == ".json":
-        answers = read_answers(path.name, content)
-        return _whole(answers, rewrite_answers)
+        reading = read_answers(path.name, content)
+        whole = None if reading.answers is None else rewrite_answers(reading.answers)
+        return _Examined(faults=reading.faults, files={}, whole=whole)
     alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
     if alone:
         faults.add("it is one file, expected a zip of all")
         file = next((file for file in alone if file.name == path.name), alone[0])
         inside = read_answer_file(file, content).faults
         return _Examined(faults=(*faults.all(), *inside), files={})
-    if suffix == ".tsv":
-        return _whole(read_race(path.name, content), rewrite_race)
-    faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, a .json or a .tsv file")
+    faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, or a .json file")
     return _Examined(faults=faults.all(), files={})
 
 
@@ -179,11 +176,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _whole(reading: Reading, rewrite: Callable[[Sequence[tuple[str, Any]]], bytes]) -> _Examined:
-    whole = None if reading.answers is None else rewrite(reading.answers)
-    return _Examined(faults=reading.faults, files={}, whole=whole)
 
 
 def _suite_of(members: Sequence[Member]) -> Submission | None:

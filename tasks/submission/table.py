@@ -1,7 +1,6 @@
 """GLUE's and RACE's tables: a header, then an index and an answer a line, between them a tab."""
 
-import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -238,8 +237,6 @@ def _unquoted(cell: str, line: int, faults: Faults) -> str:
 
 RACE_HEADER = ("id", "answer")
 LETTERS = "ABCD"
-QUESTION = re.compile(r"(middle|high)\d+/\d+")
-
 QUESTIONS = 4934
 """Of the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table 2)."""
 
@@ -251,43 +248,4 @@ def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
             f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "
             "predict it whole with `bench run --test`, from the hub or the official files."
         )
-    return rewrite_race([(p.id, LETTERS[p.option]) for p in predictions])
-
-
-def rewrite_race(answers: Sequence[tuple[str, str]]) -> bytes:
-    """The table of pairs of id and letter."""
-    return write_rows([RACE_HEADER, *answers])
-
-
-def read_race(name: str, content: bytes) -> Reading:
-    """The test set's pairs of id and letter in a table by anybody, with what is wrong with it."""
-    faults = Faults(name)
-    lines = lines_of(content, faults, f"{QUESTIONS} answers")
-    if not lines:
-        return conclude(None, faults)
-    answers: dict[str, str] = {}
-    for row in read_rows(lines, faults, RACE_HEADER):
-        _check_id(row, answers, faults)
-        answers[str(row.place)] = _letter(row, faults)
-    if len(answers) != QUESTIONS:
-        faults.add(f"it has {len(answers)} answers, expected {QUESTIONS}")
-    return conclude(list(answers.items()), faults)
-
-
-def _check_id(row: Numbered, before: Container[str], faults: Faults) -> None:
-    question = str(row.place)
-    if not QUESTION.fullmatch(question):
-        sentence = f"the id is {question!r:.60}, expected one like 'high12/0'"
-        faults.add(sentence, row.line, kind="an id is none")
-    elif question in before:
-        sentence = f"the question {question} stands here again"
-        faults.add(sentence, row.line, kind="a question stands here again")
-
-
-def _letter(row: Numbered, faults: Faults) -> str:
-    letter: str = row.answer.strip().upper()
-    if len(letter) != 1 or letter not in LETTERS:
-        faults.add(f"the answer is {row.answer!r}, expected A, B, C or D", row.line)
-    elif letter != row.answer:
-        faults.add(f"the answer is {row.answer!r}, expected {letter!r}", row.line, mendable=True)
-    return letter
+    return write_rows([RACE_HEADER, *((p.id, LETTERS[p.option]) for p in predictions)])

@@ -269,30 +269,6 @@ def test_a_folder_above_or_below_is_proposed(tmp_path: Path) -> None:
     assert lacking(tmp_path / "sets" / "old" / "SST-2", "glue/rte") == below
 
 
-@pytest.mark.parametrize(
-    ("name", "task", "nearest"),
-    [
-        ("SST/train.tsv", "glue/sst2", "SST/train.tsv"),
-        ("sts/training.tsv", "glue/stsb", "sts/training.tsv"),
-        ("ReCoRDs/train.jsonl", "superglue/record", "ReCoRDs/train.jsonl"),
-        ("squads/train-v2.0.jsn", "squad/v2.0", "squads/train-v2.0.jsn"),
-        ("squad/train-v1.1.json", "squad/v2.0", None),
-        ("QNLI/train.tsv", "glue/mnli", None),
-        ("QQP/train.tsv", "glue/sst2", None),
-        ("MNLI/dev_matched.tsv", "glue/mnli", None),
-        ("CoLA/train.tsv", "swag/regular", None),
-    ],
-)
-def test_the_nearest_file_is_named(
-    tmp_path: Path, name: str, task: str, nearest: str | None
-) -> None:
-    path = tmp_path / name
-    path.parent.mkdir()
-    path.write_text("text")
-    words = missing_files(TASKS[task].source, ["train"], parse_data(str(tmp_path)))
-    assert words.partition("; ")[2] == (f"{nearest} comes nearest" if nearest else "")
-
-
 def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d", "e", "f", "g", "h", ".hidden", "__MACOSX"):
         (tmp_path / name).mkdir()

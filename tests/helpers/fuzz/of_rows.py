@@ -35,7 +35,6 @@ SINGLE_FILES = {
     "predictions.json": b'{"a": "b", "c": "d"}',
     "na_prob.json": b'{"a": 0.5, "c": -1}',
     "answers.json": b'[{"id": "a", "prediction_text": "b"}]',
-    "race.tsv": b"id\tanswer\nhigh1/0\tA\n",
     "CoLA.tsv": b"index\tprediction\n0\t1\n",
     "empty.zip": b"",
 }

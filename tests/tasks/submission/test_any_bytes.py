@@ -70,7 +70,6 @@ def test_damaged_zips(tmp_path: Path) -> None:
         ("predictions.json", b'{"a": "b", "c": "d"}'),
         ("na_prob.json", b'{"a": 0.5, "c": -1}'),
         ("answers.json", b'[{"id": "a", "prediction_text": "b"}]'),
-        ("race.tsv", b"id\tanswer\nhigh1/0\tA\n"),
         ("CoLA.tsv", b"index\tprediction\n0\t1\n"),
     ],
 )
