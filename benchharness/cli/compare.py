@@ -10,7 +10,7 @@ import typer
 from benchharness.cli.chosen import Chosen, System, board_facts, of_chosen, print_heading
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
-from benchharness.leaderboard.comparing.power import Comparison, compare as compare_seeds
+from benchharness.leaderboard.comparing import noise
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
@@ -213,7 +213,7 @@ def plan(
         for rows in chosen.rows(store, (one, other)):
             board, entries, tasks = rows
             known = {task: known_cells(board, entries, task, store) for task in tasks}
-            found = compare_seeds(board, entries, known, alpha=alpha, power=power)
+            found = noise.compare(board, entries, known, alpha=alpha, power=power)
             compared.append((rows, found))
     if chosen.as_json:
         print_json(
@@ -241,7 +241,7 @@ def plan(
     )
 
 
-def _power_cells(found: Comparison) -> tuple[str, ...]:
+def _power_cells(found: noise.Comparison) -> tuple[str, ...]:
     one, other = found.values
     means = []
     for values, spread in zip(found.values, found.spreads or (None, None), strict=True):
@@ -257,7 +257,7 @@ def _power_cells(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _power_facts(found: Comparison) -> dict[str, Any]:
+def _power_facts(found: noise.Comparison) -> dict[str, Any]:
     return {
         "values": [list(values) for values in found.values],
         "difference": found.difference,

@@ -3,18 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
+from benchharness.leaderboard.comparing.resampling import Array, Outcomes, Pairs
+from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import MEASURES, Find, arguments, entities
 from benchharness.tasks.task import CorefTask, Metric, PairTask, RoleTask, TagTask, Task, suffix_of
-
-Array = npt.NDArray[np.float64]
 
 Units = Sequence[Sequence[int]]
 """The places of each unit's examples."""
@@ -35,46 +34,6 @@ class PredictedSplit:
     examples: tuple[Example, ...]
     one: tuple[tuple[Prediction, ...], ...]
     other: tuple[tuple[Prediction, ...], ...] = ()
-
-
-def first_part(means: Array) -> Array:
-    """The score that is a mean over examples: accuracy, exact match."""
-    first: Array = means[..., 0]
-    return first
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Outcomes:
-    """A system's parts of a score, [units, seeds, parts]; `score` makes a score of their means.
-
-    A unit is what a benchmark draws: an example, or a group that is scored together. `score` takes
-    [..., parts] to [...]; so a score that is no mean of its examples can be resampled too: F1 of
-    the counts (right, predicted, gold), correlations of the moments.
-    """
-
-    parts: Array
-    score: Callable[[Array], Array] = first_part
-
-    @property
-    def scores(self) -> Array:
-        """The score of each seed."""
-        return self.score(self.parts.mean(axis=0))
-
-
-Known = Outcomes | str
-"""What a cell's stored predictions are worth, seed by seed, or why they cannot be had."""
-
-
-class Pairs(NamedTuple):
-    """Two systems' outcomes for the same units; seed by seed both are paired."""
-
-    one: Outcomes
-    other: Outcomes
-
-    @property
-    def difference(self) -> float:
-        """The one's score less the other's, the mean over seeds."""
-        return float((self.one.scores - self.other.scores).mean())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +61,31 @@ class Breakdown:
     is_mean: bool = False
 
 
+def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
+    """The runs of two systems on one task, paired by their seeds.
+
+    What was made once and knows no seeds, a baseline or an ensemble, stands against every run of
+    the other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
+    shared.
+    """
+    if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
+        return [(run, other[0]) for run in one]
+    if len(one) == 1 and not one[0].is_single:
+        return [(one[0], run) for run in other]
+    by_seed = {run.seed: run for run in other}
+    pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
+    if not pairs:
+        raise BenchError(
+            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
+            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
+        )
+    return pairs
+
+
+def _seeds(runs: Sequence[RunRow]) -> str:
+    return ", ".join(str(run.seed) for run in runs)
+
+
 # A task's headline score on its splits, as parts that can be resampled.
 
 
@@ -122,7 +106,7 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
         units += [[start + place for place in unit] for unit in units_of(split.examples)]
         start += len(split.examples)
     return Headline(
-        pairs=Pairs(one, other),
+        pairs=Pairs(one=one.parts, other=other.parts, score=one.score),
         units=units,
         is_accuracy=alone and is_binary and all(len(unit) == 1 for unit in units),
     )

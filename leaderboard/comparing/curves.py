@@ -11,8 +11,8 @@ import numpy as np
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.comparing.breakdown import Array, Known, Outcomes
-from benchharness.leaderboard.comparing.noise import Estimate, average, resampled_scores
+from benchharness.leaderboard.comparing.noise import Estimate, average
+from benchharness.leaderboard.comparing.resampling import Array, Known, Outcomes, resampled_scores
 from benchharness.leaderboard.job import FEATURES_SETTING, Stage, recipe_words
 from benchharness.leaderboard.statistics import (
     Interval,
