@@ -150,8 +150,7 @@ def run(
     """
     _load(plugins)
     asked = _options(options)
-    trust = Trust(remote_code=asked.trust_remote_code, pickle=asked.allow_pickle)
-    models = _model_words(model, tokenizer, name, folder_beside(asked.db), trust)
+    models = _model_words(model, tokenizer, name, folder_beside(asked.db), asked.trust)
     session = Session.of(replace(asked, model=tuple(models)), _watching(progress))
     if not asked.dry_run and not is_there(asked.db):
         check_writable(asked.db)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.schema import recipe_digest
-from benchharness.models import Trust, find_model
+from benchharness.models import find_model
 
 BERT_BASE = 110.0
 """Its parameters in millions."""
@@ -83,7 +83,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
 
 def _parameters(job: Job) -> float | None:
     """The millions of its checkpoint; None where they are not known, as of pickled weights."""
-    return find_model(job.checkpoint, Trust.of(job)).parameters
+    return find_model(job.checkpoint, job.trust).parameters
 
 
 _PROCESS_BYTES = 2e9

@@ -94,7 +94,7 @@ def collect(
     "processes" that trained together. `started` is UTC in ISO 8601.
     """
     # What the user allowed the checkpoint to do, where it is anything.
-    given = {"trust_remote_code": job.trust_remote_code, "allow_pickle": job.allow_pickle}
+    given = job.trust.to_json()
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
         "model": {

@@ -127,7 +127,6 @@ def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
         overrides={name: str(value) for name, value in values.items()},
         precision="auto",
         gpu=gpu,
-        splits=("dev",),
     ).jobs
 
 

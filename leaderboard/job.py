@@ -104,6 +104,24 @@ class Teacher:
     alone: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trust:
+    """What a checkpoint may do besides being read; both can run whatever its author wrote.
+
+    Whether code that comes with it is run, and whether pickled weights are loaded.
+    """
+
+    remote_code: bool = False
+    pickle: bool = False
+
+    def to_json(self) -> dict[str, bool]:
+        """By the names that a stored job has."""
+        return {name: getattr(self, own) for name, own in _TRUST.items()}
+
+
+_TRUST = {"trust_remote_code": "remote_code", "allow_pickle": "pickle"}
+
+
 class Described:
     """What people read of a job, and of the row of one."""
 
@@ -147,7 +165,7 @@ class Job(Described):
     together it has the train split of each, and `task` is the first of them by name. `start_from`
     is the key of the job whose encoder it goes on from, None for the checkpoint's own weights.
     `plugins` are the digests of the plugins that the task is made of, by their names.
-    `trust_remote_code` and `allow_pickle` say what the user allowed the checkpoint to do.
+    `trust` is what the user allowed the checkpoint to do.
 
     `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
     `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
@@ -173,8 +191,7 @@ class Job(Described):
     limit: int | None = None
     start_from: str | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
-    trust_remote_code: bool = False
-    allow_pickle: bool = False
+    trust: Trust = field(default_factory=Trust)
     method: int = field(default=METHOD)
     kind: Kind = "model"
     own_recipe: bool = False
@@ -208,8 +225,7 @@ class Job(Described):
             "start_from": self.start_from,
             "teacher": self.teacher and self.teacher.run,
             "plugins": sorted(self.plugins.values()),
-            "trust_remote_code": self.trust_remote_code,
-            "allow_pickle": self.allow_pickle,
+            **self.trust.to_json(),
             "method": self.method,
         }
         text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -281,17 +297,22 @@ class Job(Described):
         """Plain data that `from_json` turns back into an equal job."""
         # Field by field: `asdict` takes ten times as long, which an import of many rows would pay.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
-        return data | {"settings": {name: s.to_json() for name, s in self.settings.items()}}
+        settings = {name: s.to_json() for name, s in self.settings.items()}
+        return data | {"settings": settings, **self.trust.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
         """The job that `to_json` described; TypeError where it is of something else."""
+        data = dict(data)
+        trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
+        if not all(isinstance(allowed, bool) for allowed in trust.values()):
+            raise TypeError(f"what its checkpoint may do is {trust!r:.80}")
         parts = {name: data.get(name) for name in _PARTS}
         known = {
             name: None if part is None else _PARTS[name](**part) for name, part in parts.items()
         }
         settings = {name: Setting.from_json(setting) for name, setting in data["settings"].items()}
-        job = cls(**{**data, **known, "settings": settings})
+        job = cls(**{**data, **known, "settings": settings, "trust": Trust(**trust)})
         for name, kind in _PLAIN_TYPES.items():
             if not isinstance(value := getattr(job, name), kind):
                 raise TypeError(f"its {name} is {value!r:.40}")
@@ -310,7 +331,7 @@ class Job(Described):
         return job
 
 
-_FIELDS = frozenset(each.name for each in fields(Job))
+_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # stored as two of its own
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
 """The fields that are objects of their own, or None."""
 

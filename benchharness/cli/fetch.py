@@ -77,7 +77,7 @@ def fetch(
     """
     if not (model or options.suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
-    trust = Trust(remote_code=options.trust_remote_code, pickle=options.allow_pickle)
+    trust = options.trust
     specs = [find_model(name, trust) for name in model or ()]
     suites = [found for name in options.suite for found in find_suites(name)]
     tasks = select_tasks(suites, task or ()) if options.suite or task else ()

@@ -23,7 +23,6 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
-from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
 from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
@@ -112,7 +111,7 @@ def drive(
     """
     for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
         revision = hub_revision(job.weights)
-        require_checkpoint(job.checkpoint, revision, Trust.of(job), whole=job.as_text)
+        require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
     holds = schedule.checkpoints.holds
     folder = schedule.checkpoints.folder.parent
     snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)

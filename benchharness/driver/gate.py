@@ -16,13 +16,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from filelock import FileLock
 
 from benchharness.driver.drive import Watch, unwatched
-from benchharness.driver.options import OF_CHECK, RunOptions, takes_options
+from benchharness.driver.options import OF_CHECK, Precision, RunOptions, takes_options
 from benchharness.driver.plan import Plan
+from benchharness.driver.request import Request
 from benchharness.driver.session import Session
 from benchharness.kept_folders import scratch_folder
 from benchharness.leaderboard.boards.cell import build_cell
@@ -125,8 +126,8 @@ def run_gate(
     seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
     asked = replace(options, seeds=seeds, baselines=False)
     session = Session.of(asked, watch, fits=lambda task: task.name in baseline.tasks)
-    _check_options(session, baseline, alpha)
-    session = _like_baseline(session, baseline)
+    _check_options(options, session.request, baseline, alpha)
+    session = _like_baseline(options, session, baseline)
     with session.prepared():
         planned = session.plan()
         if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
@@ -139,8 +140,8 @@ def run_gate(
         trained = {_trained(task) for task in fit}
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
         now, ids, failed = _run(session, needed, fit)
-    request = session.request
-    rows = "" if request.limit is None else f", at most {request.limit} rows a split"
+    request, limit = session.request, session.options.limit
+    rows = "" if limit is None else f", at most {limit} rows a split"
     return judge(
         f"{request.models[0].name} on {request.data} data{rows}",
         baseline.tasks,
@@ -154,17 +155,16 @@ def run_gate(
     )
 
 
-def _check_options(session: Session, baseline: Baseline, alpha: float) -> None:
+def _check_options(options: RunOptions, request: Request, baseline: Baseline, alpha: float) -> None:
     """Raises BenchError for options that do not fit the baseline."""
-    limit = session.request.limit
+    limit = request.options.limit
     if not 0 < alpha < 1:
         raise BenchError(f"--alpha must be between 0 and 1, got {alpha}.")
-    if session.options.limit is not None and limit != baseline.limit:
+    if options.limit is not None and limit != baseline.limit:
         raise BenchError(
             f"the baseline was made with {_limit(baseline.limit)}, and this check has "
             f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
         )
-    options = session.options
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
         raise BenchError(
             "the baseline was made with official files: say where they are with --data."
@@ -175,19 +175,20 @@ def _limit(limit: int | None) -> str:
     return "all rows" if limit is None else f"--limit {limit}"
 
 
-def _like_baseline(session: Session, baseline: Baseline) -> Session:
-    """The session with the tasks to compare, and what it does not say as the baseline has it."""
-    options, request = session.options, session.request
+def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) -> Session:
+    """The session with the tasks to compare, and what its options leave open as the baseline's."""
+    request = session.request
     wanted = counted_tasks(task.name for task in request.tasks)
     is_said = options.data or options.data_file or options.hf
-    request = replace(
-        request,
-        tasks=tuple(find_task(task) for task in wanted),
+    precision = next((s.conditions.precision for s in baseline.tasks.values()), "auto")
+    alike = replace(
+        request.options,
         data=request.data if is_said else baseline.data,
-        precision=next((s.conditions.precision for s in baseline.tasks.values()), "auto"),
+        precision=cast("Precision", precision),
         limit=baseline.limit,
     )
-    return replace(session, request=request)
+    tasks = tuple(find_task(task) for task in wanted)
+    return replace(session, request=replace(request, options=alike, tasks=tasks))
 
 
 def _trained(task: str) -> str:
@@ -230,7 +231,8 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
-        session = replace(session, options=replace(session.options, db=db))
+        here = replace(session.options, db=db)
+        session = replace(session, request=replace(session.request, options=here))
         found, ids, failed = _driven(session, planned, tasks)
         again = _drawn_again(session, planned, found)
         if again.jobs:

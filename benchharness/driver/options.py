@@ -12,6 +12,7 @@ from inspect import Parameter, Signature, signature
 from os import PathLike
 from typing import Any, Literal, Self, TypeVar
 
+from benchharness.leaderboard.job import Trust
 from benchharness.tasks.errors import BenchError
 
 DATABASE = "results/leaderboard.sqlite"
@@ -47,6 +48,7 @@ def _option(head: str, default: Any, text: str, **facts: Any) -> Any:
 
 
 Names = tuple[str, ...]
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +175,7 @@ class RunOptions:
         metavar="KEY|MODEL",
         proposes="models",
     )
-    precision: Literal["auto", "fp32", "tf32", "bf16"] = _option(
+    precision: Precision = _option(
         HOW,
         "auto",
         "Number format of matrix products; auto picks the faster.",
@@ -275,6 +277,11 @@ class RunOptions:
     )
     force: bool = _option(OUTPUT, False, "Run again what is stored; the newest result counts.")
     dry_run: bool = _option(OUTPUT, False, "Show what would run, and start nothing.")
+
+    @property
+    def trust(self) -> Trust:
+        """What checkpoints may do."""
+        return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod
     def of(cls, **values: Any) -> Self:

@@ -12,7 +12,7 @@ from benchharness.driver.technique import Technique, techniques_of
 from benchharness.engines.slots import have_bf16
 from benchharness.leaderboard.job import Job, Kind, Start
 from benchharness.machine import cpu_has_bf16
-from benchharness.models import ModelSpec, weights_identity
+from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
@@ -91,7 +91,8 @@ def plan(request: Request) -> Plan:
     # ---- Who is asked for: encoders, and baselines.
     encoders = _find_encoders(request)
     asked = [model for model in request.models if model.is_baseline]
-    baselines = tuple(dict.fromkeys((*request.baselines, *asked)))
+    below = BASELINES if request.options.baselines else ()
+    baselines = tuple(dict.fromkeys((*below, *asked)))
 
     # ---- Which tasks can run: what their recipes need has to be there.
     recipes = Resolver.of(request, encoders).single(leading_tasks(request.single_tasks))
@@ -109,7 +110,7 @@ def plan(request: Request) -> Plan:
     learned |= {task for _, task in added}
 
     # ---- Read the rows, and make the jobs.
-    reader = _Reader(source, request.limit, request.splits, learned)
+    reader = _Reader(source, request.options.limit, request.splits, learned)
     parts = _read_parts(reader, request, resolver, recipes, added)
     for technique in parts.techniques:
         technique.check_rows(parts)
@@ -157,7 +158,7 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
 def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
     """Which values that were asked for no job has."""
     used = {name for job in jobs for name in job.settings}
-    return unused_settings(request.overrides, request.recipe, used) if jobs else ()
+    return unused_settings(request.overrides, request.options.recipe, used) if jobs else ()
 
 
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
@@ -206,7 +207,7 @@ def _left_out(
         if (found := [name for name in _with_needs([task.name], needs) if name in lacking])
     }
     if lacking and not (
-        request.skip_missing and len(left_out) < len({task.name for task in tasks})
+        request.options.skip_missing and len(left_out) < len({task.name for task in tasks})
     ):
         raise DataError(*_refusal(lacking, left_out, tasks, source))
     return left_out
@@ -343,8 +344,7 @@ class Parts:
             precision=self.precision,
             # Where the limit takes nothing away, the job is the one without a limit.
             limit=self.reader.limit if is_cut else None,
-            trust_remote_code=model.trust.remote_code,
-            allow_pickle=model.trust.pickle,
+            trust=model.trust,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
             definition=find_task(task).definition,
             documents=self._documents(fingerprints) if "context" in recipe.settings else {},
@@ -389,7 +389,7 @@ def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
 
 def _precision(request: Request) -> str:
     """The number format of the jobs of encoders."""
-    gpu, precision = request.slots[0].is_gpu, request.precision
+    gpu, precision = request.slots[0].is_gpu, str(request.options.precision)
     if precision == "auto" and gpu and not have_bf16(request.slots):
         precision = "fp32"
     return resolve_precision(precision, gpu=gpu)
@@ -440,7 +440,7 @@ class Resolver:
             start = start if isinstance(start, ModelSpec) else technique.start(start)
         return cls(
             models=models,
-            recipe=request.recipe,
+            recipe=request.options.recipe,
             overrides=request.overrides,
             techniques=techniques,
             start_from=None if isinstance(start, ModelSpec) else start,

@@ -11,10 +11,9 @@ from benchharness.driver.teachers import find_teacher
 from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
 from benchharness.estimate import memory_of
-from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job
+from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust
 from benchharness.machine import main_memory
-from benchharness.models import BASELINES, ModelSpec, find_model, find_models
-from benchharness.models.spec import Trust
+from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
 from benchharness.tasks.errors import BenchError
@@ -44,22 +43,22 @@ MULTI_TASK = "multi-task"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The models, tasks and seeds to run, by which recipe, on which rows, and where.
+    """What the options ask for: the models, tasks and seeds to run, how, and where.
 
-    `overrides` are values that take the place of the recipe's, `limit` is the number of rows of a
-    split, `splits` are the kinds to predict ("dev", "test"), and `baselines` are planned last, also
-    those among the models: a job a task, because they have no seed. `start_from` is what encoders
+    `options` are those of the user, with `data` and `limit` as the recipe has them where the user
+    is silent; what the other fields say was found by their words. `overrides` are values that take
+    the place of the recipe's. `start_from` is what encoders
     start from: None for what the recipes say, "pretrained", a task's name, TOGETHER for the model
     of the `multi_task` tasks, or a checkpoint instead of each model's. Each of the `shots` is a
     number of training rows to run with: 0 asks a language model as it is, as every task without
     training rows does, and ALL_ROWS is the whole split; with them nothing is trained before.
     The `multi_task` tasks are trained in one job of each model and seed, before those of `tasks`.
     Every job of an encoder learns from the `teacher`: a model's own run, by its paper's recipe, of
-    the same task and seed; or the last of several jobs, the others being what that one needs. With
-    `skip_missing` tasks without files are left out, as long as others stay. `notes` say what was
-    found in rows of the user's own.
+    the same task and seed; or the last of several jobs, the others being what that one needs.
+    `notes` say what was found in rows of the user's own.
     """
 
+    options: RunOptions
     models: tuple[ModelSpec, ...]
     tasks: tuple[Task, ...]
     seeds: tuple[int, ...]
@@ -67,16 +66,19 @@ class Request:
     overrides: Mapping[str, str] = field(default_factory=dict)
     shots: tuple[int, ...] = ()
     start_from: str | ModelSpec | None = None
-    recipe: str | None = None
-    data: str = "hub"
-    limit: int | None = None
-    precision: str = "auto"
-    splits: tuple[str, ...] = ("dev",)
-    baselines: tuple[ModelSpec, ...] = ()
-    skip_missing: bool = False
     multi_task: tuple[Task, ...] = ()
     teacher: ModelSpec | tuple[Job, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> str:
+        """Where the rows come from."""
+        return self.options.data or "hub"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The kinds of splits to predict."""
+        return ("dev", "test") if self.options.test else ("dev",)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -158,7 +160,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     if own := find_own_data(options):
         options = replace(options, task=(own.task.name,), data=own.data)
     complaints = _Complaints()
-    trust = Trust(remote_code=options.trust_remote_code, pickle=options.allow_pickle)
+    trust = options.trust
 
     # ---- What the recipe says of a run, where the options are silent.
     protocol = complaints.collect(protocol_of, options.recipe) or Protocol()
@@ -192,6 +194,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     complaints.check()
     assert placement is not None, "a placement that was not found is a complaint"
     return Request(
+        options=replace(options, limit=limit),
         models=tuple(model for model in models if model),
         tasks=tasks,
         seeds=found_seeds,
@@ -199,13 +202,6 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
         shots=shots,
         placement=placement,
         start_from=start,
-        recipe=options.recipe,
-        data=options.data or "hub",
-        limit=limit,
-        precision=options.precision,
-        splits=("dev", "test") if options.test else ("dev",),
-        baselines=BASELINES if options.baselines else (),
-        skip_missing=options.skip_missing,
         multi_task=multi_task,
         teacher=teacher,
         notes=own.sentences if own else (),

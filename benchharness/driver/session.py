@@ -27,9 +27,8 @@ from benchharness.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """The options of a run, what they ask for, and who watches it."""
+    """What a run was asked for, and who watches it."""
 
-    options: RunOptions
     request: Request
     watch: Watch = unwatched
     loggers: Loggers
@@ -53,7 +52,12 @@ class Session:
             )
         loggers = open_loggers(options.log, folder_beside(options.db), plugin_loggers())
         request = check_request(options, fits)
-        return cls(options=options, request=request, watch=watch, loggers=loggers)
+        return cls(request=request, watch=watch, loggers=loggers)
+
+    @property
+    def options(self) -> RunOptions:
+        """The options, with what the recipe says where they are silent."""
+        return self.request.options
 
     def prepared(self) -> AbstractContextManager[None]:
         """While it lasts, workers import what they need; for what follows, if it is to run."""

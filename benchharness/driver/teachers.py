@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchharness.leaderboard.job import Job, Kind, Teacher
+from benchharness.leaderboard.job import Job, Kind, Teacher, Trust
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.schema import digest
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS, ModelSpec, find_model
-from benchharness.models.spec import NOTHING, Trust
+from benchharness.models.spec import NOTHING
 from benchharness.recipes.recipe import DISTILLATION
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, find_task

@@ -37,7 +37,8 @@ from benchharness.encoder.load import (
 )
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, Packing, is_packed, use_packed_rows
-from benchharness.models.spec import NOTHING, Trust
+from benchharness.leaderboard.job import Trust
+from benchharness.models.spec import NOTHING
 from benchharness.tasks.errors import ModelError
 
 CAUSAL = frozenset({"gpt2", "openai-gpt"})

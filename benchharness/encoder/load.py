@@ -21,8 +21,9 @@ from benchharness.encoder.network import (
     takes_input,
 )
 from benchharness.encoder.packing import NARROWED, PACKING, first_position
+from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, is_unbounded
-from benchharness.models.spec import NOTHING, Trust
+from benchharness.models.spec import NOTHING
 from benchharness.models.weights import download
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
+from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import no_decoder, untrusted
-from benchharness.models.spec import NOTHING, Trust
+from benchharness.models.spec import NOTHING
 from benchharness.tasks.errors import ModelError
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")

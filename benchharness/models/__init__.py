@@ -1,7 +1,8 @@
 """Models: the table of known checkpoints, any folder or hub name, and what identifies weights."""
 
+from benchharness.leaderboard.job import Trust
 from benchharness.models.find import find_model, find_models
-from benchharness.models.spec import BASELINES, MODELS, ModelSpec, Trust, add_model
+from benchharness.models.spec import BASELINES, MODELS, ModelSpec, add_model
 from benchharness.models.weights import weights_identity
 
 __all__ = [

@@ -6,9 +6,9 @@ from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 
-from benchharness.leaderboard.job import Stage
+from benchharness.leaderboard.job import Stage, Trust
 from benchharness.models.folder import bare, describe_folder, read_object
-from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
+from benchharness.models.spec import MODELS, NOTHING, ModelSpec
 from benchharness.tasks.errors import ModelError, unknown_name
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.models.spec import NOTHING, ModelSpec, Trust
+from benchharness.leaderboard.job import Trust
+from benchharness.models.spec import NOTHING, ModelSpec
 from benchharness.tasks.errors import ModelError
 
 _VOCABULARY_FILES = (

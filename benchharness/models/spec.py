@@ -4,26 +4,9 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from benchharness.leaderboard.job import Job, Stage, Start
+from benchharness.leaderboard.job import Stage, Start, Trust
 from benchharness.tasks.errors import BenchError
-
-# What a checkpoint may do besides being read: both can run whatever its author wrote.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trust:
-    """Whether code that comes with a checkpoint is run, and whether pickled weights are loaded."""
-
-    remote_code: bool = False
-    pickle: bool = False
-
-    @classmethod
-    def of(cls, job: Job) -> Self:
-        """What the checkpoint of a job may do."""
-        return cls(remote_code=job.trust_remote_code, pickle=job.allow_pickle)
-
 
 NOTHING = Trust()
 

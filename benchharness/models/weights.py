@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import (
     check_loadable,
     checkpoint_files,
@@ -17,7 +18,7 @@ from benchharness.models.folder import (
     longest_row,
     read_config,
 )
-from benchharness.models.spec import MODELS, NOTHING, ModelSpec, Trust
+from benchharness.models.spec import MODELS, NOTHING, ModelSpec
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 

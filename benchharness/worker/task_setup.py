@@ -13,7 +13,6 @@ from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
 from benchharness.leaderboard.job import Job
-from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.recipes.recipe import GIVEN_ORDER, Recipe, SpanOptions
 from benchharness.splits import check_documents, read_split
@@ -116,7 +115,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     """
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
-    encoder = load_encoder(job.checkpoint, revision, job.seed, Trust.of(job), whole=is_text)
+    encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
     keep_layers(encoder, recipe.encoder.layers)
     return encoder
 

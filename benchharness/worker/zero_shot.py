@@ -10,7 +10,6 @@ from benchharness.encoder.language_model import load_language_model
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.models.spec import Trust
 from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
 from benchharness.splits import evaluate_split, read_split
@@ -28,7 +27,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
     rows = {name: read_split(job, name) for name in job.fingerprints}
-    model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, Trust.of(job))
+    model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
     loaded, done = time.monotonic(), 0

@@ -178,9 +178,9 @@ def _task(job: Job) -> list[str]:
 
 
 def _trusted(job: Job) -> Iterator[str]:
-    if job.trust_remote_code:
+    if job.trust.remote_code:
         yield "--trust-remote-code"
-    if job.allow_pickle:
+    if job.trust.pickle:
         yield "--allow-pickle"
 
 

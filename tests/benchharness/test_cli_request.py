@@ -140,7 +140,7 @@ def test_a_recipe_says_what_the_command_line_does_not():
     protocol = protocol_of("checkpoints")
     silent = check(suite=[], recipe="checkpoints")
     assert tuple(names(silent)) == protocol.tasks
-    assert (silent.limit, len(silent.seeds)) == (protocol.limit, protocol.seeds)
+    assert (silent.options.limit, len(silent.seeds)) == (protocol.limit, protocol.seeds)
     said = check(suite=["glue"], recipe="checkpoints", limit=7, seed=[9])
     assert names(said) == list(SUITES["glue"].tasks)
     assert (said.limit, said.seeds) == (7, (9,))

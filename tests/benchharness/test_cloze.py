@@ -306,7 +306,7 @@ def test_zero_shot_is_one_job_a_task_without_training_rows_beside_k_shots() -> N
 
 
 def test_what_has_nothing_to_train_on_is_a_model_of_its_board() -> None:
-    job = plan_job([TINY], "blimp/blimp", "mini", [1, 2], baselines=[])
+    job = plan_job([TINY], "blimp/blimp", "mini", [1, 2])
     assert (job.kind, job.recipe, job.is_zero_shot) == ("model", "zero-shot", True)
     with pytest.raises(BenchError, match="has no training rows: --shots 0"):
         plan_jobs([TINY], "blimp/blimp", shots=[8])

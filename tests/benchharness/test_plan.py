@@ -76,12 +76,8 @@ def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
 
 def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
     folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
-    for splits, expected in [
-        (("dev",), {"train", "dev"}),
-        (("dev", "test"), {"train", "dev", "test"}),
-        (("test",), {"train", "test"}),
-    ]:
-        job = plan_job([TINY], [RTE], str(folder), splits=splits)
+    for test, expected in [(False, {"train", "dev"}), (True, {"train", "dev", "test"})]:
+        job = plan_job([TINY], [RTE], str(folder), test=test)
         assert set(job.fingerprints) == {f"glue/rte:{split}" for split in expected}
 
 

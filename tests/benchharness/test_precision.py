@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import plan, resolve_precision
 from benchharness.driver.request import Request
 from benchharness.engines.local import LocalEngine, Placement
@@ -106,17 +107,18 @@ def test_auto_is_what_the_gpus_of_the_slots_compute_themselves(
 ):
     monkeypatch.setattr("benchharness.driver.plan.have_bf16", lambda _: has_bf16)
     places = Placement(slots=(Slot(device="cuda:0", environment={}),), engine=LocalEngine)
+    options = RunOptions(data="mini", limit=8, baselines=False)
     request = Request(
+        options=options,
         models=(find_model("tiny"),),
         tasks=(find_task("glue/rte"),),
         seeds=(1,),
         overrides={},
         placement=places,
-        data="mini",
-        limit=8,
     )
+    as_bf16 = replace(request, options=replace(options, precision="bf16"))
     assert [job.precision for job in plan(request).jobs] == [precision]
-    assert [job.precision for job in plan(replace(request, precision="bf16")).jobs] == ["bf16"]
+    assert [job.precision for job in plan(as_bf16).jobs] == ["bf16"]
 
 
 def test_tf32_is_in_the_key():

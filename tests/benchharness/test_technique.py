@@ -41,7 +41,7 @@ def test_a_job_asks_the_technique_of_a_module_that_it_has(monkeypatch: pytest.Mo
 
 class TwoRates(planned.Technique):
     def check(self, request: Request) -> None:
-        if request.limit is None:
+        if request.options.limit is None:
             raise BenchError("two rates are for few rows: give --limit.")
 
     def values(self, task: Task) -> list[Mapping[str, str]]:

@@ -185,7 +185,7 @@ def test_another_job_starts_from_its_encoder_and_decoder(checkpoint: Path, tmp_p
         overrides=dict(TEXT, steps="2", batch_size="8", evaluations="1", learning_rate="0.01"),
         limit=12,
         precision="fp32",
-        splits=("dev", "test"),
+        test=True,
         start_from="glue/mnli",
     )
     mnli, rte = plan.jobs

@@ -89,7 +89,7 @@ def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
     spec = find_model(str(pickled), PICKLE)
     assert (spec.parameters, spec.trust) == (None, PICKLE)
     job = plan_job([spec], "glue/wnli", limit=8, precision="fp32")
-    assert job.allow_pickle
+    assert job.trust.pickle
     assert estimate_seconds(job, [], {}).rough
     assert estimate_memory(job) > 0
 

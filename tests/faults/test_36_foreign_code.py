@@ -8,7 +8,7 @@ import pytest
 
 from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
-from benchharness.models import BASELINES, Trust, find_model, weights_identity
+from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError
@@ -85,7 +85,7 @@ def test_36_trusted_code_is_run(with_code: Path):
 
 def test_36_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
     job = plan(with_code, CODE)
-    assert (job.trust_remote_code, job.allow_pickle) == (True, False)
+    assert job.trust == CODE
     result = run_job(job)
     assert result.provenance["model"]["trust_remote_code"] is True
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
@@ -107,19 +107,17 @@ def test_36_trust_is_part_of_the_key():
     job = plan_job("tiny", "glue/wnli", limit=8)
     keys = {
         job.key,
-        replace(job, trust_remote_code=True).key,
-        replace(job, allow_pickle=True).key,
-        replace(job, trust_remote_code=True, allow_pickle=True).key,
+        replace(job, trust=CODE).key,
+        replace(job, trust=PICKLE).key,
+        replace(job, trust=Trust(remote_code=True, pickle=True)).key,
     }
     assert len(keys) == 4
 
 
 def test_36_baselines_and_our_own_encoder_need_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
-    planned = plan_jobs(
-        [find_model(str(with_code), CODE)], "glue/wnli", limit=8, baselines=BASELINES
-    )
-    assert [job.trust_remote_code for job in planned.jobs] == [True, False, False]
+    planned = plan_jobs([find_model(str(with_code), CODE)], "glue/wnli", limit=8, baselines=True)
+    assert [job.trust.remote_code for job in planned.jobs] == [True, False, False]
 
 
 def test_36_models_of_the_hub_have_the_trust_of_the_command():

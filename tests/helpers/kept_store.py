@@ -15,7 +15,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from benchharness.leaderboard.job import Job, Setting, Stage, Start, Teacher
+from benchharness.leaderboard.job import Job, Setting, Stage, Start, Teacher, Trust
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.own.find import find_own
@@ -43,7 +43,7 @@ def outcomes(folder: Path) -> Iterator[Result | Failure]:
         replace(plain, overridden=True, is_sweep=True, settings={"learning_rate": rate}),
         replace(plain, recipe="mine", own_recipe=True, off={"dropout": 0.1}, limit=24),
         replace(plain, documents={"glue/rte:dev": "ab" * 32}, plugins={"p": "cd" * 32}),
-        replace(plain, trust_remote_code=True, allow_pickle=True),
+        replace(plain, trust=Trust(remote_code=True, pickle=True)),
         _zero_shot(plain),
         make_job(model="both", kind="ensemble", weights="ensemble:x", recipe="ensemble"),
         make_job(model="their model", kind="scored", weights="predictions of their model"),

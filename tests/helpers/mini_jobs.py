@@ -15,7 +15,7 @@ def make_shared_job(*tasks: str, limit: int | None = 48, **settings: str) -> Job
         overrides=QUICK | settings,
         limit=limit,
         precision="fp32",
-        splits=("dev", "test"),
+        test=True,
         multi_task=[find_task(task) for task in tasks],
     )
 
@@ -27,5 +27,5 @@ def make_job(task: str, limit: int | None = 48, model: str = "tiny", **settings:
         overrides=QUICK | settings,
         limit=limit,
         precision="fp32",
-        splits=("dev", "test"),
+        test=True,
     )

@@ -1,11 +1,12 @@
 """Plans of the tiny encoder, on the packaged data or on a folder of official files."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import OPTIONS, RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule
@@ -22,6 +23,8 @@ TINY = MODELS["tiny"]
 
 RTE, COLA, MNLI, AX = (TASKS[f"glue/{name}"] for name in ("rte", "cola", "mnli", "ax"))
 
+ASKED = {field.name for field in fields(Request)}
+
 
 def plan_jobs(
     models: str | Iterable[ModelSpec],
@@ -30,18 +33,19 @@ def plan_jobs(
     seeds: Iterable[int] = (1,),
     *,
     gpu: bool = False,
-    **fields: Any,
+    **others: Any,
 ) -> Plan:
     """The plan of a request with these fields, on a CPU or a GPU. A name is one model or task."""
     slot = Slot(device="cuda:0" if gpu else "cpu", environment={})
     placement = Placement(slots=(slot,), engine=partial(LocalEngine, (slot,)))
+    told = {name: others.pop(name) for name in OPTIONS if name in others and name not in ASKED}
     request = Request(
+        options=RunOptions(**{"baselines": False, "data": data, **told}),
         models=(find_model(models),) if isinstance(models, str) else tuple(models),
         tasks=(find_task(tasks),) if isinstance(tasks, str) else tuple(tasks),
-        data=data,
         seeds=tuple(seeds),
         placement=placement,
-        **{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()},
+        **{name: tuple(v) if isinstance(v, list) else v for name, v in others.items()},
     )
     return plan(request)
 

@@ -89,5 +89,5 @@ def text_job(
         overrides=TEXT | quick | settings,
         limit=limit,
         precision="fp32",
-        splits=("dev", "test"),
+        test=True,
     )

@@ -3,7 +3,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from benchharness.leaderboard.job import START_FROM, Job, Setting, Stage, Start, Teacher, is_setting
+from benchharness.leaderboard.job import (
+    START_FROM,
+    Job,
+    Setting,
+    Stage,
+    Start,
+    Teacher,
+    Trust,
+    is_setting,
+)
 from benchharness.leaderboard.store.schema import recipe_digest
 from tests.helpers.results import make_job
 
@@ -31,8 +40,7 @@ OTHER = {
     "teacher": TEACHER,
     "plugins": {"mine": "digest"},
     "method": 99,
-    "trust_remote_code": True,
-    "allow_pickle": True,
+    "trust": Trust(remote_code=True),
 }
 """What can change a result."""
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.job import Setting, Trust
 from benchharness.leaderboard.report.run import build_run, command_of
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import render_report
@@ -87,5 +87,5 @@ def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
         "bench ensemble minilm:paper:fp32 bert:paper:fp32 --suite glue --task rte --data mini "
         "--name both"
     )
-    trusted = replace(make_job(), trust_remote_code=True, allow_pickle=True)
+    trusted = replace(make_job(), trust=Trust(remote_code=True, pickle=True))
     assert command_of(trusted).endswith(" --trust-remote-code --allow-pickle")
