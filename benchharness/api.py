@@ -44,7 +44,7 @@ from benchharness.models.folder import describe_folder
 from benchharness.plugins import load_plugins
 from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split
-from benchharness.stored.boards import find_rows, gather_boards
+from benchharness.stored.boards import Within, find_rows, gather_boards
 from benchharness.stored.contrasts import contrasts_of
 from benchharness.stored.frames import (
     answers_frame,
@@ -467,9 +467,8 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
     `bench compare`.
     """
     with open_store(fspath(db), create=False) as store:
-        found = find_rows(
-            store, (one, other), listed(suite), listed(task), data, select=select_entry_or_run
-        )
+        within = Within(suites=listed(suite), tasks=listed(task), data=data)
+        found = find_rows(store, (one, other), within, select=select_entry_or_run)
         return contrasts_frame(
             contrast
             for rows in found

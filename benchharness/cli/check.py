@@ -1,14 +1,15 @@
 """`bench check`: is a model worse than its baseline, beyond noise? And `bench baseline`."""
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, of_chosen
-from benchharness.cli.options import AsJson, completed_by, with_plugins, with_run_options
+from benchharness.cli.chosen import Chosen
+from benchharness.cli.options import AsJson, completed_by, with_options, with_plugins
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.gate import (
@@ -20,7 +21,7 @@ from benchharness.driver.gate import (
     read_baseline,
     run_gate,
 )
-from benchharness.driver.options import OF_CHECK, WHAT, RunOptions
+from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions
 from benchharness.leaderboard.regression import Baseline, Sample, Verdict
 from benchharness.leaderboard.regression.judge import detectable_drop
 from benchharness.leaderboard.regression.verdict_text import (
@@ -48,9 +49,22 @@ BaselineFile = Annotated[
     ),
 ]
 Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
-Junit = Annotated[
-    str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Where the verdict goes."""
+
+    junit: Annotated[
+        str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
+    ] = None
+    markdown: Annotated[
+        str | None,
+        typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown."),
+    ] = None
+    as_json: AsJson = False
+
+
 AllowChange = Annotated[
     bool,
     typer.Option(
@@ -58,38 +72,33 @@ AllowChange = Annotated[
         help="Do not fail where training computes something else and no score is worse.",
     ),
 ]
-MarkdownFile = Annotated[
-    str | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown.")
-]
 
 
 @with_plugins
-@with_run_options(OF_CHECK)
-def check(  # noqa: PLR0913  (its own options, one by one)
+@with_options(but=OPTIONS.keys() - OF_CHECK)
+def check(
     options: RunOptions,
     *,
     baseline: BaselineFile = BASELINE,
     alpha: Alpha = 0.05,
     allow_change: AllowChange = False,
-    junit: Junit = None,
-    markdown: MarkdownFile = None,
-    as_json: AsJson = False,
+    written: Written,
 ) -> None:
     """Run a small fixed part of a suite and fail where a task is worse than the baseline.
 
     Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
     could not be compared.
     """
-    for file in filter(None, (junit, markdown)):
+    for file in filter(None, (written.junit, written.markdown)):
         _check_place(Path(file))
     compared = read_baseline(Path(baseline))
     watch = partial(displayed, kept="kept")
     verdict = run_gate(options, compared, watch, alpha=alpha, may_change=allow_change)
-    _show(verdict, as_json=as_json)
-    if junit:
-        _put(Path(junit), to_junit(verdict), "w")
-    if markdown:
-        _put(Path(markdown), to_markdown(verdict), "w")
+    _show(verdict, as_json=written.as_json)
+    if written.junit:
+        _put(Path(written.junit), to_junit(verdict), "w")
+    if written.markdown:
+        _put(Path(written.markdown), to_markdown(verdict), "w")
     _tell_github(verdict)
     raise typer.Exit(verdict.exit_code)
 
@@ -173,7 +182,8 @@ AllowWeak = Annotated[
 ]
 
 
-@of_chosen()
+@with_plugins
+@with_options()
 def baseline(
     *,
     model: Model,
@@ -187,7 +197,7 @@ def baseline(
     Every seed that is stored counts; ten make a check about twice as sharp as three do.
     """
     with chosen.open() as store:
-        found = find_rows(store, (model,), chosen.suites, chosen.tasks, chosen.data)
+        found = find_rows(store, (model,), chosen.within)
         # The rows of one board of each suite: of the limit, or the only ones there are.
         fit = [rows for rows in found if limit is None or rows.board.limit == limit]
         suites = [rows.board.suite for rows in fit]

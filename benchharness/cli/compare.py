@@ -1,13 +1,14 @@
 """`bench compare` and `bench plan`: two systems task by task, and the seeds to tell them apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.chosen import Chosen, System, board_facts, of_chosen, print_heading
+from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
+from benchharness.cli.options import with_options, with_plugins
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing import noise
@@ -27,30 +28,34 @@ Split = Annotated[
         help="Which splits: dev, or test where its labels are public.",
     ),
 ]
-ByCategory = Annotated[
-    bool,
-    typer.Option("--by-category", help="Show the difference on slices of each task's examples."),
-]
-Examples = Annotated[
-    int,
-    typer.Option(
-        "--examples", metavar="N", min=0, help="Show N examples of each task that flipped."
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is shown of each task besides the difference."""
+
+    by_category: Annotated[
+        bool,
+        typer.Option(
+            "--by-category", help="Show the difference on slices of each task's examples."
+        ),
+    ] = False
+    examples: Annotated[
+        int,
+        typer.Option(
+            "--examples", metavar="N", min=0, help="Show N examples of each task that flipped."
+        ),
+    ] = 0
+
 
 LONGEST = 300
 """Characters of an example's text that are shown."""
 
 
-@of_chosen()
-def compare(  # noqa: PLR0913  (one parameter for each option)
-    one: System,
-    other: System,
-    *,
-    chosen: Chosen,
-    split: Split = "dev",
-    by_category: ByCategory = False,
-    examples: Examples = 0,
+@with_plugins
+@with_options()
+def compare(
+    one: System, other: System, *, chosen: Chosen, split: Split = "dev", shown: Shown
 ) -> None:
     """Compare two systems task by task, by their predictions for the same examples.
 
@@ -59,7 +64,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
     """
     with chosen.open() as store:
         compared = [
-            (rows, contrasts_of(store, rows, split, with_slices=by_category))
+            (rows, contrasts_of(store, rows, split, with_slices=shown.by_category))
             for rows in chosen.rows(store, (one, other))
         ]
     if chosen.as_json:
@@ -69,7 +74,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
                     **board_facts(rows.board),
                     "split": split,
                     "systems": list(map(full_label, rows.entries)),
-                    "tasks": {found.task: _facts(found, examples) for found in contrasts},
+                    "tasks": {found.task: _facts(found, shown.examples) for found in contrasts},
                 }
                 for rows, contrasts in compared
             ]
@@ -85,7 +90,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
                 typer.echo(visible(f"{title_of(each.task)}: no test, {each.reason}"))
         for each in contrasts:
             _show_slices(each)
-            _show_flips(each, examples, names)
+            _show_flips(each, shown.examples, names)
     for line in _legend([each for _, contrasts in compared for each in contrasts]):
         typer.echo(line)
 
@@ -196,7 +201,8 @@ Power = Annotated[
 ]
 
 
-@of_chosen()
+@with_plugins
+@with_options()
 def plan(
     one: System, other: System, *, chosen: Chosen, alpha: Alpha = 0.05, power: Power = 0.8
 ) -> None:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, board_facts, of_chosen, print_heading
+from benchharness.cli.chosen import Chosen, board_facts, print_heading
+from benchharness.cli.options import with_options, with_plugins
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
@@ -28,7 +29,8 @@ Run = Annotated[
 TEST = "Student's t on medians over seeds, by Holm over all pairs of checkpoints"
 
 
-@of_chosen()
+@with_plugins
+@with_options()
 def curve(model: Run, *, chosen: Chosen) -> None:
     """Test where the checkpoints of a pretraining run rise, are flat or fall, beyond noise.
 
@@ -36,7 +38,7 @@ def curve(model: Run, *, chosen: Chosen) -> None:
     Of a model whose layers were run one by one, show the score of each layer.
     """
     with chosen.open() as store:
-        wanted = (chosen.suites, chosen.tasks, chosen.data)
+        wanted = (chosen.suite, chosen.task, chosen.data)
         layers = find_layers(store, model, *wanted)
         found = [] if layers else find_curves(store, model, *wanted)
     if chosen.as_json:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, of_chosen
+from benchharness.cli.chosen import Chosen
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import completed_by
+from benchharness.cli.options import completed_by, with_options, with_plugins
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
@@ -34,7 +34,8 @@ Name = Annotated[
 ]
 
 
-@of_chosen()
+@with_plugins
+@with_options()
 def ensemble(systems: Systems, *, chosen: Chosen, name: Name = None) -> None:
     """Average the stored predictions of all seeds of one model or of several, and score that.
 
@@ -42,7 +43,7 @@ def ensemble(systems: Systems, *, chosen: Chosen, name: Name = None) -> None:
     """
     with chosen.open() as store:
         members = tuple(dict.fromkeys(systems))
-        found = find_rows(store, members, chosen.suites, chosen.tasks, chosen.data)
+        found = find_rows(store, members, chosen.within)
         made = [result for rows in found for result in _ensembles(store, rows, name)]
         for result in made:
             if not store.finished_keys([result.job.key]):

@@ -1,24 +1,24 @@
 """`bench export` and `bench import`: scores and predictions for others, and whole stores."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 
 import typer
 
 from benchharness import __version__
+from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import (
     AsJson,
     Database,
-    DataFilter,
     NoTexts,
     ShowPaths,
-    Suites,
-    Tasks,
     completed_by,
+    with_options,
     with_plugins,
 )
 from benchharness.cli.output import print_json, tell_notes, writing
@@ -95,149 +95,149 @@ Models = Annotated[
         autocompletion=completed_by("stored_models"),
     ),
 ]
-InFormat = Annotated[
-    Format,
-    typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="NAME,NAME",
-        help="Only these columns, in this order: of a table rank, recipe, precision, seeds (they "
-        "stand first), score and tasks (rte); of csv and json those that they have.",
-    ),
-]
-Published = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--published",
-        metavar="models|SYSTEM",
-        help="In a table, also published rows: of its models, or of a system; repeatable.",
-    ),
-]
-NoSpread = Annotated[
-    bool, typer.Option("--no-spread", help="In a table, leave out the spread over seeds.")
-]
-Siunitx = Annotated[
-    bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
-]
-Caption = Annotated[
-    str | None,
-    typer.Option("--caption", metavar="TEXT", help="In LaTeX, this caption, as LaTeX has it."),
-]
-Label = Annotated[
-    str | None,
-    typer.Option("--label", metavar="NAME", help="In LaTeX, the label. Default: tab:SUITE."),
-]
-Ties = Annotated[
-    bool,
-    typer.Option(
-        "--ties",
-        help="In a table, make bold too what is not significantly different from the best, by the "
-        "test of `bench compare`; reads the examples.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
-    ),
-]
-Predictions = Annotated[
-    bool,
-    typer.Option(
-        "--predictions",
-        help="Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
-    ),
-]
-Archive = Annotated[
-    Path | None,
-    typer.Option(
-        "--all",
-        metavar="FILE",
-        help="Write everything that is stored, predictions too, for `bench import` (.jsonl.gz).",
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What is written, and where."""
+
+    form: Annotated[
+        Format,
+        typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
+    ] = Format.CSV
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="The file to write; of every-eval-ever with --predictions a folder. Default: "
+            "stdout.",
+        ),
+    ] = None
+    predictions: Annotated[
+        bool,
+        typer.Option(
+            "--predictions",
+            help="Write every prediction instead of scores: csv, jsonl, parquet or "
+            "every-eval-ever.",
+        ),
+    ] = False
+    no_texts: NoTexts = False
+    show_paths: ShowPaths = False
+    everything: Annotated[
+        Path | None,
+        typer.Option(
+            "--all",
+            metavar="FILE",
+            help="Write everything that is stored, predictions too, for `bench import` "
+            "(.jsonl.gz).",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """How a table looks."""
+
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="NAME,NAME",
+            help="Only these columns, in this order: of a table rank, recipe, precision, seeds "
+            "(they "
+            "stand first), score and tasks (rte); of csv and json those that they have.",
+        ),
+    ] = None
+    published: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--published",
+            metavar="models|SYSTEM",
+            help="In a table, also published rows: of its models, or of a system; repeatable.",
+        ),
+    ] = ()
+    no_spread: Annotated[
+        bool, typer.Option("--no-spread", help="In a table, leave out the spread over seeds.")
+    ] = False
+    siunitx: Annotated[
+        bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
+    ] = False
+    caption: Annotated[
+        str | None,
+        typer.Option("--caption", metavar="TEXT", help="In LaTeX, this caption, as LaTeX has it."),
+    ] = None
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="NAME", help="In LaTeX, the label. Default: tab:SUITE."),
+    ] = None
+    ties: Annotated[
+        bool,
+        typer.Option(
+            "--ties",
+            help="In a table, make bold too what is not significantly different from the best, "
+            "by the "
+            "test of `bench compare`; reads the examples.",
+        ),
+    ] = False
 
 
 @with_plugins
-def export(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    suite: Suites = None,
-    model: Models = None,
-    task: Tasks = None,
-    data: DataFilter = None,
-    form: InFormat = Format.CSV,
-    columns: Columns = None,
-    published: Published = None,
-    no_spread: NoSpread = False,
-    siunitx: Siunitx = False,
-    caption: Caption = None,
-    label: Label = None,
-    ties: Ties = False,
-    out: Out = None,
-    predictions: Predictions = False,
-    no_texts: NoTexts = False,
-    show_paths: ShowPaths = False,
-    everything: Archive = None,
-    db: Database = DATABASE,
-) -> None:
+@with_options(but=["as_json"])
+def export(*, chosen: Chosen, model: Models = None, style: Style, written: Written) -> None:
     """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
-    chosen = tuple(word for word in (columns or "").split(",") if word)
-    if no_texts and not (predictions and everything is None):
+    form, out, everything = written.form, written.out, written.everything
+    columns = tuple(word for word in (style.columns or "").split(",") if word)
+    if written.no_texts and not (written.predictions and everything is None):
         raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
-    options = {"published": published, "ties": ties, "caption": caption, "label": label}
-    _check_format(form, columns=chosen, siunitx=siunitx, **options)
+    _check_format(form, style, columns)
     if everything is None:
-        with open_store(db, create=False) as store:
-            boards = exported_boards(
-                store, suites=suite or (), models=model or (), tasks=task or (), data=data
-            )
-            if not show_paths:
+        with chosen.open() as store:
+            boards = exported_boards(store, chosen.within, model or ())
+            if not written.show_paths:
                 boards = list(map(shared_board, boards))
-            if predictions:
-                _put_predictions(store, boards, form, out, texts=not no_texts)
+            if written.predictions:
+                _put_predictions(store, boards, form, out, texts=not written.no_texts)
                 return
-            tied, notes = ties_of(store, boards) if ties else ({}, ())
+            tied, notes = ties_of(store, boards) if style.ties else ({}, ())
             tell_notes(notes)
             choice = Choice(
-                columns=chosen,
-                published=tuple(published or ()),
-                spread=not no_spread,
+                columns=columns,
+                published=style.published,
+                spread=not style.no_spread,
                 ties=tied,
             )
-        latex = {"siunitx": siunitx, "caption": caption or "", "label": label or ""}
-        _put(_text(form, boards, choice, latex), out)
+        _put(_text(form, boards, choice, style), out)
         return
-    if suite or model or task or data or out or columns or predictions:
+    narrowed = chosen.suite or model or chosen.task or chosen.data
+    if narrowed or out or style.columns or written.predictions:
         raise BenchError(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
             "--data, --columns, --predictions and --out."
         )
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
-    store = open_store(db, create=False)
+    store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
         count = write_archive(file, store.stored_runs())
     typer.echo(visible(f"archive: {everything}, {counted(count, 'run')}"))
 
 
-def _check_format(form: Format, **options: object) -> None:
+def _check_format(form: Format, style: Style, columns: Sequence[str]) -> None:
     """Raises BenchError where an option says nothing to the format."""
-    fits = {
-        "columns": WITH_COLUMNS,
-        **dict.fromkeys(("siunitx", "caption", "label"), (Format.LATEX,)),
+    asked: dict[str, tuple[object, Sequence[Format]]] = {
+        "columns": (columns, WITH_COLUMNS),
+        **{
+            name: (getattr(style, name), [Format.LATEX]) for name in ("siunitx", "caption", "label")
+        },
+        **{name: (getattr(style, name), TABLES) for name in ("published", "ties")},
     }
-    for name, value in options.items():
-        formats = fits.get(name, TABLES)
+    for name, (value, formats) in asked.items():
         if value and form not in formats:
             raise BenchError(f"--{name} is for --format {' or '.join(formats)}, not {form}.")
 
 
-def _text(form: Format, boards: Sequence[Board], choice: Choice, latex: Mapping[str, Any]) -> str:
+def _text(form: Format, boards: Sequence[Board], choice: Choice, style: Style) -> str:
     match form:
         case Format.CSV:
             return to_csv(score_lines(boards), choice.columns)
@@ -246,7 +246,8 @@ def _text(form: Format, boards: Sequence[Board], choice: Choice, latex: Mapping[
         case Format.MARKDOWN:
             return to_markdown(boards, choice)
         case Format.LATEX:
-            return to_latex(boards, choice, **latex)
+            texts = {"caption": style.caption or "", "label": style.label or ""}
+            return to_latex(boards, choice, siunitx=style.siunitx, **texts)
     if form not in CARDS:
         raise BenchError(f"{form} is a format of predictions: add --predictions.")
     return CARDS[form](boards)

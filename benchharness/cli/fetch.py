@@ -20,9 +20,9 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.doctor import cache_folders
-from benchharness.cli.options import AsJson, completed_by, with_plugins, with_run_options
+from benchharness.cli.options import AsJson, completed_by, with_options, with_plugins
 from benchharness.cli.output import print_json
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import OPTIONS, RunOptions
 from benchharness.models import Trust, find_model
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
@@ -62,7 +62,7 @@ POLL_SECONDS = 0.5
 
 
 @with_plugins
-@with_run_options({"suite", "trust_remote_code", "allow_pickle"})
+@with_options(but=OPTIONS.keys() - {"suite", "trust_remote_code", "allow_pickle"})
 def fetch(
     options: RunOptions,
     *,

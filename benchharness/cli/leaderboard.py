@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.chosen import Chosen, board_facts, of_chosen
+from benchharness.cli.chosen import Chosen, board_facts
+from benchharness.cli.options import with_options, with_plugins
 from benchharness.cli.output import published_facts
 from benchharness.leaderboard.boards.board import TOP, Board, top_of
 from benchharness.leaderboard.boards.cell import Cell
@@ -20,25 +21,33 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
 from benchharness.stored.boards import gained, gather_boards, left_out, recent_suites
 
-Published = Annotated[
-    bool,
-    typer.Option(
-        "--published",
-        help="Show published results of models like these too, unranked, below boards of whole "
-        "official data; with --json all.",
-    ),
-]
-AllPublished = Annotated[
-    bool, typer.Option("--all-published", help="Show published results of all models.")
-]
-Details = Annotated[
-    bool,
-    typer.Option(
-        "--details",
-        help="Show the spread, mean, minimum, maximum and number of each task's seeds, and every "
-        "comparison with a published score.",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is shown besides the table."""
+
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Show the spread, mean, minimum, maximum and number of each task's seeds, and "
+            "every "
+            "comparison with a published score.",
+        ),
+    ] = False
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published",
+            help="Show published results of models like these too, unranked, below boards of whole "
+            "official data; with --json all.",
+        ),
+    ] = False
+    all_published: Annotated[
+        bool, typer.Option("--all-published", help="Show published results of all models.")
+    ] = False
+
+
 Intervals = Annotated[
     bool,
     typer.Option(
@@ -58,39 +67,34 @@ Top = Annotated[
 ]
 
 
-@of_chosen("task")
-def leaderboard(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    chosen: Chosen,
-    details: Details = False,
-    published: Published = False,
-    all_published: AllPublished = False,
-    intervals: Intervals = False,
-    top: Top = None,
+@with_plugins
+@with_options(but=["task"])
+def leaderboard(
+    *, chosen: Chosen, shown: Shown, intervals: Intervals = False, top: Top = None
 ) -> None:
     """Show the leaderboard, a line a model: rank, score, and each task's median over seeds.
 
     Of a large store that is the suite that ran last, where none is named, and the best rows.
     """
-    as_json, suites = chosen.as_json, chosen.suites
-    shown = top if top is not None else 0 if as_json else TOP
+    as_json, suites = chosen.as_json, chosen.suite
+    most = top if top is not None else 0 if as_json else TOP
     with chosen.open() as store:
         recent = None if suites or as_json else recent_suites(store)
         whole = gather_boards(store, suites or (recent.shown if recent else ()), chosen.data)
         whole = gained(whole, store)
-        boards = [top_of(board, shown) for board in whole]
+        boards = [top_of(board, most) for board in whole]
         if intervals:
             from benchharness.stored.contrasts import add_uncertainty  # noqa: PLC0415  (numpy)
 
             boards = [add_uncertainty(board, store) for board in boards]
     if as_json:
-        wanted = published or all_published
+        wanted = shown.published or shown.all_published
         listed = [_board_to_json(board, published=wanted) for board in boards]
         typer.echo(json.dumps(listed, indent=2))
         return
     if boards:
-        which: Which = "all" if all_published else "like" if published else "none"
-        show_boards(boards, details=details, published=which)
+        which: Which = "all" if shown.all_published else "like" if shown.published else "none"
+        show_boards(boards, details=shown.details, published=which)
     else:
         typer.echo("no run matches; `bench list runs` shows what is stored.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):

@@ -1,8 +1,11 @@
-"""The options that several commands share; those of a run are made from its RunOptions."""
+"""The options that several commands share; a command takes them as objects.
+
+The fields of a dataclass are options: those of `RunOptions`, and of what commands have themselves.
+"""
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import Field
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -11,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, TRUST, RunOptions, chosen_fields
+from benchharness.driver.options import DATABASE, OPTIONS, TRUST, Option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
@@ -112,41 +115,66 @@ Plugins = Annotated[
 
 
 def _parameter(each: "Field[Any]") -> Parameter:
-    """A field of RunOptions as the parser takes it: several as a list."""
-    kind, default = each.type, each.default
+    """A field as the parser takes it: several as a list."""
+    kind, option = _parts(each)
+    default = Parameter.empty if each.default is MISSING else each.default
     if get_origin(kind) is tuple:
         kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
     if default is True:  # its flag says otherwise
         default = False
+    if option is OPTIONS["model"]:
+        default = Parameter.empty
+    if isinstance(option, Option):
+        option = declared(each.name)
     return Parameter(
-        each.name,
-        Parameter.KEYWORD_ONLY,
-        default=Parameter.empty if each.name == "model" else default,
-        annotation=Annotated[kind, declared(each.name)],
+        each.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
+
+
+def _parts(each: "Field[Any]") -> tuple[Any, Any]:
+    """The type of a field, and its option."""
+    if get_origin(each.type) is Annotated:
+        kind, option = get_args(each.type)
+        return kind, option
+    return each.type, each.metadata["option"]
 
 
 def _value(each: "Field[Any]", value: Any) -> Any:
     """What the parser has found, as the field has it."""
     if each.default is True:
         return not value
-    return tuple(value or ()) if get_origin(each.type) is tuple else value
+    return tuple(value or ()) if get_origin(_parts(each)[0]) is tuple else value
 
 
-def with_run_options(
-    names: Collection[str] | None = None,
+def with_options(
+    but: Collection[str] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a run, all or some, which it takes as a RunOptions."""
-    chosen = chosen_fields(names)
+    """Gives a command an option for each field of those of its parameters that are dataclasses.
+
+    The command takes the objects. Fields named in `but` have no option, and keep their defaults.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def collect(**words: Any) -> None:
-            values = {each.name: _value(each, words.pop(each.name)) for each in chosen}
-            command(RunOptions(**values), **words)
+        own = signature(command).parameters
+        groups = {
+            name: [field for field in fields(each.annotation) if field.name not in but]
+            for name, each in own.items()
+            if is_dataclass(each.annotation)
+        }
 
-        _, *own = signature(command).parameters.values()
-        return _declared(collect, sorted([*map(_parameter, chosen), *own], key=lambda p: p.kind))
+        @wraps(command)
+        def collect(*words: Any, **values: Any) -> None:
+            for name, chosen in groups.items():
+                found = {each.name: _value(each, values.pop(each.name)) for each in chosen}
+                values[name] = own[name].annotation(**found)
+            command(*words, **values)
+
+        every = [
+            each
+            for name, one in own.items()
+            for each in (map(_parameter, groups[name]) if name in groups else (one,))
+        ]
+        return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate
 

@@ -1,13 +1,13 @@
 """`bench report` and `bench predictions`: the leaderboard, and every prediction, as HTML."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from benchharness.cli.chosen import Chosen, System, of_chosen
+from benchharness.cli.chosen import Chosen, System
 from benchharness.cli.compare import Split
 from benchharness.cli.options import (
     REPORT,
@@ -17,13 +17,14 @@ from benchharness.cli.options import (
     ShowPaths,
     Suites,
     completed_by,
+    with_options,
     with_plugins,
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.sharing import shared_board
-from benchharness.leaderboard.report.plots.section import Pages
+from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.answers import (
@@ -38,79 +39,79 @@ from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.report import Wanted, make_report
 from benchharness.tasks.errors import BenchError
 
-Open = Annotated[bool, typer.Option("--open", help="Open the report in the browser.")]
-Intervals = Annotated[
-    bool | None,
-    typer.Option(
-        "--intervals/--no-intervals",
-        help="Show 95 % intervals of scores and ranks, or not; they take reading every prediction. "
-        "Default: show them for up to 250 runs.",
-    ),
-]
-Predictions = Annotated[
-    bool,
-    typer.Option(
-        "--predictions",
-        help="Write a page of every prediction for each cell too, into a folder next to it.",
-    ),
-]
-Title = Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")]
-Description = Annotated[
-    str, typer.Option("--description", metavar="TEXT", help="A sentence or two below the heading.")
-]
-InFolder = Annotated[
-    bool | None,
-    typer.Option(
-        "--split/--no-split",
-        help="Write the details of runs into a folder next to the page, or all into the page. "
-        "Default: into a folder from 250 runs on.",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What the page is like."""
+
+    intervals: Annotated[
+        bool | None,
+        typer.Option(
+            "--intervals/--no-intervals",
+            help="Show 95 % intervals of scores and ranks, or not; they take reading every "
+            "prediction. "
+            "Default: show them for up to 250 runs.",
+        ),
+    ] = None
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = (
+        "Leaderboard"
+    )
+    description: Annotated[
+        str,
+        typer.Option("--description", metavar="TEXT", help="A sentence or two below the heading."),
+    ] = ""
+    split: Annotated[
+        bool | None,
+        typer.Option(
+            "--split/--no-split",
+            help="Write the details of runs into a folder next to the page, or all into the page. "
+            "Default: into a folder from 250 runs on.",
+        ),
+    ] = None
+    show_paths: ShowPaths = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The page, and whether pages of predictions are written too."""
+
+    out: Out = REPORT
+    predictions: Annotated[
+        bool,
+        typer.Option(
+            "--predictions",
+            help="Write a page of every prediction for each cell too, into a folder next to it.",
+        ),
+    ] = False
+    no_texts: NoTexts = False
+    open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False
 
 
 @with_plugins
-def report(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    suite: Suites = None,
-    db: Database = DATABASE,
-    out: Out = REPORT,
-    intervals: Intervals = None,
-    title: Title = "Leaderboard",
-    description: Description = "",
-    split: InFolder = None,
-    predictions: Predictions = False,
-    no_texts: NoTexts = False,
-    show_paths: ShowPaths = False,
-    open_it: Open = False,
-) -> None:
+@with_options()
+def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written: Written) -> None:
     """Write the HTML report: a table per suite, a section per run."""
-    if no_texts and not predictions:
+    texts = not written.no_texts
+    if not (texts or written.predictions):
         raise BenchError("--no-texts is of pages of predictions: add --predictions.")
-    path, notes = Path(out), list[str]()
+    path, notes = Path(written.out), list[str]()
     folder = path.with_name(f"{path.stem}-predictions")
-    if predictions:
+    if written.predictions:
         check_folder(folder)
     with open_store(db, create=False) as store:
 
-        def pages(boards: Sequence[Board]) -> Pages:
-            written = write_pages(store, boards, folder, path.name, texts=not no_texts)
-            notes.extend(written.notes)
-            return written.pages
+        def pages(boards: Sequence[Board]) -> Links:
+            made = write_pages(store, boards, folder, path.name, texts=texts)
+            notes.extend(made.notes)
+            return made.pages
 
-        wanted = Wanted(
-            suites=suite or (),
-            title=title,
-            description=description,
-            intervals=intervals,
-            split=split,
-            show_paths=show_paths,
-        )
-        make_report(store, path, wanted, pages=pages if predictions else None)
+        wanted = Wanted(suites=suite or (), **vars(page))
+        make_report(store, path, wanted, pages=pages if written.predictions else None)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
-    typer.echo(visible(f"report: {out}"))
-    if open_it:
-        typer.launch(str(Path(out).resolve()))
+    typer.echo(visible(f"report: {written.out}"))
+    if written.open_it:
+        typer.launch(str(path.resolve()))
 
 
 FOLDER = "results/predictions"
@@ -123,23 +124,31 @@ Other = Annotated[
         help="A second system next to it: which examples flip, with the answers of both.",
     ),
 ]
-Folder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The folder to write a page a task into.")
-]
-OpenFirst = Annotated[bool, typer.Option("--open", help="Open the first page in the browser.")]
 
 
-@of_chosen("as_json")
-def predictions(  # noqa: PLR0913  (one parameter for each option)
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """The pages of predictions."""
+
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write a page a task into.")
+    ] = Path(FOLDER)
+    no_texts: NoTexts = False
+    show_paths: ShowPaths = False
+    open_it: Annotated[bool, typer.Option("--open", help="Open the first page in the browser.")] = (
+        False
+    )
+
+
+@with_plugins
+@with_options(but=["as_json"])
+def predictions(
     system: System,
     other: Other = None,
     *,
     chosen: Chosen,
     split: Split = "dev",
-    no_texts: NoTexts = False,
-    show_paths: ShowPaths = False,
-    out: Folder = Path(FOLDER),
-    open_it: OpenFirst = False,
+    written: Pages,
 ) -> None:
     """Write a page a task: every example with the gold answer and what each seed predicted.
 
@@ -149,18 +158,18 @@ def predictions(  # noqa: PLR0913  (one parameter for each option)
     notes: dict[str, None] = {}
     with chosen.open() as store:
         found = chosen.rows(store, [system] if other is None else [system, other])
-        check_folder(out)
+        check_folder(written.out)
         for board, entries, tasks in found:
-            data = (board if show_paths else shared_board(board)).data_label
+            data = (board if written.show_paths else shared_board(board)).data_label
             for task in tasks:
                 predicted = predicted_task(StoredPredictions(store), data, task, entries, split)
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
-                page = out / page_name(board, task, entries)
+                page = written.out / page_name(board, task, entries)
                 pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
-                write_page(pages[-1], replace(predicted, texts=not no_texts))
+                write_page(pages[-1], replace(predicted, texts=not written.no_texts))
     tell_notes(notes)
     for page in pages:
         typer.echo(visible(f"predictions: {page}"))
-    if open_it:
+    if written.open_it:
         typer.launch(str(pages[0].resolve()))

@@ -11,9 +11,15 @@ from typing import Annotated
 
 import typer
 
-from benchharness.cli.options import Database, Suites, completed_by, in_this_database, with_plugins
+from benchharness.cli.options import (
+    Database,
+    completed_by,
+    in_this_database,
+    with_options,
+    with_plugins,
+)
 from benchharness.cli.output import tell_notes, writing
-from benchharness.cli.show import Model, TaskName, find_runs
+from benchharness.cli.show import OfRuns, find_runs
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import select_entry
@@ -107,25 +113,18 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
 
 
 @with_plugins
-def delete(  # noqa: PLR0913  (one parameter for each option)
-    keys: Keys = None,
-    *,
-    model: Model = None,
-    suite: Suites = None,
-    task: TaskName = None,
-    yes: Yes = False,
-    db: Database = DATABASE,
-) -> None:
+@with_options()
+def delete(keys: Keys = None, *, of: OfRuns, yes: Yes = False) -> None:
     """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
 
     They are written to an archive next to the database before, which `bench import` takes back.
     """
-    if not (keys or model or suite or task):
+    if not (keys or of.model or of.suite or of.task):
         raise BenchError(
             "nothing to delete: give keys, --model, --suite or --task, as to `bench list runs`."
         )
-    with open_store(db, create=False) as store:
-        found = _chosen(store, keys or (), model, suite or (), task)
+    with open_store(of.db, create=False) as store:
+        found = _chosen(store, keys or (), of)
         if not found:
             raise BenchError("no stored run matches; `bench list runs` shows what there is.")
         chosen = {run.key for run in found}
@@ -136,7 +135,7 @@ def delete(  # noqa: PLR0913  (one parameter for each option)
             return
         archive = _set_aside(store, chosen)
         store.delete(chosen)
-    back = shlex.join(["bench", "import", str(archive), *in_this_database(db)])
+    back = shlex.join(["bench", "import", str(archive), *in_this_database(of.db)])
     typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
 
 
@@ -179,14 +178,12 @@ def _list_hidden(store: Store, there: Sequence[str]) -> None:
         typer.echo("no row is hidden.")
 
 
-def _chosen(
-    store: Store, keys: Sequence[str], model: str | None, suites: Sequence[str], task: str | None
-) -> list[RunRow]:
+def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
     """The runs with these keys, or else those that the options name; of both what both do."""
     if not keys:
-        return find_runs(store, model, suites, task)
+        return find_runs(store, of)
     whole = [store.result(key).job.key for key in keys]  # each names one run, or is an error
-    named = {run.key for run in find_runs(store, model, suites, task)}
+    named = {run.key for run in find_runs(store, of)}
     return [run for run in store.runs_with(whole) if run.key in named]
 
 

@@ -17,8 +17,8 @@ from benchharness.cli.options import (
     AsJson,
     Out,
     in_this_database,
+    with_options,
     with_plugins,
-    with_run_options,
 )
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.display import displayed
@@ -28,7 +28,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
-from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of
+from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, truncated_words
 from benchharness.leaderboard.store.database import check_writable, is_there
@@ -48,7 +48,7 @@ from benchharness.tasks.suites import distinct_title
 
 
 @with_plugins
-@with_run_options()
+@with_options()
 def run(options: RunOptions, *, out: Out = REPORT, as_json: AsJson = False) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.
 
@@ -184,8 +184,13 @@ def _conclude(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
     is_large = store.count() > LARGE_STORE
-    own = [job.key for job in schedule.jobs] if is_large else None
-    boards = gained(gather_boards(store, _suites_of(schedule), of=own), store)
+    models = None
+    if is_large:
+        models = {row.model for row in store.runs_with(job.key for job in schedule.jobs)}
+    boards = gather_boards(store, _suites_of(schedule), models=models)
+    if is_large:  # of other models nothing is read, so nobody has a rank
+        boards = list(map(unranked, boards))
+    boards = gained(boards, store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
     tell_notes(truncated_words(store.runs_with(finished)))

@@ -1,12 +1,20 @@
 """`bench score`: scores a prediction file that anyone made, and can put it on the board."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, completed_by, one_of, with_plugins
+from benchharness.cli.options import (
+    AsJson,
+    Database,
+    completed_by,
+    one_of,
+    with_options,
+    with_plugins,
+)
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
@@ -23,90 +31,102 @@ Files = Annotated[
         help="A prediction file for each split that is scored (MNLI has two).",
     ),
 ]
-TaskName = Annotated[
-    str,
-    typer.Option(
-        "--task", metavar="NAME", help="The task: glue/cola.", autocompletion=completed_by("tasks")
-    ),
-]
-Data = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="hub|DIR|mini",
-        help="Where the labelled rows come from.",
-        autocompletion=one_of("hub", "mini"),
-    ),
-]
-Splits = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--split",
-        metavar="NAME",
-        help="The split that a file predicts; repeatable. Default: dev, then the other dev split.",
-    ),
-]
-NoAnswerFile = Annotated[
-    Path | None,
-    typer.Option("--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        "--na-prob-threshold",
-        metavar="X",
-        help="SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
-    ),
-]
-Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Refuse a file that leaves answers out."),
-]
-AllowMissing = Annotated[
-    bool,
-    typer.Option("--allow-missing", help="With --store: also if the file leaves answers out."),
-]
-Keep = Annotated[
-    bool, typer.Option("--store", help='Put the scores on the board as "scored here".')
-]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", metavar="NAME", help="With --store: whose predictions they are."),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """What the files predict, and how they say so."""
+
+    task: Annotated[
+        str,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="The task: glue/cola.",
+            autocompletion=completed_by("tasks"),
+        ),
+    ]
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            metavar="hub|DIR|mini",
+            help="Where the labelled rows come from.",
+            autocompletion=one_of("hub", "mini"),
+        ),
+    ] = "hub"
+    split: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--split",
+            metavar="NAME",
+            help="The split that a file predicts; repeatable. Default: dev, then the other dev "
+            "split.",
+        ),
+    ] = ()
+    na_prob: Annotated[
+        Path | None,
+        typer.Option(
+            "--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."
+        ),
+    ] = None
+    na_prob_threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--na-prob-threshold",
+            metavar="X",
+            help="SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in "
+            "evaluate-v2.0.py.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What may lack answers, and whether the scores are stored."""
+
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse a file that leaves answers out."),
+    ] = False
+    store: Annotated[
+        bool, typer.Option("--store", help='Put the scores on the board as "scored here".')
+    ] = False
+    allow_missing: Annotated[
+        bool,
+        typer.Option("--allow-missing", help="With --store: also if the file leaves answers out."),
+    ] = False
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="With --store: whose predictions they are."),
+    ] = None
+    db: Database = DATABASE
 
 
 @with_plugins
-def score(  # noqa: PLR0913  (one parameter for each option)
-    files: Files,
-    *,
-    task: TaskName,
-    data: Data = "hub",
-    split: Splits = None,
-    na_prob: NoAnswerFile = None,
-    na_prob_threshold: Threshold = None,
-    strict: Strict = False,
-    store: Keep = False,
-    allow_missing: AllowMissing = False,
-    model: Model = None,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
-) -> None:
+@with_options()
+def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = False) -> None:
     """Score prediction files that anyone made, as the benchmark's official scorer does.
 
     Nothing is trained, and torch is not needed.
     """
-    if store != (model is not None):
+    if kept.store != (kept.model is not None):
         raise BenchError(
             "--store and --model NAME belong together: say whose predictions they are."
         )
-    if allow_missing and (strict or not store):
+    if kept.allow_missing and (kept.strict or not kept.store):
         raise BenchError("--allow-missing needs --store, and --strict says the opposite of it.")
-    is_given = na_prob is not None or na_prob_threshold is not None
-    no_answer = NoAnswer(file=na_prob, threshold=na_prob_threshold) if is_given else None
-    scored = score_files(files, task, data, split or (), no_answer)
-    if not allow_missing:
-        _check_missing(scored, strict=strict, store=store)
-    key = None if model is None else _keep(scored, model, db)
+    no_answer = NoAnswer(file=predicted.na_prob, threshold=predicted.na_prob_threshold)
+    scored = score_files(
+        files,
+        predicted.task,
+        predicted.data,
+        predicted.split,
+        None if no_answer == NoAnswer() else no_answer,
+    )
+    if not kept.allow_missing:
+        _check_missing(scored, strict=kept.strict, store=kept.store)
+    key = None if kept.model is None else _keep(scored, kept.model, kept.db)
     if as_json:
         print_json({**_facts(scored), "stored": key})
     else:

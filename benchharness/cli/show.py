@@ -2,14 +2,22 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, Suites, completed_by, with_plugins
+from benchharness.cli.options import (
+    AsJson,
+    Database,
+    Suites,
+    completed_by,
+    declared,
+    with_options,
+    with_plugins,
+)
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -247,24 +255,31 @@ list_app = typer.Typer(
     no_args_is_help=True, help="List suites, tasks, models, published results or stored runs."
 )
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="Only runs of this model.",
-        autocompletion=completed_by("stored_models"),
-    ),
-]
-TaskName = Annotated[
-    str | None,
-    typer.Option(
-        "--task",
-        metavar="NAME",
-        help="Only runs of this task.",
-        autocompletion=completed_by("tasks"),
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class OfRuns:
+    """Which stored runs; all where nothing narrows them."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Only runs of this model.",
+            autocompletion=completed_by("stored_models"),
+        ),
+    ] = None
+    suite: Annotated[tuple[str, ...], declared("suite")] = ()
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="Only runs of this task.",
+            autocompletion=completed_by("tasks"),
+        ),
+    ] = None
+    db: Database = DATABASE
 
 
 NEWEST = 100
@@ -350,20 +365,13 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 @list_app.command()
 @with_plugins
-def runs(  # noqa: PLR0913  (one parameter for each option)
-    *,
-    model: Model = None,
-    suite: Suites = None,
-    task: TaskName = None,
-    newest: Newest = None,
-    db: Database = DATABASE,
-    as_json: AsJson = False,
-) -> None:
+@with_options()
+def runs(*, of: OfRuns, newest: Newest = None, as_json: AsJson = False) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
-    with _open(db) as store:
-        names = _names_of_runs(store, model, suite or (), task)
+    with _open(of.db) as store:
+        names = _names_of_runs(store, of)
         blocks = store.newest_runs(most, **names)
         if as_json:
             print_json_lines(run_facts(row) for rows in blocks for row in rows)
@@ -377,11 +385,9 @@ def runs(  # noqa: PLR0913  (one parameter for each option)
         typer.echo(f"The newest {most} of {number:,} runs; --newest 0 shows all.")
 
 
-def find_runs(
-    store: "Store", model: str | None, suites: Sequence[str], task: str | None
-) -> "list[RunRow]":
+def find_runs(store: "Store", of: OfRuns) -> "list[RunRow]":
     """The stored runs that these options name."""
-    return store.runs(**_names_of_runs(store, model, suites, task))
+    return store.runs(**_names_of_runs(store, of))
 
 
 class _Names(TypedDict):
@@ -392,16 +398,14 @@ class _Names(TypedDict):
     task: Collection[str] | None
 
 
-def _names_of_runs(
-    store: "Store", model: str | None, suites: Sequence[str], task: str | None
-) -> _Names:
+def _names_of_runs(store: "Store", of: OfRuns) -> _Names:
     from benchharness.stored.boards import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
 
-    names = {chosen.name for name in suites for chosen in find_suites(name)}
+    names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {
-        "model": None if model is None else stored_name(store, model),
+        "model": None if of.model is None else stored_name(store, of.model),
         "suite": names or None,
-        "task": wanted_tasks(store, suites, [task]) if task else None,
+        "task": wanted_tasks(store, of.suite, [of.task]) if of.task else None,
     }
 
 

@@ -3,12 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, completed_by, one_of
+from benchharness.cli.options import AsJson, Database, completed_by, one_of, with_options
 from benchharness.cli.output import print_json, writing
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
@@ -18,43 +19,54 @@ from benchharness.stored.submission import Gathered, Wanted, gather
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.submission.answer_file import Fault
 from benchharness.tasks.submission.inspection import check, repair, write_zip
-from benchharness.tasks.suites import find_suite
+from benchharness.tasks.suites import Suite, find_suite
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="The model whose stored runs are submitted.",
-        autocompletion=completed_by("stored_models"),
-    ),
-]
-SuiteName = Annotated[
-    str | None,
-    typer.Option(
-        "--suite",
-        metavar="NAME",
-        help="glue, superglue, squad, race, conll2012, quac, coqa or hotpotqa.",
-        autocompletion=one_of(
-            "glue", "superglue", "squad", "race", "conll2012", "quac", "coqa", "hotpotqa"
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """What is submitted."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The model whose stored runs are submitted.",
+            autocompletion=completed_by("stored_models"),
         ),
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="N", help="Only runs of this seed. Default: the best on dev."),
-]
-Fill = Annotated[
-    bool, typer.Option("--fill", help="Fill tasks that were not run with one constant answer.")
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        "--threshold",
-        metavar="X",
-        help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. Default: 0.",
-    ),
-]
+    ] = None
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            "--suite",
+            metavar="NAME",
+            help="glue, superglue, squad, race, conll2012, quac, coqa or hotpotqa.",
+            autocompletion=one_of(
+                "glue", "superglue", "squad", "race", "conll2012", "quac", "coqa", "hotpotqa"
+            ),
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="N", help="Only runs of this seed. Default: the best on dev."
+        ),
+    ] = None
+    fill: Annotated[
+        bool, typer.Option("--fill", help="Fill tasks that were not run with one constant answer.")
+    ] = False
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="X",
+            help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. "
+            "Default: 0.",
+        ),
+    ] = None
+    db: Database = DATABASE
+
+
 Out = Annotated[
     str | None,
     typer.Option(
@@ -78,17 +90,13 @@ SHOWN_OF_A_FILE = 20
 """Faults of one file that are printed; --json has them all."""
 
 
-def submit(  # noqa: PLR0913  (one parameter for each option)
+@with_options()
+def submit(
     *,
-    model: Model = None,
-    suite: SuiteName = None,
-    seed: Seed = None,
-    fill: Fill = False,
-    threshold: Threshold = None,
+    wanted: Submitted,
     out: Out = None,
     check: Check = None,
     repair: Repair = None,
-    db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
     """Write the official submission of a suite from stored predictions; check or mend one.
@@ -96,7 +104,7 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
     The predictions are those of `bench run --test`. The exit code of a check is 4 where it finds a
     fault.
     """
-    writes = model is not None and suite is not None
+    writes = wanted.model is not None and wanted.suite is not None
     if [writes, check is not None, repair is not None].count(True) != 1:
         raise BenchError(
             "give one of: --model NAME with --suite NAME to write a submission, --check FILE, "
@@ -106,9 +114,9 @@ def submit(  # noqa: PLR0913  (one parameter for each option)
         _check(Path(check), as_json=as_json)
     elif repair is not None:
         _repair(Path(repair), out, as_json=as_json)
-    elif model is not None and suite is not None:
-        found = _gather(model, suite, db, seed=seed, fill=fill, threshold=threshold)
-        _write(found, out or _default_name(suite, model), as_json=as_json)
+    elif wanted.model is not None and wanted.suite is not None:
+        found = _gather(wanted, wanted.model, find_suite(wanted.suite))
+        _write(found, out or _default_name(wanted.suite, wanted.model), as_json=as_json)
 
 
 def _check(path: Path, *, as_json: bool) -> None:
@@ -155,15 +163,14 @@ def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
     typer.echo(visible(f"written: {target}"))
 
 
-def _gather(model: str, suite: str, db: str, **choices: Any) -> list[Gathered]:
-    wanted = Wanted(suite=find_suite(suite), **choices)
-    with open_store(db, create=False) as store:
+def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
+    with open_store(wanted.db, create=False) as store:
         return gather(
             store,
             # Under that very name, or else under the name that it is an alias of.
-            store.runs(model=model, suite=wanted.suite.name)
-            or store.runs(model=find_model(model).name, suite=wanted.suite.name),
-            wanted,
+            store.runs(model=model, suite=suite.name)
+            or store.runs(model=find_model(model).name, suite=suite.name),
+            Wanted(suite=suite, seed=wanted.seed, fill=wanted.fill, threshold=wanted.threshold),
         )
 
 

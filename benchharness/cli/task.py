@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import with_run_options
+from benchharness.cli.options import with_options
 from benchharness.cli.output import writing
-from benchharness.driver.options import OF_OWN_DATA, RunOptions
+from benchharness.driver.options import OF_OWN_DATA, OPTIONS, RunOptions
 from benchharness.driver.request import find_own_data
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
@@ -26,7 +26,7 @@ def _group() -> None:
 
 
 @task_app.command("init")
-@with_run_options(OF_OWN_DATA)
+@with_options(but=OPTIONS.keys() - OF_OWN_DATA)
 def init(
     options: RunOptions,
     rows: Annotated[

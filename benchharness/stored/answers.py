@@ -24,7 +24,7 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
-from benchharness.stored.boards import gather_boards, stored_name, wanted_tasks
+from benchharness.stored.boards import Within, gather_boards, stored_name, wanted_tasks
 from benchharness.stored.predictions import StoredPredictions, splits_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
@@ -212,22 +212,15 @@ def _examples(
 # The same as rows for other tools.
 
 
-def exported_boards(
-    store: Store,
-    *,
-    suites: Sequence[str],
-    models: Sequence[str],
-    tasks: Sequence[str],
-    data: str | None,
-) -> list[Board]:
+def exported_boards(store: Store, within: Within, models: Sequence[str]) -> list[Board]:
     """The boards with the rows and tasks that are named, all where nothing is named.
 
     A word for models is a row's name, or several with commas. Raises BenchError where nothing
     matches.
     """
-    wanted = wanted_tasks(store, suites, tasks) if tasks else ()
-    names = suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-    boards = gather_boards(store, names, data)
+    wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
+    names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
+    boards = gather_boards(store, names, within.data)
     rows = [
         stored_name(store, name)
         for word in models
@@ -288,5 +281,5 @@ def prediction_dataset(  # noqa: PLR0913  (what `bench export` narrows)
     narrows them is what that command takes. Raises BenchError where nothing matches.
     """
     with open_store(db, create=False) as store:
-        boards = exported_boards(store, suites=suites, models=models, tasks=tasks, data=data)
+        boards = exported_boards(store, Within(suites=suites, tasks=tasks, data=data), models)
         return to_dataset(exported_splits(store, boards, texts=texts))

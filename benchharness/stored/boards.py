@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -14,7 +14,6 @@ from benchharness.leaderboard.boards.board import (
     boards_with,
     build_boards,
     select_entry,
-    unranked,
 )
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.job import unquoted
@@ -58,8 +57,8 @@ def _naming_plugins(
         try:
             return read(store, *words, **options)
         except BenchError as error:
-            if lacking := tuple(lacking_plugins(store)):
-                raise type(error)(*error.args, *lacking) from error
+            if lacking := set(lacking_plugins(store)) - set(error.args):
+                raise type(error)(*error.args, *sorted(lacking)) from error
             raise
 
     return explained
@@ -103,35 +102,19 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 
 @_naming_plugins
-def gather_boards(  # noqa: PLR0913  (what narrows the runs)
+def gather_boards(
     store: Store,
     suites: Sequence[str] = (),
     data: str | None = None,
     models: Collection[str] | None = None,
     *,
     with_hidden: bool = False,
-    of: Collection[str] | None = None,
 ) -> list[Board]:
     """The boards of the named suites, or of all; a suite without runs has none.
 
-    `data` keeps only those whose rows came from that source, `models` only the runs of these, `of`
-    those of the models that these jobs are of, without ranks, as nothing is known of the others.
+    `data` keeps only those whose rows came from that source, `models` only the runs of these.
     Raises BenchError where a suite is unknown, or all that have runs are.
     """
-    if of is None:
-        return _gathered(store, suites, data, models, with_hidden=with_hidden)
-    models = {row.model for row in store.runs_with(of)}
-    return list(map(unranked, _gathered(store, suites, data, models, with_hidden=with_hidden)))
-
-
-def _gathered(
-    store: Store,
-    suites: Sequence[str],
-    data: str | None,
-    models: Collection[str] | None,
-    *,
-    with_hidden: bool = False,
-) -> list[Board]:
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     stored = set(named if suites else store.suites())
     if stored and not stored & set(SUITES):
@@ -182,6 +165,18 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
 # The rows of stored boards that a command's words name, such as those of two models on a suite.
 
 
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """The boards and tasks that are asked for, and the source of their rows; all where empty."""
+
+    suites: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+    data: str | None = None
+
+
+ANYWHERE = Within()
+
+
 class Rows(NamedTuple):
     """Entries of one board and the tasks that are asked for and that all of them have."""
 
@@ -191,25 +186,22 @@ class Rows(NamedTuple):
 
 
 @_naming_plugins
-def find_rows(  # noqa: PLR0913  (what the command line narrows, and how it is read)
+def find_rows(
     store: Store,
     systems: Sequence[str],
-    suites: Sequence[str],
-    tasks: Sequence[str],
-    data: str | None,
+    within: Within = ANYWHERE,
     *,
     select: Select = select_entry,
 ) -> list[Rows]:
     """The named systems on every board that has all of them.
 
-    `suites`, `tasks` and `data` narrow the boards and their tasks; empty they do not.
     `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
     task has results of all systems.
     """
     systems = [stored_name(store, name) for name in systems]
-    wanted = wanted_tasks(store, suites, tasks)
+    wanted = wanted_tasks(store, within.suites, within.tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    boards = _gathered(store, tuple(names), data, _models(store, systems))
+    boards = gather_boards(store, tuple(names), within.data, _models(store, systems))
     found = [
         Rows(
             board,

@@ -106,7 +106,7 @@ def test_neighbours_are_tested_as_bench_compare_tests_them(report):
     with open_store("board.sqlite") as store:
         for pair, said in by_pair.items():
             systems = [names[row] for row in sorted(pair, key=lambda row: "bad" in names[row])]
-            (rows,) = find_rows(store, systems, (), (), None)
+            (rows,) = find_rows(store, systems)
             (contrast,) = contrasts_of(store, rows, "dev", with_slices=False)
             assert f"p = {contrast.corrected:.2g} after Holm" in said
             assert said.startswith("* ") == contrast.is_shown
