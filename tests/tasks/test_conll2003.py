@@ -79,11 +79,5 @@ def test_a_damaged_file_names_the_line(tmp_path: Path, content: str, error: str)
         read_ner(tmp_path, content)
 
 
-def test_tags_are_in_the_hubs_order() -> None:
-    expected = "O B-PER I-PER B-ORG I-ORG B-LOC I-LOC B-MISC I-MISC"
-    assert NER.tags == NER.source.label_names == ENTITY_TAGS
-    assert " ".join(ENTITY_TAGS) == expected
 
 
-def test_entity_f1_counts() -> None:
-    assert [metric.name for metric in NER.metrics] == ["f1"]

@@ -28,11 +28,19 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.read import has_split, read
 from benchharness.tasks.sources import Data, Source, rows
-from benchharness.tasks.suites import TASKS
+from benchharness.tasks.suites import SUITES, TASKS
 from benchharness.tasks.task import CorefTask, PairTask, RoleTask, TagTask, Task, score
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_reader import Answer, ask
 from tests.helpers.hub_server import serve_hub
+
+METRICS = {
+    "glue": "cola mcc, sst2 accuracy, mrpc accuracy f1, stsb pearson spearman, qqp accuracy f1, "
+    "mnli accuracy, qnli accuracy, rte accuracy, wnli accuracy, ax mcc",
+    "superglue": "boolq accuracy, cb f1 accuracy, copa accuracy, multirc f1a em, record f1 em, "
+    "rte accuracy, wic accuracy, wsc accuracy, axb mcc, axg parity",
+}
+"""Of the two official boards: the tasks in their order and what each is scored by."""
 
 MINI = Data(source="mini")
 PUBLIC_TESTS = ("race", "conll", "snli", "sst")
@@ -45,6 +53,15 @@ every_split = pytest.mark.parametrize(("name", "split"), EVERY_SPLIT)
 @cache
 def read_mini(name: str, split: str) -> tuple[Example, ...]:
     return read(TASKS[name], split, MINI).examples
+
+
+@pytest.mark.parametrize("suite", METRICS)
+def test_tasks_and_metrics_are_the_boards(suite: str) -> None:
+    found = {
+        name.partition("/")[2]: [metric.name for metric in TASKS[name].metrics]
+        for name in SUITES[suite].tasks
+    }
+    assert METRICS[suite] == ", ".join(" ".join([name, *of]) for name, of in found.items())
 
 
 @every_split
@@ -265,6 +282,16 @@ def test_the_hub_gives_the_rows_of_the_files(name: str, split: str, over_the_hub
 
 
 ROWS = {
+    "glue/cola": {"train": 8551, "dev": 1043, "test": 1063},
+    "glue/sst2": {"train": 67349, "dev": 872, "test": 1821},
+    "glue/mrpc": {"train": 3668, "dev": 408, "test": 1725},
+    "glue/stsb": {"train": 5749, "dev": 1500, "test": 1379},
+    "glue/qqp": {"train": 363846, "dev": 40430, "test": 390965},
+    "glue/mnli": {"train": 392702, "dev": 9815, "dev_mm": 9832, "test": 9796, "test_mm": 9847},
+    "glue/qnli": {"train": 104743, "dev": 5463, "test": 5463},
+    "glue/rte": {"train": 2490, "dev": 277, "test": 3000},
+    "glue/wnli": {"train": 635, "dev": 71, "test": 146},
+    "glue/ax": {"test": 1104},
     "superglue/boolq": {"train": 9427, "dev": 3270, "test": 3245},
     "superglue/cb": {"train": 250, "dev": 56, "test": 250},
     "superglue/copa": {"train": 400, "dev": 100, "test": 500},

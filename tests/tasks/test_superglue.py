@@ -25,29 +25,8 @@ def one(folder: Path, task: str, document: Mapping[str, Any], split: str = "trai
     )
 
 
-def test_all_ten_in_the_order_of_the_board() -> None:
-    short = [name.partition("/")[2] for name in NAMES]
-    assert short[:8] == [name.partition("/")[2] for name in SUPERGLUE_8.cells]
-    assert short[8:] == ["axb", "axg"]
 
 
-@pytest.mark.parametrize(
-    ("name", "metrics"),
-    [
-        ("boolq", ["accuracy"]),
-        ("cb", ["f1", "accuracy"]),
-        ("copa", ["accuracy"]),
-        ("multirc", ["f1a", "em"]),
-        ("record", ["f1", "em"]),
-        ("rte", ["accuracy"]),
-        ("wic", ["accuracy"]),
-        ("wsc", ["accuracy"]),
-        ("axb", ["mcc"]),
-        ("axg", ["parity"]),
-    ],
-)
-def test_metrics_are_the_boards(name: str, metrics: list[str]) -> None:
-    assert [metric.name for metric in NAMES[f"superglue/{name}"].metrics] == metrics
 
 
 def test_diagnostics_are_predicted_by_the_rte_model() -> None:

@@ -307,5 +307,5 @@ ROWS = (
         for head, share in {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5}.items()
     ),
     Reader(name="odds", cases=_odds, share=2),
-    Reader(name="submissions", cases=_submissions, share=2),
+    Reader(name="submissions", cases=_submissions, share=6),
 )

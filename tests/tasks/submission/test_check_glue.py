@@ -128,6 +128,10 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
     "extension": (renamed("CoLA.tsv", "CoLA.txt"), "CoLA.txt has the wrong name"),
     "case of a name": (renamed("CoLA.tsv", "cola.tsv"), "cola.tsv has the wrong name"),
     "old name": (renamed("SST-2.tsv", "SST.tsv"), "SST.tsv has the wrong name"),
+    "names of run_glue.py": (
+        renamed("STS-B.tsv", "predict_results_stsb.txt"),
+        "predict_results_stsb.txt has the wrong name",
+    ),
     "a file too many": (
         lambda files: zipped({**files, "notes.txt": b"our best run"}),
         "notes.txt does not belong here",
