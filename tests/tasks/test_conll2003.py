@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.conll import ENTITY_TAGS, NER
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
@@ -77,7 +76,3 @@ def test_the_hubs_file_names_are_read_too(tmp_path: Path) -> None:
 def test_a_damaged_file_names_the_line(tmp_path: Path, content: str, error: str) -> None:
     with pytest.raises(DataError, match=error):
         read_ner(tmp_path, content)
-
-
-
-

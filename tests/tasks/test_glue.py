@@ -1,15 +1,14 @@
 """GLUE as it is declared, on the official layouts and, where they are at hand, official files."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from benchharness.tasks.examples import Example, PairExample, PairPrediction
 from benchharness.tasks.glue import GLUE_TASKS
-from benchharness.tasks.read import has_split, read
+from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.task import PairTask, score
+from benchharness.tasks.task import score
 
 GLUE = {task.name: task for task in GLUE_TASKS}
 MINI = Data(source="mini")
@@ -28,16 +27,6 @@ def write(folder: Path, name: str, *lines: str) -> Data:
 
 def first(name: str, split: str, data: Data) -> PairExample:
     return pair_examples(read(GLUE[name], split, data).examples)[0]
-
-
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize("name", ["glue/mrpc", "glue/qqp"])
@@ -98,8 +87,6 @@ def test_the_plain_diagnostic_file_hides_both(tmp_path: Path) -> None:
     )
 
 
-
-
 def test_the_original_mrpc_test_file_reads_like_glues(tmp_path: Path) -> None:
     data = write(
         tmp_path,
@@ -118,9 +105,3 @@ def test_the_original_mrpc_test_file_reads_like_glues(tmp_path: Path) -> None:
     assert pair_examples(original.examples) == [
         PairExample(id="0", text_a='He said "no.', text_b="No, he said.")
     ]
-
-
-
-
-
-

@@ -58,8 +58,6 @@ def test_no_answer_is_not_hidden(tmp_path: Path) -> None:
     assert example.answers == ()
 
 
-
-
 def unmarked(*questions: list[dict[str, Any]]) -> dict[str, Any]:
     """A document as version 1.1 is laid out, whose questions do not say is_impossible."""
     document = article(*questions)
@@ -77,8 +75,6 @@ def test_the_version_is_told_by_what_the_file_holds(tmp_path: Path, split: str) 
         read_squad(tmp_path, first, "2.0", split)
     with pytest.raises(DataError, match=rf"{split}-v1\.1\.json holds SQuAD 2\.0"):
         read_squad(tmp_path, second, "1.1", split)
-
-
 
 
 def test_a_training_question_without_any_answer_in_place_is_left_out_and_counted(

@@ -9,7 +9,6 @@ import pytest
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
 from benchharness.tasks.metrics import gender_parity
-from benchharness.tasks.suites import SUPERGLUE_8
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from tests.helpers.official_files import only, read_file, to_lines, write_file
 
@@ -23,10 +22,6 @@ def one(folder: Path, task: str, document: Mapping[str, Any], split: str = "trai
     return only(
         read_file(f"superglue/{task}", split, write_file(folder, name, to_lines([document])))
     )
-
-
-
-
 
 
 def test_diagnostics_are_predicted_by_the_rte_model() -> None:

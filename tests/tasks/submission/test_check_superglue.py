@@ -59,8 +59,6 @@ def restarted(paragraphs: list[dict[str, Any]]) -> list[object]:
     return list(paragraphs)
 
 
-
-
 def doubled(text: str) -> str:
     """The first object has two labels."""
     return text.replace('"label": ', '"label": "neutral", "label": ', 1)
@@ -244,9 +242,7 @@ def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
     assert len(blamed - {"submission.zip"}) <= 1
 
 
-@pytest.mark.parametrize(
-    "name", ["not UTF-8", "an empty file", "a label twice"]
-)
+@pytest.mark.parametrize("name", ["not UTF-8", "an empty file", "a label twice"])
 def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
     damage, sentence = (STUCK | MENDABLE)[name]
     (fault,) = check(put(tmp_path, damage(clean("superglue"))))
