@@ -1,20 +1,116 @@
 """A store of 0.1.0 is read for ever: kept/0.1.0.sqlite.gz, and what 0.1.0 printed of it.
 
-If a form changes before 0.1.0 is released, `python -m tests.helpers.kept_store` makes both anew.
+Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes both anew where a form
+has changed. After the release that is never done again: what a later version writes is another file.
 """
 
 import gzip
 import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from tempfile import TemporaryDirectory
+from typing import Any, get_args
 
 import pytest
+from typer.testing import CliRunner
 
-from benchharness.leaderboard.job import Kind
-from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.job import Job, Kind, Setting, Stage, Start, Teacher, Trust
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from tests.helpers.kept_store import PRINTED, STORE, printed
+from benchharness.tasks.own.find import find_own
+from tests.helpers.own_files import GOOD
+from tests.helpers.results import make_failure, make_job, make_result, make_suite
+
+KEPT = Path(__file__).with_name("kept")
+STORE, PRINTED = KEPT / "0.1.0.sqlite.gz", KEPT / "0.1.0.json.gz"
+
+SELECTION = {"evaluations": 10, "step": 20, "is_best": True, "held_out": 0.0}
+
+
+def outcomes(folder: Path) -> Iterator[Result | Failure]:
+    """A run of every kind, and with everything that a run may have."""
+    yield from make_suite(seeds=2)
+    plain = make_job(model="tiny")
+    teacher = replace(plain, model="large", weights="of large")
+    rate = Setting(value=3e-5, source="--set", one_of=("2e-5", "3e-5"))
+    yield make_result(teacher)
+    for job in (
+        replace(plain, teacher=Teacher(run=teacher.key, model="large", variant="v", alone="a")),
+        replace(plain, weights="of a start", start_from=teacher.key, start=Start(kind="task")),
+        replace(plain, weights="w 2", start=Start(kind="checkpoint", name="second", model="tiny")),
+        replace(plain, weights="step 3", stage=Stage(run="run", step=3, tokens=4, family="bert")),
+        replace(plain, overridden=True, is_sweep=True, settings={"learning_rate": rate}),
+        replace(plain, recipe="mine", own_recipe=True, off={"dropout": 0.1}, limit=24),
+        replace(plain, documents={"glue/rte:dev": "ab" * 32}, plugins={"p": "cd" * 32}),
+        replace(plain, trust=Trust(remote_code=True, pickle=True)),
+        _zero_shot(plain),
+        make_job(model="both", kind="ensemble", weights="ensemble:x", recipe="ensemble"),
+        make_job(model="their model", kind="scored", weights="predictions of their model"),
+        make_job(model="theirs", kind="imported", weights="imported:a paper", source="a paper"),
+        make_job(model="majority", kind="baseline", weights="baseline:majority", recipe="baseline"),
+        make_job(model="nul \0 surrogate \udc80 <b>\u202e"),
+        _of_own_data(folder),
+    ):
+        yield make_result(job)
+    chosen = {"selection": SELECTION, "data": {"glue/rte:dev": {"rows": 9, "truncated": 2}}}
+    yield make_result(replace(plain, seed=7), provenance=chosen)
+    yield make_failure(replace(plain, seed=8))
+    yield make_failure(replace(plain, seed=9), kind="killed", details="nul \0 and \udc80")
+    yield make_result(replace(plain, seed=9), finished="2026-08-02T12:00:00Z")
+
+
+def _zero_shot(job: Job) -> Job:
+    return replace(job, model="speaker", kind="zero-shot", recipe="zero-shot", weights="speaks")
+
+
+def _of_own_data(folder: Path) -> Job:
+    task = find_own(str(GOOD["comma"].write(folder))).task
+    return make_job(model="tiny", task=task.name, data="a folder", definition=task.definition)
+
+
+def make(path: Path) -> None:
+    """A store of today with all of these, with rows that the user has renamed and hidden."""
+    with TemporaryDirectory() as folder, open_store(path) as store:
+        for outcome in outcomes(Path(folder)):
+            if isinstance(outcome, Result):
+                store.add_result(outcome)
+            else:
+                store.add_failure(outcome)
+        (renamed,), (hidden,) = (store.runs(model=name) for name in ("theirs", "both"))
+        store.annotate([renamed.key], "name", "another name")
+        store.annotate([hidden.key], "hidden")
+
+
+def printed(path: Path) -> dict[str, Any]:
+    """What lists, boards and every single run are as JSON."""
+    with open_store(path, create=False) as store:
+        keys = [row.key for row in store.runs()]
+    words = [["list", "runs"], ["leaderboard"], *(["show", key] for key in keys)]
+    return {" ".join(each): _json(each, path) for each in words}
+
+
+def _json(words: list[str], path: Path) -> Any:
+    from benchharness.cli.app import app
+
+    ended = CliRunner().invoke(app, [*words, "--json", "--db", str(path)])
+    assert ended.exit_code == 0, (words, ended.output, ended.exception)
+    # To 12 digits: numpy adds in another order where a processor has wider registers.
+    return json.loads(ended.stdout, parse_float=lambda digits: round(float(digits), 12))
+
+
+def main() -> None:
+    """Makes the kept files anew."""
+    KEPT.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite"
+        make(path)
+        STORE.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        text = json.dumps(printed(path), indent=1, sort_keys=True)
+        PRINTED.write_bytes(gzip.compress(text.encode(), mtime=0))
+    sys.stdout.write(f"{STORE} and {PRINTED} are made\n")
 
 
 @pytest.fixture
@@ -49,3 +145,7 @@ def test_it_has_every_kind_of_run(path: Path) -> None:
         whole = [store.result(row.key) for row in rows if row.status == "finished"]
     assert all(isinstance(each, Result) and each.evaluations[0].predictions for each in whole)
     assert any(row.truncated and row.selection for row in rows)
+
+
+if __name__ == "__main__":
+    main()
