@@ -19,7 +19,6 @@ from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_jobs
 
 VALUES = {name: s.value for name, s in baseline_settings("bag-of-words", "pair").items()}
-MAJORITY, BAG = BASELINES
 
 
 def make_jobs(*tasks: str, **options: Any) -> list[Job]:

@@ -331,18 +331,6 @@ def test_wrong_words_are_exit_2(bench, words, sentence):
     assert not Path("board.sqlite").exists()
 
 
-def test_no_model_is_exit_2(bench):
-    ended = bench("run", "--suite", "glue")
-    assert ended.code == 2
-    assert "--model" in ended.err
-
-
-def test_missing_data_are_exit_4(bench):
-    ended = bench(*RUN, "--data", "nowhere")
-    assert ended.code == 4
-    assert ended.err.startswith("bench: the data folder 'nowhere' does not exist")
-
-
 def test_tasks_whose_files_are_missing_are_left_out_where_asked(bench, tmp_path):
     for name in ("CoLA", "RTE"):
         shutil.copytree(mini_folder() / "glue" / name, tmp_path / "data" / name.lower())

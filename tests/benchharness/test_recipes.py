@@ -19,7 +19,6 @@ ROBERTA = MODELS["roberta-large"]
 NAMES = [*SETTINGS]
 WINDOWS = {"stride", "max_question_tokens"}
 REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS
-ADAMS = {"adam_beta1", "adam_beta2", "adam_epsilon"}
 OURS = ("fast", "checkpoints", "features", "few-shot")
 PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
 

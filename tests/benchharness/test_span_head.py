@@ -271,15 +271,6 @@ def test_squads_gold_answers_come_back(kind: str, version: str):
 # Whatever stands there
 
 
-any_text = st.text(st.characters(codec=None), max_size=60)
-any_limits = st.builds(
-    Limits,
-    max_tokens=st.integers(6, 40),
-    stride=st.integers(1, 50),
-    max_question_tokens=st.integers(1, 50),
-)
-
-
 @pytest.mark.soak
 def test_ten_thousand_questions_are_decoded_in_seconds():
     count, tokens = 20_000, 300

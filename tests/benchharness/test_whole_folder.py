@@ -14,12 +14,6 @@ def write(folder: Path, content: str = "content") -> None:
         (draft / "file").write_text(content)
 
 
-def test_the_manifest_has_the_facts_and_the_digest_of_every_file(tmp_path: Path):
-    write(tmp_path / "folder")
-    manifest = check_folder(tmp_path / "folder")
-    assert (manifest["run"], list(manifest["files"])) == ("a", ["file"])
-
-
 def test_files_are_flushed_before_the_manifest_and_that_before_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

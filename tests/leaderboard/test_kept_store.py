@@ -1,7 +1,7 @@
 """A store of 0.1.0 is read for ever: kept/0.1.0.sqlite.gz, and what 0.1.0 printed of it.
 
 Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes both anew where a form
-has changed. After the release that is never done again: what a later version writes is another file.
+has changed. After the release that is never done again: a later version writes another file.
 """
 
 import gzip

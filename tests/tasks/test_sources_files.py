@@ -34,12 +34,6 @@ def read_rows(folder: Path, split: str = "train") -> list[Row]:
     return rows(SOURCE, split, Data(source="files", folder=folder))
 
 
-def read_one(folder: Path, content: str | bytes) -> object:
-    write(folder, "train.tsv", content)
-    (row,) = read_rows(folder)
-    return row["text"]
-
-
 def test_columns_are_found_by_the_header(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "label\tKind\tsentence\n1\tdry\tOh great.\n0\t\tFine.\n")
     assert read_rows(tmp_path) == [

@@ -28,8 +28,6 @@ from benchharness.tasks.suites import find_task
 from tests.helpers.boards import make_row
 from tests.helpers.drawn_predictions import drawn, mini
 
-RTE = find_task("glue/rte")
-
 
 def rte(**fields: object) -> Contrast:
     return contrast([drawn("glue/rte", **fields)], ("accuracy",), (0,), (0.0, 0.0))

@@ -12,8 +12,6 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
-STORES = Path(__file__).parents[1] / "stores"
-
 DAMAGES = {
     "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: it is not what was written",
     "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: it is not what was written",

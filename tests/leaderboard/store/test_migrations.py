@@ -78,11 +78,6 @@ def _rows(path: Path, table: str) -> list[tuple[object, ...]]:
         return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
 
 
-def _columns(path: Path, table: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"PRAGMA table_info({table})").fetchall()
-
-
 def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
     path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
 ) -> None:

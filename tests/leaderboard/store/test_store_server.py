@@ -18,8 +18,6 @@ from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
-STORES = Path(__file__).parents[1] / "stores"
-
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[str]:
