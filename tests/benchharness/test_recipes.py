@@ -12,7 +12,6 @@ from benchharness.recipes.recipe import SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
-from benchharness.training.batching import count_steps
 
 BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]
@@ -81,19 +80,10 @@ def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
     assert not spec.recipe or spec.recipe in packaged_names()
 
 
-def test_bert_is_as_in_its_released_code() -> None:
+def test_bert_decays_and_clips_as_its_released_code() -> None:
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
-    assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
-        5e-5,
-        3.0,
-        32,
-    )
-    assert (recipe.schedule.warmup_ratio, recipe.optim.weight_decay, recipe.rows.max_tokens) == (
-        0.1,
-        0.01,
-        128,
-    )
-    assert (recipe.adam.adam_epsilon, recipe.optim.max_grad_norm) == (1e-6, 1.0)
+    assert (recipe.optim.weight_decay, recipe.optim.max_grad_norm) == (0.01, 1.0)
+    assert recipe.adam.adam_epsilon == 1e-6
 
 
 @pytest.mark.parametrize(
@@ -118,18 +108,6 @@ def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float,
 def test_bert_reads_superglue_long(task: str) -> None:
     """At the length of the official baseline."""
     assert value(BERT, f"superglue/{task}", "max_tokens") == 256
-
-
-@pytest.mark.parametrize(("task", "rows"), [("cb", 250), ("copa", 400)])
-def test_bert_has_steps_enough_for_a_few_hundred_rows(task: str, rows: int) -> None:
-    """With the defaults CB is 24 steps, the first three of them warm-up."""
-    recipe = Recipe.from_settings(resolve_recipe(BERT, f"superglue/{task}", None, {}).settings)
-    assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
-        1e-5,
-        10.0,
-        4,
-    )
-    assert count_steps(rows, recipe.optim.batch_size, recipe.schedule.epochs) >= 600
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
@@ -168,33 +146,6 @@ def test_bert_large_has_a_lower_rate_than_base_but_on_squad() -> None:
     assert value(large, "superglue/record", "epochs") == 3.0
 
 
-@pytest.mark.parametrize(
-    ("task", "rate", "batch", "warmup", "updates"),
-    [
-        ("mnli", 1e-5, 32, 7432, 123873),
-        ("qnli", 1e-5, 32, 1986, 33112),
-        ("qqp", 1e-5, 32, 28318, 113272),
-        ("rte", 2e-5, 16, 122, 2036),
-        ("sst2", 1e-5, 32, 1256, 20935),
-        ("mrpc", 1e-5, 16, 137, 2296),
-        ("cola", 1e-5, 16, 320, 5336),
-        ("stsb", 2e-5, 16, 214, 3598),
-    ],
-)
-def test_roberta_is_as_in_its_readme(
-    task: str, rate: float, batch: int, warmup: int, updates: int
-) -> None:
-    settings = resolve_recipe(ROBERTA, f"glue/{task}", None, {}).settings
-    recipe = Recipe.from_settings(settings)
-    assert (recipe.optim.learning_rate, recipe.optim.batch_size, recipe.schedule.epochs) == (
-        rate,
-        batch,
-        10.0,
-    )
-    assert recipe.schedule.warmup_ratio == pytest.approx(warmup / updates, rel=0.01)
-    assert f"{warmup} of {updates}" in settings["warmup_ratio"].source
-
-
 def test_no_clipping_is_an_infinite_bound() -> None:
     """The README's --clip-norm 0.0; a bound of zero would wipe out every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
@@ -223,39 +174,6 @@ def test_a_models_own_recipe_goes_before_its_familys() -> None:
     )
 
 
-TRAIN_ROWS = {
-    "cola": 8551,
-    "sst2": 67349,
-    "mrpc": 3668,
-    "stsb": 5749,
-    "qqp": 363846,
-    "mnli": 392702,
-    "qnli": 104743,
-    "rte": 2490,
-    "wnli": 635,
-}
-
-STEPS = re.compile(r"(\d+) of (\d+) steps")
-
-
-@pytest.mark.parametrize("task", TRAIN_ROWS)
-@pytest.mark.parametrize(
-    "name", ["albert", "xlnet", *(name for name in PAPERS if name.startswith("deberta"))]
-)
-def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str) -> None:
-    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
-    settings = resolve_recipe(spec, f"glue/{task}", None, {}).settings
-    recipe = Recipe.from_settings(settings)
-    printed = STEPS.search(settings["warmup_ratio"].source)
-    if printed is None:
-        assert settings["warmup_ratio"].source.startswith("as bert")
-        return
-    warmup, total = map(int, printed.groups())
-    steps = count_steps(TRAIN_ROWS[task], recipe.optim.batch_size, recipe.schedule.epochs)
-    assert steps == total
-    assert math.ceil(steps * recipe.schedule.warmup_ratio) == warmup
-
-
 def test_a_recipe_says_whose_values_it_takes_over() -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", family="xlm-roberta")
     theirs = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
@@ -266,25 +184,10 @@ def test_a_recipe_says_whose_values_it_takes_over() -> None:
     assert ours["accumulation"].source.startswith("ours: ")
 
 
-@pytest.mark.parametrize(
-    ("recipe", "task", "head", "decay"),
-    [
-        ("electra", "glue/rte", "pair", 0.8),
-        ("electra-large", "squad/v2.0", "span", 0.9),
-        ("convbert", "glue/rte", "pair", 0.8),
-        ("xlnet", "squad/v1.1", "span", 0.75),
-        ("xlnet-base", "squad/v1.1", "span", 0.75),
-        ("xlnet", "glue/rte", "pair", None),
-        ("bert", "glue/rte", "pair", None),
-    ],
-)
-def test_layers_have_their_own_rates_where_papers_say_so(
-    recipe: str, task: str, head: str, decay: float | None
-) -> None:
-    spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
-    settings = resolve_recipe(spec, task, None, {}).settings
-    found = settings.get("layer_decay")
-    assert (found.value if found else None) == decay
+@pytest.mark.parametrize("name", ["xlnet", "bert"])
+def test_layers_have_one_rate_where_papers_say_nothing_else(name: str) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
+    assert "layer_decay" not in resolve_recipe(spec, "glue/rte", None, {}).settings
 
 
 def test_papers_that_start_from_mnli_say_so_themselves() -> None:

@@ -7,6 +7,7 @@ Where a recipe differs, its table [[unlike]] says from which file, in what and w
 
 import csv
 import math
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ import pytest
 
 from benchharness.leaderboard.job import START_FROM, Setting
 from benchharness.models import ModelSpec
-from benchharness.recipes import resolve_recipe
+from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names
 from benchharness.recipes.resolve import with_start
 from benchharness.tasks.suites import TASKS
@@ -32,6 +33,7 @@ TRAIN_ROWS = {
     "glue/mnli": 392702,
     "glue/qnli": 104743,
     "glue/rte": 2490,
+    "glue/wnli": 635,
     "conll2003/ner": 14041,
     "race/all": 87866,
     "squad/v2.0": 130319,
@@ -193,3 +195,23 @@ def test_a_wrong_value_is_found(setting: str, wrong: str) -> None:
     )
     assert not differs(right, right.task)
     assert differs(Fact(**{**vars(right), "value": wrong}), right.task)
+
+
+STEPS = re.compile(r"(\d+) of (\d+) steps")
+
+
+@pytest.mark.parametrize("task", [name for name in TRAIN_ROWS if name.startswith("glue/")])
+@pytest.mark.parametrize(
+    "name", ["albert", "xlnet", *(name for name in packaged_names() if name.startswith("deberta"))]
+)
+def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str) -> None:
+    settings = settings_of(name, task)
+    recipe = Recipe.from_settings(settings)
+    printed = STEPS.search(settings["warmup_ratio"].source)
+    if printed is None:
+        assert settings["warmup_ratio"].source.startswith("as bert")
+        return
+    warmup, total = map(int, printed.groups())
+    steps = count_steps(TRAIN_ROWS[task], recipe.optim.batch_size, recipe.schedule.epochs)
+    assert steps == total
+    assert math.ceil(steps * recipe.schedule.warmup_ratio) == warmup
