@@ -26,7 +26,7 @@ from tests.helpers.fake_worker import make_job
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import serve_hub
-from tests.helpers.own_files import ASKED, GOOD, HOSTILE, TWO, as_csv
+from tests.helpers.own_files import GOOD, TWO, as_csv, labelled
 from tests.helpers.plans import plan_job
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, outcome_of, start, wait_for_step
 
@@ -147,8 +147,13 @@ def test_every_shape_is_planned_without_code(bench, tmp_path):
 
 
 def test_a_bad_file_leaves_nothing_behind(bench, tmp_path):
-    for write, said in (HOSTILE["a ragged line"], (ASKED["stars"][0], "say which")):
-        ended = bench(*RUN, "--data-file", str(write(tmp_path)))
+    Path("ragged.csv").write_text(as_csv([["text", "label"], *TWO, ["one", "two", "three"]]))
+    Path("stars.csv").write_text(as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])]))
+    for path, said in (
+        ("ragged.csv", "ragged.csv line 62 has 3 fields"),
+        ("stars.csv", "say which"),
+    ):
+        ended = bench(*RUN, "--data-file", path)
         assert ended.code == 4
         assert said in ended.err
         assert len(ended.err.splitlines()) == 1

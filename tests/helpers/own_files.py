@@ -1,4 +1,4 @@
-"""Data files as people have them: twenty-two in seven shapes, and what is to be refused or asked.
+"""Data files as people have them, of each kind of task.
 
 Each is written from a seed, so that no file of data lies in the repository. The first word of a
 text tells its label, which is all that there is to learn.
@@ -7,14 +7,11 @@ text tells its label, which is all that there is to learn.
 import csv
 import io
 import json
-import os
 import random
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-import pandas as pd
 
 WORDS = [
     a + b
@@ -82,18 +79,10 @@ def exam(number: int) -> tuple[str, list[str], int]:
 
 
 class OwnFile(NamedTuple):
-    """What to write, and what must be said of it: the shape, its columns and the labels."""
+    """What to write, and what kind of task it is."""
 
     write: Callable[[Path], Path]
     kind: str
-    columns: Mapping[str, Sequence[str]]
-    labels: Sequence[str]
-
-
-def own_file(write: Callable[[Path], Path], kind: str, columns: str, labels: str = "") -> OwnFile:
-    """As `--columns` says them: "text=plot,labels=action+drama"."""
-    roles = (each.split("=") for each in columns.split(","))
-    return OwnFile(write, kind, {role: names.split("+") for role, names in roles}, labels.split())
 
 
 def text_file(name: str, content: str | bytes, encoding: str = "utf-8") -> Callable[[Path], Path]:
@@ -112,11 +101,7 @@ def table(
     names, lines = columns.split(), [list(row) for row in rows]
     if name.endswith(".jsonl"):
         return text_file(name, as_jsonl([dict(zip(names, row, strict=True)) for row in lines]))
-    if name.endswith(".parquet"):
-        file = io.BytesIO()
-        pd.DataFrame(lines, columns=names).to_parquet(file)
-        return text_file(name, file.getvalue())
-    separator = "\t" if name.endswith(".tsv") else ";" if encoding == "cp1252" else ","
+    separator = ";" if encoding == "cp1252" else ","
     return text_file(name, as_csv([names, *lines], separator), encoding)
 
 
@@ -129,11 +114,6 @@ def folder_of(name: str, files: Mapping[str, str]) -> Callable[[Path], Path]:
         return made
 
     return write
-
-
-def counted(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
-    """The rows with their number first."""
-    return ((number, *row) for number, row in enumerate(rows))
 
 
 TWO = labelled(["neg", "pos"])
@@ -162,14 +142,9 @@ def rated(numbers: range) -> str:
     return as_csv([["sentence1", "sentence2", "similarity"], *rows], "\t")
 
 
-TAGS = "O B-LOC B-PER I-PER"
-
 GOOD: Mapping[str, OwnFile] = {
-    # Single texts.
-    "comma": own_file(
-        table("reviews.csv", "text label", TWO), "class", "text=text,label=label", "neg pos"
-    ),
-    "semicolons and cp1252": own_file(
+    "comma": OwnFile(table("reviews.csv", "text label", TWO), "class"),
+    "semicolons and cp1252": OwnFile(
         table(
             "urteile.csv",
             "Kommentar Urteil",
@@ -177,127 +152,28 @@ GOOD: Mapping[str, OwnFile] = {
             "cp1252",
         ),
         "class",
-        "text=Kommentar,label=Urteil",
-        "gut mäßig schlecht",
     ),
-    "utf-16 and tabs": own_file(
-        table("topics.tsv", "id sentence label", counted(labelled([0, 1, 2, 3])), "utf-16"),
-        "class",
-        "text=sentence,label=label",
-        "0 1 2 3",
-    ),
-    "quoted newlines": own_file(
-        table(
-            "long.csv",
-            "id review sentiment",
-            counted((f'{t}\nhe said "so", twice\n', x) for t, x in TWO),
-            "utf-8-sig",
-        ),
-        "class",
-        "text=review,label=sentiment",
-        "neg pos",
-    ),
-    "missing values": own_file(
-        table(
-            "gaps.jsonl",
-            "text label",
-            ((t, None if n in (3, 9) else x) for n, (t, x) in enumerate(labelled([0, 1]))),
-        ),
-        "class",
-        "text=text,label=label",
-        "0 1",
-    ),
-    "parquet": own_file(
-        table("intents.parquet", "utterance intent", labelled(["book", "cancel", "ask"])),
-        "class",
-        "text=utterance,label=intent",
-        "ask book cancel",
-    ),
-    "a folder": own_file(
-        folder_of(
-            "folder",
-            {
-                "train.csv": as_csv([["text", "label"], *TWO[:40]]),
-                "validation.csv": as_csv([["text", "label"], *TWO[40:]]),
-                "test.csv": as_csv([["text"], *([sentence(n)] for n in range(900, 910))]),
-                "README.md": "about",
-            },
-        ),
-        "class",
-        "text=text,label=label",
-        "neg pos",
-    ),
-    "groups": own_file(
-        table(
-            "grouped.csv",
-            "text label user_id",
-            ((t, x, f"user{n // 3}") for n, (t, x) in enumerate(TWO)),
-        ),
-        "class",
-        "text=text,label=label,group=user_id",
-        "neg pos",
-    ),
-    # Two texts.
-    "premise and hypothesis": own_file(
+    "premise and hypothesis": OwnFile(
         table(
             "nli.csv",
             "premise hypothesis label",
             ((t, second(n), x) for n, (t, x) in enumerate(THREE)),
         ),
         "class",
-        "text=premise,text2=hypothesis,label=label",
-        "contradiction entailment neutral",
     ),
-    "questions": own_file(
-        table(
-            "same.jsonl",
-            "qid question1 question2 is_duplicate",
-            ((n, t, second(n), x) for n, (t, x) in enumerate(labelled([0, 1]))),
-        ),
-        "class",
-        "text=question1,text2=question2,label=is_duplicate",
-        "0 1",
-    ),
-    # Several labels.
-    "lists of labels": own_file(
+    "lists of labels": OwnFile(
         table(
             "films.jsonl",
             "plot genres",
             ((sentence(n, "-".join(genres(n))), genres(n)) for n in range(ROWS)),
         ),
         "labels",
-        "text=plot,labels=genres",
-        "comedy crime drama",
     ),
-    "a column a label": own_file(
-        table(
-            "toxic.csv",
-            "id comment_text toxic insult threat",
-            ((n, sentence(n), n % 2, int(n % 3 == 0), int(n % 5 == 0)) for n in range(ROWS)),
-        ),
-        "labels",
-        "text=comment_text,labels=toxic+insult+threat",
-        "toxic insult threat",
-    ),
-    "labels with bars": own_file(
-        table("bars.tsv", "text genres", ((sentence(n), "|".join(genres(n))) for n in range(ROWS))),
-        "labels",
-        "text=text,labels=genres",
-        "comedy crime drama",
-    ),
-    # Numbers.
-    "a number": own_file(
-        table("essays.csv", "essay score", ((sentence(n), n % 40 / 8 + 0.1) for n in range(ROWS))),
-        "number",
-        "text=essay,number=score",
-    ),
-    "a number for two": own_file(
+    "a number for two": OwnFile(
         folder_of("sts", {"sts-train.tsv": rated(range(40)), "sts-dev.tsv": rated(range(40, 60))}),
         "number",
-        "text=sentence1,text2=sentence2,number=similarity",
     ),
-    # Tags.
-    "conll": own_file(
+    "conll": OwnFile(
         text_file(
             "people.conll",
             "\ufeff-DOCSTART- O\n\n"
@@ -306,178 +182,17 @@ GOOD: Mapping[str, OwnFile] = {
             ),
         ),
         "tags",
-        "words=1,tags=2",
-        TAGS,
     ),
-    "lists of tags": own_file(
-        table("tags.jsonl", "tokens ner_tags", TAGGED), "tags", "words=tokens,tags=ner_tags", TAGS
-    ),
-    "a row a word": own_file(
-        table("words.csv", "sentence_id word tag", WORD_ROWS),
-        "tags",
-        "sentence=sentence_id,words=word,tags=tag",
-        TAGS,
-    ),
-    # Stretches of a text.
-    "squad": own_file(
+    "lists of tags": OwnFile(table("tags.jsonl", "tokens ner_tags", TAGGED), "tags"),
+    "squad": OwnFile(
         text_file(
             "manual.json", json.dumps({"version": "1", "data": [squad(n) for n in range(ROWS)]})
         ),
         "spans",
-        "context=context,question=question,answer=answers.text,start=answers.answer_start",
     ),
-    "answers without places": own_file(
-        table("answers.jsonl", "context question answer", map(passage, range(ROWS))),
-        "spans",
-        "context=context,question=question,answer=answer",
-    ),
-    # Options.
-    "a list of options": own_file(
-        table("exam.jsonl", "question options answer", EXAMS),
-        "choice",
-        "question=question,options=options,answer=answer",
-    ),
-    "a column an option": own_file(
-        table(
-            "wide.csv", "question A B C D answer", ((q, *o, "ABCD"[gold]) for q, o, gold in EXAMS)
-        ),
-        "choice",
-        "question=question,options=A+B+C+D,answer=answer",
-    ),
+    "a list of options": OwnFile(table("exam.jsonl", "question options answer", EXAMS), "choice"),
 }
-
-
-def sparse(folder: Path) -> Path:
-    """Ten gigabytes of nothing, which take no room."""
-    path = folder / "huge.csv"
-    path.write_text(TABLE)
-    os.truncate(path, 10_000_000_000)
-    return path
-
-
-def binary(name: str, begin: bytes) -> Callable[[Path], Path]:
-    return text_file(name, begin + bytes(range(256)) * 8)
-
-
-HOSTILE: Mapping[str, tuple[Callable[[Path], Path], str]] = {
-    "empty": (text_file("empty.csv", ""), "empty.csv is empty"),
-    "a header alone": (text_file("head.csv", "text,label\n"), "head.csv has no rows below line 1"),
-    "a ragged line": (
-        text_file("ragged.csv", TABLE + "one,two,three\n"),
-        "ragged.csv line 62 has 3 fields",
-    ),
-    "an open quote": (
-        text_file("open.csv", TABLE + '"never closed,pos\nmore,neg\n'),
-        "open.csv line 62 column 1 opens a quote",
-    ),
-    "a picture": (binary("picture.csv", b"\x89PNG\r\n\x1a\n"), "picture.csv is a PNG picture"),
-    "a workbook": (
-        binary("book.csv", b"PK\x03\x04"),
-        "book.csv is a zip archive or an Excel workbook",
-    ),
-    "broken JSON": (
-        text_file(
-            "broken.jsonl", as_jsonl([{"text": "a", "label": 1}] * 2) + '{"text": "b" "label": 0}\n'
-        ),
-        "broken.jsonl line 3 column 14",
-    ),
-    "a label that only dev has": (
-        folder_of(
-            "alone",
-            {"train.csv": TABLE, "dev.csv": f"text,label\nsome text here,pos\n{sentence(3)},odd\n"},
-        ),
-        "dev.csv line 3 has the label 'odd', which no row of train has",
-    ),
-    "one class": (
-        table("one.csv", "text label", ((t, "same") for t, _ in TWO)),
-        "one label, 'same'",
-    ),
-    "a name twice": (
-        table("twice.csv", "text label text", ((t, x, t) for t, x in TWO)),
-        "line 1 names the column 'text' twice",
-    ),
-    "a word without a tag": (
-        text_file("hole.conll", "Anna B-PER\nsleeps\n\n"),
-        "hole.conll line 2 has 1 field",
-    ),
-    "ten gigabytes": (sparse, "huge.csv has 10.0 GB"),
-    "no question": (
-        text_file("hole.json", '{"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]}'),
-        "paragraph 0 has no 'qas'",
-    ),
-    "damaged parquet": (binary("rows.parquet", b"PAR1"), "rows.parquet is not whole Parquet"),
-    "no label": (
-        table("texts.csv", "text", ([t] for t, _ in TWO)),
-        "no column of texts.csv can be a label",
-    ),
-    "an infinite number": (
-        table("prices.csv", "text price", ((sentence(n), n / 4 or "inf") for n in range(ROWS))),
-        "prices.csv line 2 has 'inf' in the column 'price': expected a number",
-    ),
-    "a row without its tag": (
-        table(
-            "words.csv",
-            "sentence word tag",
-            [*(row for row in WORD_ROWS if row[0] < 30), (30, "Anna", "B-PER"), (30, "sleeps", "")],
-        ),
-        "words.csv line 182 has no tag for the word 'sleeps'",
-    ),
-    "a row without its options": (
-        table(
-            "exam.jsonl",
-            "question options answer",
-            ((q, o if n else None, gold) for n, (q, o, gold) in enumerate(EXAMS)),
-        ),
-        "exam.jsonl line 1 has the answer 0, which is none of its 0 options",
-    ),
-    "no names": (text_file("bare.csv", as_csv(TWO)), "line 1 of bare.csv is a row and no names"),
-}
-
-ASKED: Mapping[str, tuple[Callable[[Path], Path], Sequence[str]]] = {
-    "stars": (
-        table("stars.csv", "review stars", labelled([1, 2, 3, 4, 5])),
-        ("text=review,label=stars", "text=review,number=stars"),
-    ),
-    "two labels": (
-        table(
-            "both.csv",
-            "text sentiment topic",
-            ((t, x, "ab"[n % 3 == 0]) for n, (t, x) in enumerate(TWO)),
-        ),
-        ("text=text,label=sentiment", "text=text,label=topic"),
-    ),
-    "a row an option": (
-        table(
-            "rows.csv",
-            "question candidate label",
-            (
-                (q, o, int(place == gold))
-                for q, options, gold in EXAMS
-                for place, o in enumerate(options)
-            ),
-        ),
-        (
-            "question=question,option=candidate,label=label",
-            "text=question,text2=candidate,label=label",
-        ),
-    ),
-    "two texts": (
-        table(
-            "posts.csv",
-            "title body label",
-            ((sentence(n, length=5), t, x) for n, (t, x) in enumerate(TWO)),
-        ),
-        ("text=title,label=label", "text=title,text2=body,label=label"),
-    ),
-    "one of three columns": (
-        table(
-            "hot.csv",
-            "text red green blue",
-            ((sentence(n), *(int(n % 3 == k) for k in range(3))) for n in range(ROWS)),
-        ),
-        ("text=text,label=red+green+blue", "text=text,labels=red+green+blue"),
-    ),
-}
+"""A file of each kind; of their layouts see the tests of what is found in a file."""
 
 
 def plant(texts: Sequence[str], draw: random.Random) -> list[str]:

@@ -18,16 +18,13 @@ from benchharness.tasks.examples import PairExample, SpanExample, TagExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.leaks import find_leaks
 from benchharness.tasks.own.tables import hub_table
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_suites, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.own_files import (
-    ASKED,
     GENRES,
     GOOD,
-    HOSTILE,
     TWO,
     as_csv,
     as_jsonl,
@@ -43,60 +40,6 @@ from tests.helpers.own_files import (
 def table(folder: Path, rows: list[list[object]], name: str = "rows.csv") -> str:
     (folder / name).write_text(as_csv(rows))
     return str(folder / name)
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_the_shape_columns_and_labels_of_a_file_are_found(name, tmp_path):
-    wanted = GOOD[name]
-    found = find_own(str(wanted.write(tmp_path)))
-    columns = {role: list(names) for role, names in found.own.columns.items()}
-    assert (found.own.kind, columns) == (wanted.kind, wanted.columns)
-    assert found.own.labels == tuple(wanted.labels)
-    assert found.leaks == dict.fromkeys(found.leaks, (0, 0))
-    # The task reads its splits, and a definition that has travelled as JSON reads the same.
-    sent = OwnData.from_json(json.loads(json.dumps(found.task.definition)))
-    assert sent == found.own
-    splits = {s: read(found.task, s, parse_data(found.data)) for s in found.task.source.splits}
-    assert len(splits["train"].examples) > len(splits["dev"].examples) > 5
-    assert not {e.id for e in splits["train"].examples} & {
-        e.id for e in splits["dev"].examples if found.own.held_out
-    }
-    again = define(found.task.definition)
-    assert read(again, "dev", parse_data(found.data)).fingerprint == splits["dev"].fingerprint
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_file_is_refused_in_one_sentence(name, tmp_path):
-    write, said = HOSTILE[name]
-    with pytest.raises(DataError) as caught:
-        find_own(str(write(tmp_path)))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).replace("...", "").count(". ") == 0
-    assert str(caught.value).endswith(".")
-
-
-@pytest.mark.parametrize("name", ASKED)
-def test_a_file_that_fits_two_tasks_asks_and_takes_the_answer(name, tmp_path):
-    write, readings = ASKED[name]
-    path = str(write(tmp_path))
-    with pytest.raises(DataError, match=r"fits \d tasks: .* or .*; say which\.$") as caught:
-        find_own(path)
-    kinds = set()
-    for words in readings:
-        assert f"(--columns {words})" in str(caught.value)
-        found = find_own(path, columns=words)
-        kinds.add((found.own.kind, tuple(found.own.columns)))
-        assert read(found.task, "train", parse_data(found.data)).examples
-    assert len(kinds) == len(readings) or name == "two labels"
-
-
-def test_there_are_as_many_files_as_were_asked_for():
-    assert len(GOOD) >= 20
-    assert len(HOSTILE) >= 10
-    assert {"class", "labels", "number", "tags", "spans", "choice"} == {
-        f.kind for f in GOOD.values()
-    }
 
 
 def test_what_is_found_is_said(tmp_path):

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a layout is a line)
-"""Fifty files in the layouts of well-known data sets, rows made here: read, asked or refused.
+"""Files in the layouts of well-known data sets, and damaged ones: read, asked or refused.
 
 A layout says "KIND COLUMNS" where it is read, "asks COLUMNS or COLUMNS" where it fits several tasks,
 and "refuses WORDS" where neither can be; then the labels, and how many rows the splits have.
@@ -7,6 +7,8 @@ and "refuses WORDS" where neither can be; then the labels, and how many rows the
 
 import gzip
 import json
+import os
+import re
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,12 +19,18 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.find import find_own
+from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from tests.helpers.own_files import (
+    GOOD,
+    TABLE,
+    TWO,
+    WORD_ROWS,
     as_csv,
     as_jsonl,
     exam,
+    labelled,
     passage,
     second,
     sentence,
@@ -251,7 +259,14 @@ LAYOUTS = {
         "none of them",
     ),
     "fastText": Layout(text_file("cooking.txt", "".join(f"__label__{'sweet' if n % 2 else 'sour'} {sentence(n)}\n" for n in ROWS)), "class text=text,label=label", ("sour", "sweet")),
+    "lists of labels": Layout(GOOD["lists of labels"].write, "labels text=plot,labels=genres", ("comedy", "crime", "drama")),
+    "a number for two": Layout(GOOD["a number for two"].write, "number text=sentence1,text2=sentence2,number=similarity"),
+    "stars": Layout(text_file("stars.csv", as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])])), "asks text=review,label=stars or text=review,number=stars"),
+    "one of three columns": Layout(csv("hot.csv", "text,red,green,blue", lambda n: [sentence(n), *(int(n % 3 == k) for k in range(3))]), "asks text=text,label=red+green+blue or text=text,labels=red+green+blue"),
     # Tags.
+    "a mark and a document": Layout(GOOD["conll"].write, "tags words=1,tags=2", ENTITIES),
+    "lists of tags": Layout(GOOD["lists of tags"].write, "tags words=tokens,tags=ner_tags", ENTITIES),
+    "a row a word": Layout(text_file("words.csv", as_csv([["sentence_id", "word", "tag"], *WORD_ROWS])), "tags sentence=sentence_id,words=word,tags=tag", ENTITIES),
     "Kaggle's NER": Layout(kaggle_ner("ner_dataset.csv", lambda n, place: "" if place else f"Sentence: {n + 1}"), "tags sentence=Sentence #,words=Word,tags=Tag", ENTITIES, "48 train, 12 dev"),
     "CoNLL-2003": Layout(conll("eng.conll", " ", "NNP", "I-NP"), "tags words=1,tags=4", ENTITIES),
     "CoNLL-2002": Layout(conll("esp.train", " "), "tags words=1,tags=2", ENTITIES),
@@ -278,6 +293,13 @@ LAYOUTS = {
         "choice question=question,options=choices.text,answer=answerKey",
     ),
     "SQuAD": Layout(text_file("dev-v1.1.json", json.dumps({"version": "1.1", "data": [squad(n) for n in ROWS]})), "spans context=context,question=question,answer=answers.text,start=answers.answer_start"),
+    "answers without places": Layout(jsonl("answers.jsonl", lambda n: dict(zip(("context", "question", "answer"), passage(n), strict=True))), "spans context=context,question=question,answer=answer"),
+    "a list of options": Layout(GOOD["a list of options"].write, "choice question=question,options=options,answer=answer"),
+    "a column an option": Layout(csv("wide.csv", "question,A,B,C,D,answer", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=question,options=A+B+C+D,answer=answer"),
+    "a row an option": Layout(
+        text_file("rows.csv", as_csv([["question", "candidate", "label"], *([exam(n)[0], option, int(place == n % 4)] for n in ROWS for place, option in enumerate(exam(n)[1]))])),
+        "asks question=question,option=candidate,label=label or text=question,text2=candidate,label=label",
+    ),
     "Natural Questions": Layout(
         jsonl("nq.jsonl", lambda n: {"example_id": n, "question_text": "who", "document_text": passage(n)[0], "annotations": [{"yes_no_answer": "NONE", "short_answers": [{"start_token": 5, "end_token": 7}]}], "long_answer_candidates": []}),
         "refuses --columns",
@@ -296,6 +318,17 @@ LAYOUTS = {
         "36 train, 12 dev, 12 test",
     ),
     "a split column of other names": Layout(csv("parts.csv", "text,label,split", lambda n: [sentence(n), n % 2, ["train", "mine"][n % 5 == 3]]), "refuses 'mine'"),
+    "semicolons and cp1252": Layout(GOOD["semicolons and cp1252"].write, "class text=Kommentar,label=Urteil", ("gut", "mäßig", "schlecht")),
+    "utf-16 and tabs": Layout(text_file("topics.tsv", as_csv([["id", "sentence", "label"], *([n, t, x] for n, (t, x) in enumerate(labelled([0, 1, 2, 3])))], "\t"), "utf-16"), "class text=sentence,label=label", ("0", "1", "2", "3")),
+    "quoted newlines": Layout(text_file("long.csv", as_csv([["id", "review", "sentiment"], *([n, f'{t}\nhe said "so", twice\n', x] for n, (t, x) in enumerate(TWO))]), "utf-8-sig"), "class text=review,label=sentiment", ("neg", "pos")),
+    "missing values": Layout(text_file("gaps.jsonl", as_jsonl([{"text": t, "label": None if n in (3, 9) else x} for n, (t, x) in enumerate(labelled([0, 1]))])), "class text=text,label=label", ("0", "1")),
+    "groups": Layout(text_file("grouped.csv", as_csv([["text", "label", "user_id"], *([t, x, f"user{n // 3}"] for n, (t, x) in enumerate(TWO))])), "class text=text,label=label,group=user_id", ("neg", "pos")),
+    "a folder with a test split": Layout(
+        folder(train__csv=as_csv([["text", "label"], *TWO[:40]]), validation__csv=as_csv([["text", "label"], *TWO[40:]]), test__csv=as_csv([["text"], *([sentence(n)] for n in range(900, 910))]), README__md="about"),
+        "class text=text,label=label",
+        ("neg", "pos"),
+        "40 train, 20 dev, 10 test",
+    ),
     "CoLA's splits in a folder": Layout(
         folder(train__tsv=as_csv([["gj04", n % 2, "", sentence(n)] for n in range(40)], "\t"), dev__tsv=as_csv([["gj04", n % 2, "", sentence(n)] for n in range(40, 60)], "\t")),
         "class text=4,label=2",
@@ -366,9 +399,45 @@ KEPT_ASIDE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*LAYOUTS, *KEPT_ASIDE])
+def sparse(place: Path) -> Path:
+    """Ten gigabytes of nothing, which take no room."""
+    (place / "huge.csv").write_text(TABLE)
+    os.truncate(place / "huge.csv", 10_000_000_000)
+    return place / "huge.csv"
+
+
+def binary(name: str, begin: bytes):
+    return text_file(name, begin + bytes(range(256)) * 8)
+
+
+DAMAGED = {
+    "empty": Layout(text_file("empty.csv", ""), "refuses empty.csv is empty"),
+    "a header alone": Layout(text_file("head.csv", "text,label\n"), "refuses head.csv has no rows below line 1"),
+    "a ragged line": Layout(text_file("ragged.csv", TABLE + "one,two,three\n"), "refuses ragged.csv line 62 has 3 fields"),
+    "an open quote": Layout(text_file("open.csv", TABLE + '"never closed,pos\nmore,neg\n'), "refuses open.csv line 62 column 1 opens a quote"),
+    "a picture": Layout(binary("picture.csv", b"\x89PNG\r\n\x1a\n"), "refuses picture.csv is a PNG picture"),
+    "a workbook of no such name": Layout(binary("book.csv", b"PK\x03\x04"), "refuses book.csv is a zip archive or an Excel workbook"),
+    "broken JSON": Layout(text_file("broken.jsonl", as_jsonl([{"text": "a", "label": 1}] * 2) + '{"text": "b" "label": 0}\n'), "refuses broken.jsonl line 3 column 14"),
+    "a label that only dev has": Layout(folder(train__csv=TABLE, dev__csv=f"text,label\nsome text here,pos\n{sentence(3)},odd\n"), "refuses dev.csv line 3 has the label 'odd', which no row of train has"),
+    "one class": Layout(text_file("one.csv", as_csv([["text", "label"], *([t, "same"] for t, _ in TWO)])), "refuses one label, 'same'"),
+    "a name twice": Layout(text_file("twice.csv", as_csv([["text", "label", "text"], *([t, x, t] for t, x in TWO)])), "refuses line 1 names the column 'text' twice"),
+    "a word without a tag": Layout(text_file("hole.conll", "Anna B-PER\nsleeps\n\n"), "refuses hole.conll line 2 has 1 field"),
+    "ten gigabytes": Layout(sparse, "refuses huge.csv has 10.0 GB"),
+    "no question": Layout(text_file("hole.json", '{"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]}'), "refuses paragraph 0 has no 'qas'"),
+    "damaged parquet": Layout(binary("rows.parquet", b"PAR1"), "refuses rows.parquet is not whole Parquet"),
+    "no label": Layout(text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])), "refuses no column of texts.csv can be a label"),
+    "an infinite number": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), n / 4 or "inf"]), "refuses prices.csv line 2 has 'inf' in the column 'price': expected a number"),
+    "a row without its tag": Layout(text_file("words.csv", as_csv([["sentence", "word", "tag"], *WORD_ROWS[:180], (30, "Anna", "B-PER"), (30, "sleeps", "")])), "refuses words.csv line 182 has no tag for the word 'sleeps'"),
+    "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which is none of its 0 options"),
+    "no names": Layout(text_file("bare.csv", as_csv(TWO)), "refuses line 1 of bare.csv is a row and no names"),
+}  # fmt: skip
+
+EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_a_layout_is_read_asked_or_refused(name, tmp_path):
-    wanted = (LAYOUTS | KEPT_ASIDE)[name]
+    wanted = EVERY[name]
     if name == "an Excel workbook":
         pytest.importorskip("openpyxl")
     path = str(wanted.write(tmp_path))
@@ -377,14 +446,27 @@ def test_a_layout_is_read_asked_or_refused(name, tmp_path):
     if what in ("asks", "refuses"):
         with pytest.raises(DataError) as caught:
             find_own(path, **options)
-        assert ("say which" in str(caught.value)) == (what == "asks")
-        for word in words.split(" or "):
-            assert word in str(caught.value)
+        said = str(caught.value)
+        assert all(word in said for word in words.split(" or "))
+        assert "\n" not in said
+        assert said.replace("...", "").count(". ") == 0
+        assert said.endswith("; say which." if what == "asks" else ".")
+        answers = re.findall(r"\(--columns ([^()]*)\)", said) if what == "asks" else []
+        found = [find_own(path, columns=answer, **options) for answer in answers]
+        assert len({each.own.mapping.words for each in found}) == len(answers) != 1
+        assert all(read(each.task, "train", parse_data(each.data)).examples for each in found)
         return
     found = find_own(path, **options)
     assert f"{found.own.kind} {found.own.mapping.words}" == wanted.expected
     assert found.own.labels == tuple(wanted.labels)
     assert wanted.rows in " ".join(found.sentences)
     assert wanted.said in " ".join(found.sentences)
-    for split in found.task.source.splits:  # as a worker reads them
-        assert read(found.task, split, parse_data(found.data)).examples
+    assert found.leaks == dict.fromkeys(found.leaks, (0, 0))
+    # A definition that has travelled as JSON reads the same rows, as a worker reads them.
+    sent = json.loads(json.dumps(found.task.definition))
+    assert OwnData.from_json(sent) == found.own
+    splits = {s: read(define(sent), s, parse_data(found.data)) for s in found.task.source.splits}
+    assert splits == {s: read(found.task, s, parse_data(found.data)) for s in splits}
+    train, dev = splits["train"].examples, splits["dev"].examples
+    assert len(train) > len(dev) > 5
+    assert not {e.id for e in train} & {e.id for e in dev if found.own.held_out}
