@@ -10,8 +10,7 @@ from torch.optim.swa_utils import AveragedModel
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.loop import Training
 from benchharness.training.snapshots import State, read_state, write_state
-from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, having, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, fit, having, make_network, weights_of
 
 SIX = having(RECIPE, epochs=6, batch_size=32, evaluations=6)
 """Twelve steps, with an evaluation after every second one."""

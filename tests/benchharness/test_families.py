@@ -19,9 +19,8 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.family_tokenizers import make_family_tokenizer
-from tests.helpers.fitting import fit
 from tests.helpers.parity import make_inputs
-from tests.helpers.training import CPU, begin_task, having
+from tests.helpers.training import CPU, begin_task, fit, having
 from tests.helpers.training import RECIPE as USUAL
 
 TASKS = ("glue/rte", "superglue/wic", "superglue/copa", "squad/v2.0", "conll2003/ner")

@@ -21,12 +21,12 @@ from benchharness.training.predict import (
     trim_memory,
 )
 from benchharness.worker.job import in_enough_parts
-from tests.helpers.fitting import fit
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.training import (
     CPU,
     RECIPE,
     begin,
+    fit,
     having,
     make_data,
     make_network,

@@ -14,8 +14,7 @@ from benchharness.machine import STORE
 from benchharness.training.compute import ALONE, Compute, Ranks, _buckets
 from benchharness.training.predict import OutOfMemoryError, predict
 from tests.helpers import ROOT
-from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, having, make_data, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, fit, having, make_data, make_network, weights_of
 
 # The last batch of an epoch has one row, so that all ranks but one have nothing to do.
 ROWS = 65

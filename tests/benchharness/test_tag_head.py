@@ -27,10 +27,9 @@ from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.device_stand_in import Waits
-from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import having, make_batches
+from tests.helpers.training import fit, having, make_batches
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]

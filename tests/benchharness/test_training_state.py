@@ -17,8 +17,7 @@ from benchharness.training.loop import Training
 from benchharness.training.meter import DivergedError, Meter
 from benchharness.training.snapshots import State, read_state, write_state
 from benchharness.worker.adapters import add_adapters
-from tests.helpers.fitting import fit
-from tests.helpers.training import RECIPE, begin, having, make_network, weights_of
+from tests.helpers.training import RECIPE, begin, fit, having, make_network, weights_of
 
 FOUR_STEPS = having(RECIPE, epochs=2, batch_size=32, evaluations=2)
 ACROSS_EPOCHS = having(RECIPE, epochs=3, batch_size=24, accumulation=3, layer_decay=0.9)

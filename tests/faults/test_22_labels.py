@@ -9,8 +9,7 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.glue import HUB, REVISION
 from benchharness.tasks.suites import find_task
 from tests.helpers.hub_files import write_dataset_config
-from tests.helpers.hub_reader import ask
-from tests.helpers.hub_server import serve_hub
+from tests.helpers.hub_server import ask, serve_hub
 from tests.helpers.official_files import read_file, write_file
 
 WRONG = ["7", "-1", "one", "", "nan", "None", "1.0", " 1", "True"]

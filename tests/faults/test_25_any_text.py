@@ -14,10 +14,9 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tests.helpers.fitting import fit
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import having, make_batches
+from tests.helpers.training import fit, having, make_batches
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 NASTY = {

@@ -7,8 +7,7 @@ import pytest
 
 from benchharness.tasks.glue import COLA, REVISION
 from tests.helpers.hub_files import write_embedded
-from tests.helpers.hub_reader import ask
-from tests.helpers.hub_server import serve_hub
+from tests.helpers.hub_server import ask, serve_hub
 
 CLOSED = "http://127.0.0.1:9"
 NO_NAME = "http://host.invalid"

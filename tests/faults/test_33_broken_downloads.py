@@ -12,8 +12,7 @@ import pytest
 from benchharness.tasks.glue import COLA, HUB, REVISION
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
-from tests.helpers.hub_reader import ask
-from tests.helpers.hub_server import HubServer, serve_hub
+from tests.helpers.hub_server import HubServer, ask, serve_hub
 
 COMMIT, NEXT = "ab" * 20, "cd" * 20
 WEIGHTS = "model.safetensors"

@@ -10,8 +10,7 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.glue import COLA, HUB
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
-from tests.helpers.hub_reader import ask
-from tests.helpers.hub_server import serve_hub
+from tests.helpers.hub_server import ask, serve_hub
 
 
 def test_34_a_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:

@@ -8,14 +8,18 @@ revision that sorts last, and other refs are named when the server starts.
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
-
-__all__ = ["HubServer", "serve_hub"]
 
 
 class HubServer(ThreadingHTTPServer):
@@ -215,3 +219,53 @@ def _refs(refs: Mapping[str, str]) -> dict[str, object]:
 def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str, object]:
     files = [{"rfilename": e["path"], "size": e["size"]} for e in entries if e["type"] == "file"]
     return {"id": repo, "modelId": repo, "sha": folder.name, "private": False, "siblings": files}
+
+
+PROGRAM = """
+import json, sys
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data, rows
+from benchharness.tasks.suites import TASKS
+
+answer, status = {}, 0
+for name in sys.argv[1:]:
+    task, split = name.split(":")
+    try:
+        digest = read(TASKS[task], split, parse_data("hub")).fingerprint
+        answer[name] = [digest, rows(TASKS[task].source, split, parse_data("hub"))]
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        status = error.exit_code
+json.dump(answer, sys.stdout)
+sys.exit(status)
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a process that reads through the hub left behind."""
+
+    status: int
+    rows: Mapping[str, Any]
+    error: str
+    seconds: float
+
+
+def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> Answer:
+    """Read "task:split" names; `rows` has each one's fingerprint and rows."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    env = kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, *names],
+        env=env,
+        cwd=folder or home.parent,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    seconds = time.monotonic() - start
+    found = json.loads(done.stdout) if done.stdout else {}
+    return Answer(status=done.returncode, rows=found, error=done.stderr, seconds=seconds)

@@ -22,7 +22,6 @@ from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
 from benchharness.training.meter import Meter
 from tests.helpers.checkpoints import make_config
-from tests.helpers.fitting import fit
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 
@@ -151,3 +150,22 @@ def begin_task(
         compute=CPU,
         report=lambda _: None,
     )
+
+
+def fit(
+    training: Training,
+    evaluate: Callable[[], Mapping[str, float]],
+    after_step: Callable[[], None] = lambda: None,
+    value: Callable[[int], float | None] = lambda _: None,
+) -> Meter:
+    """Makes every step that is left, and evaluates when the plan says so.
+
+    `value` is what an evaluation is worth, by its number from 0.
+    """
+    for step in training:
+        if step in training.plan.evaluations:
+            with training.meter.paused():
+                scores = evaluate()
+            training.mark(scores, value(len(training.meter.values)))
+        after_step()
+    return training.meter

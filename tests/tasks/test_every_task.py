@@ -31,8 +31,7 @@ from benchharness.tasks.sources import Data, Source, rows
 from benchharness.tasks.suites import SUITES, TASKS
 from benchharness.tasks.task import CorefTask, PairTask, RoleTask, TagTask, Task, score
 from tests.helpers.hub_files import write_configs, write_parquet
-from tests.helpers.hub_reader import Answer, ask
-from tests.helpers.hub_server import serve_hub
+from tests.helpers.hub_server import Answer, ask, serve_hub
 
 METRICS = {
     "glue": "cola mcc, sst2 accuracy, mrpc accuracy f1, stsb pearson spearman, qqp accuracy f1, "

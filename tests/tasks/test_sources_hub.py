@@ -17,8 +17,7 @@ from benchharness.tasks.sources import Data, Row, parse_data, rows
 from benchharness.tasks.sources.hub import hub_is_reachable
 from benchharness.tasks.task import PairTask
 from tests.helpers.hub_files import write_dataset_config
-from tests.helpers.hub_reader import ask
-from tests.helpers.hub_server import HubServer, serve_hub
+from tests.helpers.hub_server import HubServer, ask, serve_hub
 
 GLUE = {task.name: task for task in GLUE_TASKS}
 COLA = GLUE["glue/cola"]

@@ -1,23 +1,224 @@
 """Large stores: what a command reads grows with what it shows, not with what is stored."""
 
+import hashlib
 import json
 import os
+import random
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store import record as record_module
-from benchharness.leaderboard.store.record import row_of
+from benchharness.leaderboard.store.record import (
+    COPIES,
+    _data_of,
+    headline_columns,
+    outcome_to_run,
+    row_of,
+)
+from benchharness.leaderboard.store.schema import PREDICTIONS, RUNS, SCORES, PackedJson, to_text
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.stored.report import Wanted, make_report
-from tests.helpers.many_suites import make_store
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
+from tests.helpers.results import SCORES as GLUE
+from tests.helpers.results import make_job, make_result
+
+# A store of very many results is written by text: a template of each task, filled in run by run.
+# What comes out is what `Store.add_result` would have written, digests included.
+
+MODEL, SEED, SCORE = "model-00000", 777_777_777, 0.7654321
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A result as the columns of its rows, with marks where the runs differ."""
+
+    result: Result
+    run: dict[str, Any]
+    canonical: str
+    shared: str
+    headline: str
+    scores: tuple[tuple[str, str, str, str], ...]
+    predictions: tuple[tuple[Any, ...], ...]
+
+
+def template(result: Result) -> Template:
+    """What the runs of one task have in common; model, weights, seed and scores are replaced."""
+    marked = [
+        replace(each, scores=dict.fromkeys(each.scores, SCORE)) for each in result.evaluations
+    ]
+    job = replace(result.job, model=MODEL, checkpoint=MODEL, weights=MODEL, seed=SEED)
+    result = replace(result, job=job, evaluations=tuple(marked))
+    run = outcome_to_run(result)
+    columns = {column.name: getattr(run, column.name) for column in RUNS.columns}
+    texts = ("job", "curve", "cost", "provenance", "fingerprints")
+    copies = {name: getattr(run, name) for name in COPIES}
+    canonical = _canonical([_data_of(run), copies])
+    return Template(
+        result=result,
+        run={name: to_text(v) if name in texts else v for name, v in columns.items()},
+        canonical=canonical,
+        shared=headline_columns(run)["shared"],
+        headline=to_text(headline_columns(run)["content"]),
+        scores=tuple((s.task, s.split, s.name, s.metric) for s in run.scores),
+        predictions=tuple(_predicted(each) for each in result.evaluations),
+    )
+
+
+def fill(path: Path, templates: Iterable[Template], *, models: Sequence[str], seeds: int) -> int:
+    """Add a run of every model and seed to the store, for each of the tasks; gives how many."""
+    open_store(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-400000"):
+            connection.execute(f"PRAGMA {statement}")
+        (number,) = connection.execute("SELECT coalesce(max(id), 0) FROM runs").fetchone()
+        first = number
+        for each in templates:
+            connection.execute("BEGIN")
+            rows = _rows(each, models, seeds, number)
+            for table, found in rows.items():
+                _insert(connection, table, found)
+            number += len(rows["runs"])
+            connection.execute("COMMIT")
+        return int(number - first)
+
+
+def _canonical(data: Any) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def _predicted(evaluation: Evaluation) -> tuple[Any, ...]:
+    packed = PackedJson().process_bind_param(list(evaluation.predictions), None)  # type: ignore[arg-type]
+    flags = to_text(evaluation.flags)
+    return evaluation.task, evaluation.split, evaluation.fingerprint, flags, packed
+
+
+def _rows(template: Template, models: Sequence[str], seeds: int, number: int) -> Rows:
+    found: Rows = {"runs": [], "scores": [], "predictions": [], "headlines": []}
+    job, draw = template.result.job, random.Random(template.result.job.task)
+    for model in models:
+        quality = draw.uniform(0.4, 0.9)
+        for seed in range(1, seeds + 1):
+            number += 1
+            score = round(quality + draw.gauss(0, 0.01), 4)
+            key = replace(job, model=model, checkpoint=model, weights=model, seed=seed).key
+            marks = [(MODEL, model), (str(SEED), str(seed)), (str(SCORE), str(score))]
+            marks.append((job.key, key))
+            run = {name: _filled(value, marks) for name, value in template.run.items()}
+            canonical = str(_filled(template.canonical, marks))
+            digest = hashlib.sha256(canonical.encode("ascii")).hexdigest()
+            run |= {"id": number, "attempt": 1, "digest": digest, "seed": seed}
+            found["runs"].append(tuple(run.values()))
+            found["scores"] += [
+                (number, *where, score, metric) for *where, metric in template.scores
+            ]
+            found["predictions"] += [(number, *each) for each in template.predictions]
+            content = _filled(template.headline, marks)
+            shared = _filled(template.shared, marks)
+            names = (run["suite"], run["task"], model, "finished", shared, content)
+            found["headlines"].append((number, key, *names))
+    return found
+
+
+def _filled(value: Any, marks: Iterable[tuple[str, str]]) -> Any:
+    if not isinstance(value, str):
+        return value
+    for mark, filled in marks:
+        value = value.replace(mark, filled)
+    return value
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    names = {
+        "runs": [column.name for column in RUNS.columns],
+        "scores": [c.name for c in SCORES.columns if c.name != "id"],
+        "predictions": [c.name for c in PREDICTIONS.columns if c.name != "id"],
+        "headlines": ["run_id", "job_key", "suite", "task", "model", "status", "shared", "content"],
+    }[table]
+    columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+    connection.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)
+
+
+def names_of(count: int) -> Iterator[str]:
+    """Names of models: "model-00001" and so on."""
+    return (f"model-{number:05}" for number in range(1, count + 1))
+
+
+TASKS, SEEDS = 10, 5
+"""Of each suite."""
+
+PLUGIN = """
+from benchharness.tasks.metrics import accuracy
+from benchharness.tasks.glue import pair_task
+
+TASKS = tuple(
+    pair_task(
+        name=f"made{{suite:02}}/task{{task}}",
+        folder=f"made{{suite:02}}-task{{task}}",
+        texts={{"text": "text"}},
+        labels=("no", "yes"),
+        label_texts="01",
+        metrics=(accuracy,),
+    )
+    for suite in range(1, {suites})
+    for task in range({tasks})
+)
+"""
+
+SETTINGS = {
+    "learning_rate": 2e-5,
+    "epochs": 3,
+    "batch_size": 32,
+    "warmup": 0.1,
+    "weight_decay": 0.01,
+    "max_length": 128,
+    "adam_epsilon": 1e-6,
+    "clip_norm": 1.0,
+    "dropout": 0.1,
+}
+
+
+def make_store(folder: Path, suites: int, models: int) -> Path:
+    """A store of `suites` suites with `models` models each, and the plugin beside it."""
+    (folder / "many.py").write_text(PLUGIN.format(suites=suites, tasks=TASKS))
+    path = folder / "many.sqlite"
+    names = list(names_of(models))
+    fill(path, map(template, _glue()), models=names, seeds=SEEDS)
+    for number in range(1, suites):
+        made = [f"made{number:02}/task{task}" for task in range(TASKS)]
+        results = [make_result(_job(task, data="hub")) for task in made]
+        ours = [f"{name}-of-{number:02}" for name in names]
+        fill(path, map(template, results), models=ours, seeds=SEEDS)
+    return path
+
+
+def _job(task: str, **fields: object) -> object:
+    return make_job(task=task, settings=SETTINGS, precision="fp32", recipe="paper", **fields)
+
+
+def _glue() -> Iterator[Result]:
+    """A result of every task, on the rows of the packaged data."""
+    for name in GLUE:
+        task = find_task(name)
+        splits = ("train", *task.dev_splits)
+        prints = {
+            f"{name}:{split}": read(task, split, parse_data("mini")).fingerprint for split in splits
+        }
+        yield make_result(replace(_job(name), fingerprints=prints))
+
 
 SUITES, MODELS = 101, 200
 """Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""
