@@ -1,6 +1,6 @@
 """Bugs planted in a copy of our own training code are found by `bench check`, each with one run.
 
-They are too small for scores: the tiny encoder hardly needs token types, and a smoothed label costs
+Most are too small for scores: the tiny encoder hardly needs token types, and a smoothed label costs
 no accuracy. The first losses of the same seed show them at once (docs/regression.md).
 """
 
@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from benchharness.leaderboard.job import METHOD
 
 ROOT = Path(__file__).parent.parent
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
@@ -46,6 +48,19 @@ def planted(folder, file, right, wrong):
     return folder
 
 
+def check_planted(folder, bug, words):
+    """How `bench check` ends with a bug in the code."""
+    code = planted(folder / "code", *BUGS[bug])
+    return subprocess.run(
+        (*BENCH, *words),
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:])
 """One bug shows the way: the others only cost as much again."""
 
@@ -59,14 +74,23 @@ def test_a_planted_bug_changes_the_first_losses_and_no_bug_does_not(bench, tmp_p
     check = ("check", *WHAT, *HOW, "--seeds", "1", "--json")
     clean = bench(*check)
     assert clean.code == 0, clean.out + clean.err
-    environment = os.environ | {"PYTHONPATH": str(planted(tmp_path / "code", *BUGS[bug]))}
-    ended = subprocess.run(
-        (*BENCH, *check),
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ended = check_planted(tmp_path, bug, check)
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert json.loads(ended.stdout)["tasks"]["glue/rte"]["change"]["step"] <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_a_wrong_maximum_length_is_a_regression(tmp_path):
+    """Of each text four tokens are left, which the scores show too, beside the tracked baseline."""
+    baseline = json.loads((ROOT / "results" / "baseline.json").read_text())
+    for sample in baseline["tasks"].values():  # its age is not what is tested here
+        sample["conditions"]["method"] = METHOD
+    (tmp_path / "baseline.json").write_text(json.dumps(baseline))
+    check = ("check", *WHAT[:-2], "--set", "batch_size=8", "--seeds", "1", "--device", "cpu")
+    found = ("--jobs", "1", "--baseline", "baseline.json", "--json")
+    ended = check_planted(tmp_path, "a wrong maximum length", (*check, *found))
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    rte = json.loads(ended.stdout)["tasks"]["glue/rte"]
+    assert rte["drop"] > rte["tolerated_drop"]
+    assert sum(flip["now"] < flip["before"] for flip in rte["flips"]) > 10
