@@ -12,9 +12,9 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
 
 from benchharness.tasks.errors import DataError
 
@@ -32,14 +32,6 @@ _DAMAGE = (
     *(OSError, EOFError, RuntimeError, ValueError, ArithmeticError, LookupError),
 )
 """What the libraries raise where an archive is damaged, encrypted or packed in a way of its own."""
-
-
-class _Content(Protocol):
-    """The files of an archive by number, in its order."""
-
-    def listed(self) -> Iterator[tuple[str, int]]: ...
-    def read(self, number: int) -> bytes: ...
-    def close(self) -> None: ...
 
 
 class _Zip:
@@ -172,41 +164,42 @@ class _Archive:
     """An open archive; it is closed when nobody holds a member of it any more."""
 
     def __init__(self, path: Path, name: str) -> None:
-        try:
-            with path.open("rb") as file:
-                start = file.read(2)
-            self._content: _Content = (
-                _Zip(path) if start == b"PK" else _Tar(path, packed=start == b"\x1f\x8b")
-            )
-        except _DAMAGE as error:
-            raise _damaged(path, error) from error
-        except _TooLargeError:
-            raise _too_large(path) from None
-        weakref.finalize(self, self._content.close)
         self.path = path
         self.root = Member(self, str(path), name, None)
-
-    def read(self, number: int, place: str) -> bytes:
-        try:
-            return self._content.read(number)
-        except _DAMAGE as error:
-            raise _damaged(place, error) from error
-        except _TooLargeError:
-            raise _too_large(self.path) from None
-
-    def list_files(self) -> None:
-        """Gives the root its members; DataError where they can be no benchmark's."""
-        try:
+        with self._refusing(path):
+            with path.open("rb") as file:
+                start = file.read(2)
+            is_zip = start == b"PK"
+            self._content = _Zip(path) if is_zip else _Tar(path, packed=start == b"\x1f\x8b")
+        weakref.finalize(self, self._content.close)
+        with self._refusing(path):
             total = 0
-            for number, (name, size) in enumerate(self._content.listed()):
+            for number, (inner, size) in enumerate(self._content.listed()):
                 total += size
                 if size > LARGEST_FILE or total > LARGEST_ARCHIVE or number >= MOST_FILES:
                     raise _TooLargeError
-                self._add(name, number)
+                self._add(inner, number)
+
+    def read(self, number: int, place: str) -> bytes:
+        with self._refusing(place):
+            return self._content.read(number)
+
+    @contextmanager
+    def _refusing(self, place: object) -> Iterator[None]:
+        """DataError where the archive can be no benchmark's."""
+        try:
+            yield
         except _DAMAGE as error:
-            raise _damaged(self.path, error) from error
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(
+                f"{place} cannot be unpacked ({reason}): get the official archive."
+            ) from error
         except _TooLargeError:
-            raise _too_large(self.path) from None
+            raise DataError(
+                f"{self.path} unpacks to more than any benchmark's archive does ({MOST_FILES:,} "
+                f"files, {LARGEST_FILE >> 20:,} MiB for one, {LARGEST_ARCHIVE >> 20:,} MiB for "
+                "all): get the official archive."
+            ) from None
 
     def _add(self, name: str, number: int) -> None:
         parts = tuple(part for part in re.split(r"[/\\]", name) if part != ".")
@@ -227,19 +220,4 @@ class _Archive:
 
 def open_archive(path: Path, name: str) -> Member:
     """The topmost folder of an archive, to be called `name`; DataError where it is none."""
-    archive = _Archive(path, name)
-    archive.list_files()
-    return archive.root
-
-
-def _damaged(place: object, error: Exception) -> DataError:
-    reason = f"{type(error).__name__}: {error}"
-    return DataError(f"{place} cannot be unpacked ({reason}): get the official archive.")
-
-
-def _too_large(path: Path) -> DataError:
-    return DataError(
-        f"{path} unpacks to more than any benchmark's archive does ({MOST_FILES:,} files, "
-        f"{LARGEST_FILE >> 20:,} MiB for one, {LARGEST_ARCHIVE >> 20:,} MiB for all): get the "
-        "official archive."
-    )
+    return _Archive(path, name).root
