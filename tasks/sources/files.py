@@ -6,7 +6,7 @@ own name, as unpacking makes it; an archive is a folder. The rows are the same w
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -78,27 +78,9 @@ class Found(NamedTuple):
     guessed: bool = False
 
 
-class _Reading(NamedTuple):
-    """One way to read what is looked for; the lowest rank is the way that is meant.
-
-    Files in `home`, at names that differ from the ones looked for `rank[0]` times, in `rank[1]`
-    folders within one of the same name.
-    """
-
-    rank: tuple[int, int]
-    home: Place
-    files: tuple[Place, ...] = ()
-
-    def inside(self, folder: Place, differs: bool, depth: int = 0) -> "_Reading":
-        return _Reading((self.rank[0] + differs, self.rank[1] + depth), folder)
-
-
-class _Level(NamedTuple):
-    """Where a suite's folders are looked for; `skipped` folders of a path lie above."""
-
-    homes: list[_Reading]
-    skipped: int = 0
-    guessed: bool = False
+Rank = tuple[int, int]
+"""How far a way to read files is from the one that is meant: at how many names that differ from the
+ones looked for, and in how many folders within one of the same name."""
 
 
 class Files:
@@ -133,78 +115,77 @@ class Files:
 
     def _find(self, source: Source, split: Split) -> Found | None:
         for packed in (False, True):
-            for level in self._levels(source, packed):
+            for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
-                    path = pattern.split("/")[level.skipped :]
-                    if readings := self._readings(level.homes, path, source, packed):
-                        return Found(self._only(readings, pattern), level.guessed)
+                    path = (*above, *pattern.split("/")[skipped:])
+                    if ways := list(self._ways(self.root, path, source, packed)):
+                        return Found(self._only(ways, pattern), guessed)
         return None
 
-    def _levels(self, source: Source, packed: bool) -> Iterator[_Level]:
-        here = _Reading((0, 0), self.root)
+    def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
+        """Folders that stand above a split's path, how many of its own it lacks, if guessed."""
         if source.home:
-            yield _Level(list(self._folders(here, _spellings(source, source.home), packed)))
-        yield _Level([here])
+            yield (source.home,), 0, False
+        yield (), 0, False
         own = _spellings(source, _own_folder(source))
         is_named = name_key(self.root.name) in map(name_key, own)
         # Where the task's own folder stands beside this one, this one is another task's.
         if is_named or (own[0] and not self._is_beside(own)):
-            yield _Level([here], skipped=1, guessed=not is_named)
+            yield (), 1, not is_named
 
     def _is_beside(self, names: Sequence[str]) -> bool:
-        above = _Reading((0, 0), self.root.parent)
         try:
-            return any(True for _ in self._folders(above, names, packed=False))
+            return any(True for _ in self._folders(self.root.parent, names, packed=False))
         except DataError:
             return False
 
-    def _readings(
-        self, homes: Iterable[_Reading], path: Sequence[str], source: Source, packed: bool
-    ) -> list[_Reading]:
-        """Every way to read a path below the homes; "*" in it stands for all that fit."""
+    def _ways(
+        self, above: Place, path: Sequence[str], source: Source, packed: bool, rank: Rank = (0, 0)
+    ) -> Iterator[tuple[Rank, tuple[Place, ...]]]:
+        """Every way to read a path below a folder; "*" in it stands for all that fit."""
         if not path:
-            return []
-        stars = [index for index, part in enumerate(path) if "*" in part]
-        tail = stars[0] if stars else len(path) - 1
-        places = list(homes)
-        for part in path[:tail]:
-            names = _spellings(source, part)
-            places = [found for place in places for found in self._folders(place, names, packed)]
-        if not stars:
-            return [found for place in places for found in self._named_files(place, path[-1])]
-        matched = [
-            (place, tuple(sorted(self._fitting(place.home, path[tail:])))) for place in places
-        ]
-        return [place._replace(files=files) for place, files in matched if files]
+            return
+        if "*" in path[0]:
+            if files := tuple(sorted(self._fitting(above, path))):
+                yield rank, files
+        elif len(path) == 1:
+            for key, child in self._children(above):
+                if key == name_key(path[0]) and child.is_file():
+                    yield (rank[0] + (child.name != path[0]), rank[1]), (child,)
+        else:
+            for folder, differs, depth in self._folders(above, _spellings(source, path[0]), packed):
+                inner = rank[0] + differs, rank[1] + depth
+                yield from self._ways(folder, path[1:], source, packed, inner)
 
-    def _folders(self, above: _Reading, names: Sequence[str], packed: bool) -> Iterator[_Reading]:
-        """The folders, or archives, of these names, and those of the same names within them."""
+    def _folders(
+        self, above: Place, names: Sequence[str], packed: bool
+    ) -> Iterator[tuple[Place, bool, int]]:
+        """The folders, or archives, of these names, and those of the same names within them.
+
+        With each whether its name is another than the first, and how deep it is within one.
+        """
         keys = set(map(name_key, names))
-        for key, child in self._children(above.home):
+        for key, child in self._children(above):
             archive = _archive_name(child.name) if packed else ""
             if (name_key(archive) if archive else key) not in keys:
                 continue
-            folder = self._folder(child, archive)
-            if folder is None:
+            if child.is_dir():
+                folder = child
+            elif archive and isinstance(child, Path):
+                folder = self._opened(child, archive)
+            else:
                 continue
             differs = folder.name != names[0]
-            yield above.inside(folder, differs)
+            yield folder, differs, 0
             for inner_key, inner in self._children(folder):
                 if inner_key in keys and inner.is_dir():
-                    yield above.inside(inner, differs, 1)
+                    yield inner, differs, 1
 
     def _children(self, place: Place) -> list[tuple[str, Place]]:
         """What is in a folder, by key, without what operating systems put there."""
         if str(place) not in self._listed:
             self._listed[str(place)] = [(name_key(child.name), child) for child in held(place)]
         return self._listed[str(place)]
-
-    def _named_files(self, folder: _Reading, name: str) -> Iterator[_Reading]:
-        wanted = name_key(name)
-        for key, child in self._children(folder.home):
-            if key == wanted and child.is_file():
-                differs = child.name != name
-                yield folder.inside(folder.home, differs)._replace(files=(child,))
 
     def _fitting(self, folder: Place, path: Sequence[str]) -> Iterator[Place]:
         """The files at a path of patterns below a folder."""
@@ -216,11 +197,6 @@ class Files:
                 elif not rest and child.is_file():
                     yield child
 
-    def _folder(self, child: Place, archive: str) -> Place | None:
-        if child.is_dir():
-            return child
-        return self._opened(child, archive) if archive and isinstance(child, Path) else None
-
     def _opened(self, path: Path, name: str) -> Place:
         from benchharness.tasks.sources.archives import open_archive  # noqa: PLC0415  (tarfile)
 
@@ -228,18 +204,20 @@ class Files:
             self._archives[str(path)] = open_archive(path, name)
         return self._archives[str(path)]
 
-    def _only(self, readings: Sequence[_Reading], pattern: str) -> tuple[Place, ...]:
+    def _only(
+        self, ways: Sequence[tuple[Rank, tuple[Place, ...]]], pattern: str
+    ) -> tuple[Place, ...]:
         """The files of the lowest rank; DataError where several have it."""
-        lowest = min(reading.rank for reading in readings)
-        best = {r.files[0].resolve(): r for r in reversed(readings) if r.rank == lowest}
+        lowest = min(rank for rank, _ in ways)
+        best = {files[0].resolve(): files for rank, files in reversed(ways) if rank == lowest}
         if len(best) > 1:
-            places = sorted(str(reading.files[0]) for reading in best.values())
+            places = sorted(str(files[0]) for files in best.values())
             raise DataError(
                 f"the data folder {self.root} has {pattern} more than once, as "
                 f"{' and as '.join(places[:3])}: say with --data which folder is meant."
             )
-        (reading,) = best.values()
-        return reading.files
+        (found,) = best.values()
+        return found
 
     def wanted(self, split: Split) -> str:
         """How a split that is not there should be called."""
