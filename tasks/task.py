@@ -4,7 +4,7 @@ The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, C
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -330,62 +330,65 @@ def find_fault(task: Task, example: Example) -> str:
     """What is wrong with an example, to be said after its place; empty where nothing is."""
     match task, example:
         case PairTask(), PairExample():
-            return _label_fault(task, example) or _mark_fault(task, example)
+            faults = _pair_faults(task, example)
         case SpanTask(), SpanExample():
-            return _answer_fault(task, example)
+            faults = _span_faults(task, example)
         case ChoiceTask(), ChoiceExample():
-            return _gold_fault(example)
+            faults = _choice_faults(example)
         case TagTask(), TagExample() if (task.kind == "role") == isinstance(example, RoleExample):
-            return _tag_fault(task, example) or _predicate_fault(example)
+            faults = _tag_faults(task, example)
         case CorefTask(), DocumentExample():
-            return _cluster_fault(example)
-    return f"is a {type(example).__name__}, which no {task.head} task has"
+            faults = _cluster_faults(example)
+        case _:
+            return f"is a {type(example).__name__}, which no {task.head} task has"
+    return next(faults, "")
 
 
-def _label_fault(task: PairTask, example: PairExample) -> str:
+def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     label = example.label
     texts: tuple[object, object] = (example.text_a, example.text_b)
     if not isinstance(texts[0], str) or not isinstance(texts[1], str | None):
-        return f"has no text: found {texts[0]!r} and {texts[1]!r}"
-    if label is None:
-        return ""
-    if task.value_range is not None:
+        yield f"has no text: found {texts[0]!r} and {texts[1]!r}"
+    if label is not None and task.value_range is not None:
         low, high = task.value_range
         if not (isinstance(label, float) and math.isfinite(label) and low <= label <= high):
-            return f"has the label {label!r}; expected {low:g} to {high:g}"
-    elif task.multi_label:
-        named = label if isinstance(label, tuple) else None
-        odd = [label] if named is None else [each for each in named if each not in task.labels]
-        if odd:
-            return f"has the label {odd[0]!r}; expected any of {', '.join(task.labels)}"
-    elif label not in task.labels:
-        return f"has the label {label!r}; expected one of {', '.join(task.labels)}"
-    return ""
+            yield f"has the label {label!r}; expected {low:g} to {high:g}"
+    elif label is not None:
+        several = label if task.multi_label and isinstance(label, tuple) else (label,)
+        odd = [each for each in several if each not in task.labels]
+        if odd or (task.multi_label and not isinstance(label, tuple)):
+            expected = f"{'any' if task.multi_label else 'one'} of {', '.join(task.labels)}"
+            yield f"has the label {(odd or several)[0]!r}; expected {expected}"
+    yield from _mark_faults(task, example)
 
 
-def _mark_fault(task: PairTask, example: PairExample) -> str:
+def _mark_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     if len(example.marks) != task.marks:
-        return f"has {len(example.marks)} marks; expected {task.marks}"
+        yield f"has {len(example.marks)} marks; expected {task.marks}"
     for mark in example.marks:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):
-            return (
+            yield (
                 f"marks the characters {mark.start} to {mark.end} of text {mark.text}, which has "
                 f"{len(marked)}"
             )
-    return ""
 
 
-def _answer_fault(task: SpanTask, example: SpanExample) -> str:
+def _span_faults(task: SpanTask, example: SpanExample) -> Iterator[str]:
     if example.answers == () and not task.no_answer:
-        return f"has no answer, but every question of {task.name} has one"
+        yield f"has no answer, but every question of {task.name} has one"
     for text, start in example.answers or ():
         if start >= 0 and not example.context.startswith(text, start):
-            return f"has the answer {text!r}, which is not at character {start} of its context"
-    return _place_fault(example) or _class_fault(task, example)
+            yield f"has the answer {text!r}, which is not at character {start} of its context"
+    yield from _place_faults(example)
+    if len(example.classes) != len(task.classes):
+        yield f"has {len(example.classes)} classes beside its answer; expected {len(task.classes)}"
+    for found, names in zip(example.classes, task.classes, strict=False):
+        if found not in names:
+            yield f"has the class {found!r}; expected one of {', '.join(names)}"
 
 
-def _place_fault(example: SpanExample) -> str:
+def _place_faults(example: SpanExample) -> Iterator[str]:
     size = len(example.context)
     for name, (start, end) in (
         *(("answer", span) for span in (example.span,) if span is not None),
@@ -393,58 +396,38 @@ def _place_fault(example: SpanExample) -> str:
         *(("sentence", place) for place in example.sentences),
     ):
         if not 0 <= start <= end <= size:
-            return f"has its {name} at characters {start} to {end} of a context of {size}"
-    return ""
+            yield f"has its {name} at characters {start} to {end} of a context of {size}"
 
 
-def _class_fault(task: SpanTask, example: SpanExample) -> str:
-    if len(example.classes) != len(task.classes):
-        return f"has {len(example.classes)} classes beside its answer; expected {len(task.classes)}"
-    for found, names in zip(example.classes, task.classes, strict=True):
-        if found not in names:
-            return f"has the class {found!r}; expected one of {', '.join(names)}"
-    return ""
-
-
-def _gold_fault(example: ChoiceExample) -> str:
-    count = len(example.options)
+def _choice_faults(example: ChoiceExample) -> Iterator[str]:
+    count, gold = len(example.options), example.gold
     if not count:
-        return "has no options"
-    gold = example.gold
+        yield "has no options"
     if gold is not None and not (gold and set(gold) <= set(range(count))):
-        return f"has the right options {gold}; expected some of 0 to {count - 1}"
-    return ""
+        yield f"has the right options {gold}; expected some of 0 to {count - 1}"
 
 
-def _tag_fault(task: TagTask, example: TagExample) -> str:
-    if not example.words:
-        return "has no words"
-    if example.tags is None:
-        return ""
-    if len(example.tags) != len(example.words):
-        return f"has {len(example.words)} words and {len(example.tags)} tags"
-    if unknown := sorted(set(example.tags) - set(task.tags)):
-        return f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
-    return ""
-
-
-def _predicate_fault(example: TagExample) -> str:
-    words = len(example.words)
+def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
+    words, tags = len(example.words), example.tags
+    if not words:
+        yield "has no words"
+    if tags is not None and len(tags) != words:
+        yield f"has {words} words and {len(tags)} tags"
+    if unknown := sorted(set(tags or ()) - set(task.tags)):
+        yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
-        return f"has the predicate {example.predicate}, expected one of its {words} words"
-    return ""
+        yield f"has the predicate {example.predicate}, expected one of its {words} words"
 
 
-def _cluster_fault(example: DocumentExample) -> str:
+def _cluster_faults(example: DocumentExample) -> Iterator[str]:
     words = len(example.words)
     if not words:
-        return "has no words"
+        yield "has no words"
     if len(example.speakers) != len(example.sentences):
-        return f"has {len(example.sentences)} sentences and {len(example.speakers)} speakers"
+        yield f"has {len(example.sentences)} sentences and {len(example.speakers)} speakers"
     mentions = [mention for cluster in example.clusters or () for mention in cluster]
     for start, end in mentions:
         if not 0 <= start < end <= words:
-            return f"has a mention of the words {start} to {end}, and there are {words}"
+            yield f"has a mention of the words {start} to {end}, and there are {words}"
     if len(set(mentions)) < len(mentions):
-        return "has a mention twice: expected each in one cluster"
-    return ""
+        yield "has a mention twice: expected each in one cluster"
