@@ -22,7 +22,7 @@ from benchharness.tasks.submission import (
     needs_examples,
 )
 from benchharness.tasks.submission.answer_file import AnswerFile
-from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
+from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.submission.questions import (
     write_conversations,
     write_no_answer_scores,

@@ -4,9 +4,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchharness.tasks.errors import one_line
+from benchharness.tasks.errors import DataError, one_line
+from benchharness.tasks.examples import Prediction
+from benchharness.tasks.sources.formats import content_of
 
 # Which answers a file may give, and what an answer that is written otherwise must have meant.
 
@@ -271,3 +274,50 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
         if not line.strip():
             faults.add("the line is empty", number, mendable=True)
     return [(number, line) for number, line in lines if line.strip()]
+
+
+# A file of predictions for a split whose labels are known.
+
+SHOWN = 3
+"""Faults that an error names."""
+
+Tags = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionFile:
+    """One prediction for each example, in order, and what had to be read leniently to get them.
+
+    `left_out` counts missing rows whose predictions do not say so. `sweep_order` are the question
+    ids in the order of the no-answer scores, which decides between equal ones where SQuAD's script
+    looks for the best threshold. `columns` are CoNLL's last two, gold and predicted tags, by
+    sentence.
+    """
+
+    predictions: tuple[Prediction, ...]
+    notes: tuple[str, ...] = ()
+    left_out: int = 0
+    sweep_order: tuple[str, ...] | None = None
+    columns: tuple[tuple[Tags, Tags], ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """How many rows the file leaves out."""
+        return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
+
+
+def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
+    """Notes of the faults that leave no doubt; DataError where one does."""
+    doubts = [str(fault) for fault in faults if not fault.mendable]
+    if doubts:
+        rest = len(doubts) - SHOWN
+        more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
+        raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
+    return tuple(str(fault) for fault in faults)
+
+
+def text_of(path: Path) -> tuple[str, tuple[str, ...]]:
+    """A file's text, with notes; DataError where it is none."""
+    faults = Faults(path.name)
+    text = decoded(content_of(path), faults)
+    return text or "", require_clear(path, faults.all())

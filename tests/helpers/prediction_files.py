@@ -25,7 +25,7 @@ from benchharness.tasks.metrics.entities import to_iob1, to_iob2
 from benchharness.tasks.prediction_files import OFFICIAL
 from benchharness.tasks.submission import write_answers
 from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Text
-from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
+from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.questions import write_conversations
 from benchharness.tasks.task import PairTask, SpanTask, Task

@@ -18,7 +18,7 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission.conll2012 import write_clusters, write_roles
+from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.task import find_fault
 from tests.helpers.official_files import read_file, write_file
 

@@ -11,7 +11,7 @@ from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExa
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.submission.conll2012 import write_clusters
+from benchharness.tasks.submission.columns import write_clusters
 from benchharness.tasks.task import score
 from tests.helpers.coref_oracle import score as official
 

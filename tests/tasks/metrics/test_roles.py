@@ -7,7 +7,7 @@ import pytest
 from benchharness.tasks.conll import SRL
 from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.metrics.entities import Argument, arguments, to_iob2
-from benchharness.tasks.submission.conll2012 import write_roles
+from benchharness.tasks.submission.columns import write_roles
 from benchharness.tasks.task import score
 from tests.helpers.srl_oracle import srl_eval
 
