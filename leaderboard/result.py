@@ -16,7 +16,8 @@ from benchharness.leaderboard.job import (
     Stage,
     Teacher,
 )
-from benchharness.tasks.answers import CONSTANT, answer_type
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.suites import TASKS, find_task, split_title

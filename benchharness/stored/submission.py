@@ -1,5 +1,6 @@
 """The files of a submission from what is stored: predictions of the best runs, and fillings."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -226,14 +227,14 @@ def choose_runs(
             "on the official data (not mini, no --limit) first."
         )
     weights = max(able, key=lambda row: row.finished).weights
-    chosen: dict[str, RunRow] = {}
-    pairs = [(row, task) for row in able if row.weights == weights for task in row.trained_tasks]
-    for row, task in pairs:
-        preferred = partial(_preference, task=task, wanted=wanted, suite=suite)
-        best = chosen.get(task)
-        if best is None or preferred(row) > preferred(best):
-            chosen[task] = row
-    return chosen
+    runs: defaultdict[str, list[RunRow]] = defaultdict(list)
+    for row in (row for row in able if row.weights == weights):
+        for task in row.trained_tasks:
+            runs[task].append(row)
+    return {
+        task: max(found, key=partial(_preference, task=task, wanted=wanted, suite=suite))
+        for task, found in runs.items()
+    }
 
 
 def _is_able(row: RunRow, wanted: Sequence[Split]) -> bool:

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from benchharness.leaderboard.comparing.breakdown import break_down
 from benchharness.leaderboard.text import inert, visible, whole_file
-from benchharness.tasks.answers import answer_type, labels_known
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import labels_known
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.task import Metric, Task

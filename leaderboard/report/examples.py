@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from benchharness.leaderboard.comparing.breakdown import PredictedSplit
-from benchharness.tasks.answers import AnswerType, Judged, answer_type, labels_known
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import AnswerType, Judged, labels_known
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 

@@ -18,7 +18,13 @@ from benchharness.leaderboard.report.examples import (
     shares_of,
 )
 from benchharness.leaderboard.report.write import packed, render_page, template_module
-from benchharness.tasks.answers import AnswerType, Confusion, TypeLine, answer_type, labels_known
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import (
+    AnswerType,
+    Confusion,
+    TypeLine,
+    labels_known,
+)
 from benchharness.tasks.suites import full_title
 
 _STYLES = ("style.css", "predictions.css")

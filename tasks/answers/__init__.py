@@ -2,33 +2,13 @@
 
 from collections.abc import Mapping
 
-from benchharness.tasks.answers.base import (
-    CONSTANT,
-    AnswerType,
-    Confusion,
-    Judged,
-    Passage,
-    TypeLine,
-    labels_known,
-)
+from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
 from benchharness.tasks.answers.clusters import Coreference
 from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
 from benchharness.tasks.task import Task
-
-__all__ = [
-    "ANSWER_TYPES",
-    "CONSTANT",
-    "AnswerType",
-    "Confusion",
-    "Judged",
-    "Passage",
-    "TypeLine",
-    "answer_type",
-    "labels_known",
-]
 
 ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "class": Classes,

@@ -129,21 +129,15 @@ def _content(path: Place) -> bytes:
 
 def _class_folders(folder: Place, encoding: str) -> Table:
     """A text a file, its label the name of its folder; in "unsup" nobody has labelled them."""
-    rows: list[tuple[str, str, str | None]] = []
+    rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
         label = None if place.name.startswith("unsup") else place.name
         for path in (child for child in children(place) if child.name.endswith(".txt")):
             text, said = _text(path, content_of(path), encoding)
             notes += said
-            rows.append((f"{place.name}/{path.name}", text.strip(), label))
-    return replace(_labelled(folder, rows), unit="file", notes=tuple(notes[:3]))
-
-
-def _labelled(path: Place, rows: Sequence[tuple[str, str, Any]]) -> Table:
-    """Ids, texts and labels as a table."""
-    ids, texts, labels = zip(*rows, strict=True) if rows else ((), (), ())
-    return Table(name=path.name, columns={"text": texts, "label": labels}, ids=ids)
+            rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
+    return replace(_objects(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
 MAGIC = {
@@ -418,9 +412,8 @@ def _squad(path: Place, document: Mapping[str, Any]) -> Table:
     """SQuAD's articles, of version 1.1 or 2.0."""
     records = [record.fields for record, _ in squad_questions(document, path.name)]
     names = ("context", "question", "answers.text", "answers.answer_start")
-    ids = [str(row["id"]) for row in records]
-    columns = {name: [row[name] for row in records] for name in names}
-    return Table(name=path.name, columns=columns, ids=ids, unit="question")
+    rows = [(str(row["id"]), {name: row[name] for name in names}) for row in records]
+    return _objects(path, rows, "question")
 
 
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
@@ -431,8 +424,7 @@ CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 
 
 def _conll(path: Place, text: str) -> Table:
-    kept: list[list[list[str]]] = []
-    ids: list[str] = []
+    rows: list[tuple[str, Any]] = []
     width = 0
     for found in sentences_of("" if x.startswith("# ") else x for x in text.split("\n")):
         # CoNLL-U has contractions, whose words follow, and words that are not there.
@@ -449,10 +441,9 @@ def _conll(path: Place, text: str) -> Table:
                     f"{path.name} line {number} has {len(fields)} field"
                     f"{'' if len(fields) == 1 else 's'}: expected {expected}."
                 )
-        ids.append(str(words[0].line))
-        kept.append([fields for _, fields in words])
-    columns = {str(at + 1): [[word[at] for word in s] for s in kept] for at in range(width)}
-    return Table(name=path.name, columns=columns, ids=ids)
+        columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
+        rows.append((str(words[0].line), columns))
+    return _objects(path, rows, "line")
 
 
 # fastText: the labels of a line before its text.
@@ -466,8 +457,8 @@ def _fasttext(path: Place, text: str) -> Table:
         if words := line.split():
             labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
             plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
-            rows.append((str(number), plain, labels))
-    return _labelled(path, rows)
+            rows.append((str(number), {"text": plain, "label": labels}))
+    return _objects(path, rows, "line")
 
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {

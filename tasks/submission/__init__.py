@@ -6,7 +6,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.tasks.answers import AnswerType
+from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.submission.answer_file import (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.answers import AnswerType, answer_type
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
