@@ -44,8 +44,7 @@ from benchharness.models.folder import describe_folder
 from benchharness.plugins import load_plugins
 from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split
-from benchharness.stored.boards import Within, find_rows, gather_boards
-from benchharness.stored.contrasts import contrasts_of
+from benchharness.stored import Within, find_rows, gather_boards
 from benchharness.stored.frames import (
     answers_frame,
     board_frame,
@@ -56,7 +55,7 @@ from benchharness.stored.frames import (
     published_frame,
     runs_frame,
 )
-from benchharness.stored.predictions import StoredPredictions
+from benchharness.stored.predictions import StoredPredictions, contrasts_of
 from benchharness.stored.scoring import score_files
 from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.comparing.curves import StageCurve
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.curves import find_curves
+from benchharness.stored.predictions import find_curves
 
 __all__ = ["ordered_pairs"]
 

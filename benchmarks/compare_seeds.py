@@ -16,9 +16,15 @@ import numpy as np
 from scipy import stats
 from scipy.special import expit
 
-from benchharness.leaderboard.comparing.breakdown import correlation, f1_of_label, matthews
+from benchharness.leaderboard.comparing import (
+    Array,
+    Outcomes,
+    correlation,
+    f1_of_label,
+    first_part,
+    matthews,
+)
 from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
-from benchharness.leaderboard.comparing.resampling import Array, Outcomes, first_part
 
 EASE, HARD, OWN, FLIP = 1.2, 2.0, 0.7, 1.0
 """Of a row's logit: its mean, and how far rows, a system's rows and a run's rows are spread."""

@@ -1,7 +1,5 @@
 """A job: one fine-tuning run, described so completely that its digest identifies its result."""
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
+from benchharness.leaderboard.text import digest
 from benchharness.tasks.suites import distinct_title
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
@@ -228,8 +227,7 @@ class Job(Described):
             **self.trust.to_json(),
             "method": self.method,
         }
-        text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest(identity)
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:
@@ -329,6 +327,15 @@ class Job(Described):
         if job.kind not in get_args(Kind):
             raise TypeError(f"its kind is {job.kind!r}")
         return job
+
+
+def recipe_digest(job: Job) -> str:
+    """Twelve hex digits of the values of a job's settings: two recipes of one name differ here.
+
+    Of tasks that are trained together their names are among the values.
+    """
+    together = job.trained_tasks if len(job.trained_tasks) > 1 else ()
+    return digest([job.values, together] if together else job.values)[:12]
 
 
 _FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # stored as two of its own

@@ -1,13 +1,19 @@
-"""Text from elsewhere, made safe to look at: what cannot be seen is spelled out."""
+"""Text from elsewhere made safe to look at, data as one JSON text, files that are there whole."""
 
+import hashlib
+import json
+import math
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EISDIR
+from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
-from typing import IO
+from typing import IO, Any
+
+from benchharness.tasks.errors import StoreError
 
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
 # file can hold), unassigned and private ones, and the two invisible line ends.
@@ -41,6 +47,71 @@ def storable(text: str) -> str:
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# One text for one value: the JSON that is stored, and digests that show damage and sameness.
+
+
+def to_text(data: Any) -> str:
+    """Compact ASCII JSON in the order given; NumPy's numbers become plain ones.
+
+    Raises StoreError, naming the place, for what JSON cannot say: nan, infinity, other objects.
+    """
+    return _dump(data, sort_keys=False)
+
+
+def plain(data: Any) -> Any:
+    """The same data made of nothing but dict, list, str, int, float, bool and None."""
+    return json.loads(to_text(data))
+
+
+def digest(data: Any) -> str:
+    """The SHA-256 (hex) of the data's JSON with sorted keys: equal data, equal digest."""
+    return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _dump(data: Any, *, sort_keys: bool) -> str:
+    try:
+        return (_SORTED if sort_keys else _ORDERED).encode(data)
+    except (TypeError, ValueError) as error:
+        places = ", ".join(_unstorable(data)) or str(error)
+        raise StoreError(
+            f"this cannot be stored: {places}. The store takes text, finite numbers and what is "
+            "made of them; a value that is undefined must be left out or given a flag."
+        ) from error
+
+
+def _number(value: object) -> int | float:
+    """What JSON's encoder calls for objects it does not know."""
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_SORTED, _ORDERED = (
+    json.JSONEncoder(sort_keys=sort_keys, allow_nan=False, separators=(",", ":"), default=_number)
+    for sort_keys in (True, False)
+)
+
+
+def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
+    """Every place inside the data that JSON cannot say, e.g. "value.scores.f1 is nan"."""
+    if isinstance(data, Mapping):
+        for name, item in data.items():
+            yield from _unstorable(item, f"{where}.{name}")
+    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        for index, item in enumerate(data):
+            yield from _unstorable(item, f"{where}[{index}]")
+    elif isinstance(data, Real):
+        if not math.isfinite(data):
+            yield f"{where} is {float(data)}"
+    elif not isinstance(data, str | None):
+        yield f"{where} is a {type(data).__name__}"
+
+
+# Files that are there whole or not at all.
 
 
 @contextmanager

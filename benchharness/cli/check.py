@@ -22,8 +22,8 @@ from benchharness.driver.gate import (
     run_gate,
 )
 from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions
-from benchharness.leaderboard.regression import Baseline, Sample, Verdict
-from benchharness.leaderboard.regression.judge import detectable_drop
+from benchharness.leaderboard.regression.judge import Verdict, detectable_drop
+from benchharness.leaderboard.regression.sample import Baseline, Sample
 from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,
@@ -38,7 +38,7 @@ from benchharness.leaderboard.regression.verdict_text import (
 )
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible, whole_file
-from benchharness.stored.boards import Rows, find_rows
+from benchharness.stored import Rows, find_rows
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 

@@ -11,7 +11,7 @@ from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored.boards import Rows, Within, find_rows
+from benchharness.stored import Rows, Within, find_rows
 
 System = Annotated[
     str,

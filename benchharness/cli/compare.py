@@ -11,12 +11,12 @@ from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options, with_plugins
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
-from benchharness.leaderboard.comparing import noise
 from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
-from benchharness.stored.boards import Rows
-from benchharness.stored.contrasts import contrasts_of, known_cells
+from benchharness.stored import Rows
+from benchharness.stored.predictions import contrasts_of, known_cells
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
@@ -219,7 +219,7 @@ def plan(
         for rows in chosen.rows(store, (one, other)):
             board, entries, tasks = rows
             known = {task: known_cells(board, entries, task, store) for task in tasks}
-            found = noise.compare(board, entries, known, alpha=alpha, power=power)
+            found = compare_seeds(board, entries, known, alpha=alpha, power=power)
             compared.append((rows, found))
     if chosen.as_json:
         print_json(
@@ -247,7 +247,7 @@ def plan(
     )
 
 
-def _power_cells(found: noise.Comparison) -> tuple[str, ...]:
+def _power_cells(found: Comparison) -> tuple[str, ...]:
     one, other = found.values
     means = []
     for values, spread in zip(found.values, found.spreads or (None, None), strict=True):
@@ -263,7 +263,7 @@ def _power_cells(found: noise.Comparison) -> tuple[str, ...]:
     )
 
 
-def _power_facts(found: noise.Comparison) -> dict[str, Any]:
+def _power_facts(found: Comparison) -> dict[str, Any]:
     return {
         "values": [list(values) for values in found.values],
         "difference": found.difference,

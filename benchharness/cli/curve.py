@@ -14,7 +14,7 @@ from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.comparing.curves import LayerCurve, StageCurve
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import visible
-from benchharness.stored.curves import find_curves, find_layers
+from benchharness.stored.predictions import find_curves, find_layers
 
 Run = Annotated[
     str,

@@ -14,7 +14,7 @@ from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.stored.boards import Rows, find_rows, gather_boards
+from benchharness.stored import Rows, find_rows, gather_boards
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import make_ensemble
 from benchharness.tasks.errors import BenchError

@@ -47,7 +47,7 @@ from benchharness.leaderboard.store.archive import check_archive, read_archive, 
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored.answers import exported_boards, exported_splits
-from benchharness.stored.contrasts import ties_of
+from benchharness.stored.predictions import ties_of
 from benchharness.tasks.errors import BenchError
 
 

@@ -19,7 +19,7 @@ from benchharness.leaderboard.boards.reproduction import Reproduction, reproduct
 from benchharness.leaderboard.boards.terminal import print_boards
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
-from benchharness.stored.boards import gained, gather_boards, left_out, recent_suites
+from benchharness.stored import gained, gather_boards, left_out, recent_suites
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def leaderboard(
         whole = gained(whole, store)
         boards = [top_of(board, most) for board in whole]
         if intervals:
-            from benchharness.stored.contrasts import add_uncertainty  # noqa: PLC0415  (numpy)
+            from benchharness.stored.predictions import add_uncertainty  # noqa: PLC0415  (numpy)
 
             boards = [add_uncertainty(board, store) for board in boards]
     if as_json:

@@ -27,6 +27,7 @@ from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
+from benchharness.stored import lacking_plugins
 from benchharness.stored.answers import (
     check_folder,
     page_name,
@@ -34,7 +35,6 @@ from benchharness.stored.answers import (
     write_page,
     write_pages,
 )
-from benchharness.stored.boards import lacking_plugins
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.report import Wanted, make_report
 from benchharness.tasks.errors import BenchError

@@ -30,7 +30,7 @@ from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.stored.boards import gather_boards, stored_name
+from benchharness.stored import gather_boards, stored_name
 from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import distinct_title
 

@@ -36,7 +36,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
-from benchharness.stored.boards import (
+from benchharness.stored import (
     LARGE_STORE,
     gained,
     gather_boards,

@@ -399,7 +399,7 @@ class _Names(TypedDict):
 
 
 def _names_of_runs(store: "Store", of: OfRuns) -> _Names:
-    from benchharness.stored.boards import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
+    from benchharness.stored import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
 
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {

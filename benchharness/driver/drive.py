@@ -82,10 +82,12 @@ def _seem_stored(request: Request, options: RunOptions) -> bool:
     """Whether the database has runs for each model, task and seed, by whatever recipe."""
     if options.force or not is_there(options.db):
         return False
-    models, tasks = ({each.name for each in some} for some in (request.models, request.tasks))
+    tasks = {task.name for task in request.tasks}
+    # A baseline has one run of a task, whatever the seeds.
+    runs = {m.name: 1 if m.is_baseline else len(request.seeds) for m in request.models}
     with open_store(options.db) as store:
-        stored = store.count(model=models, task=tasks)
-    return stored >= len(models) * len(tasks) * len(request.seeds)
+        stored = store.count(model=set(runs), task=tasks)
+    return stored >= len(tasks) * sum(runs.values())
 
 
 @contextmanager

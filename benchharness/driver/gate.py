@@ -28,19 +28,21 @@ from benchharness.driver.session import Session
 from benchharness.kept_folders import scratch_folder
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.regression import (
+from benchharness.leaderboard.regression.judge import (
     FAILED_JOB,
     NOT_COMPARED,
-    Baseline,
-    Sample,
     Unjudged,
     Verdict,
+    judge,
+)
+from benchharness.leaderboard.regression.sample import (
+    Baseline,
+    Sample,
     conditions_of,
     differences,
-    judge,
     sample_of,
+    shared_seeds,
 )
-from benchharness.leaderboard.regression.sample import shared_seeds
 from benchharness.leaderboard.regression.verdict_text import to_markdown
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from benchharness.driver.schedule import Schedule
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.store.schema import recipe_digest
 from benchharness.progress import Progress, Watcher, ending
 
 LIVE = "live"

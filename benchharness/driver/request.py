@@ -10,9 +10,8 @@ from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.teachers import find_teacher
 from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
-from benchharness.estimate import memory_of
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust
-from benchharness.machine import main_memory
+from benchharness.machine import main_memory, memory_of
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of

@@ -9,11 +9,11 @@ from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.slots import Slot, place_of
-from benchharness.estimate import Estimate, estimate_seconds
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.machine import Estimate, estimate_seconds
 from benchharness.progress import duration, job_name, job_names
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from benchharness.leaderboard.job import Job, Kind, Teacher, Trust
 from benchharness.leaderboard.store.database import is_there
-from benchharness.leaderboard.store.schema import digest
 from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.models.spec import NOTHING
 from benchharness.recipes.recipe import DISTILLATION

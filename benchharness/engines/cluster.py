@@ -30,10 +30,10 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
-from benchharness.estimate import estimate_memory
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.machine import estimate_memory
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError, JobError

@@ -1,1 +1,284 @@
-"""The one way to read back what is stored: predictions and examples, and what stands on them."""
+"""The boards of what is stored: of the suites that are asked for, or of those that ran last."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+from benchharness import __version__
+from benchharness.leaderboard.boards.board import (
+    Board,
+    Select,
+    boards_with,
+    build_boards,
+    select_entry,
+)
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.job import unquoted
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import digest
+from benchharness.models import MODELS
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import SUITES, find_suites, select_tasks
+
+LARGE_STORE = 2_000
+"""Runs of more than so many are not all read to show what a few jobs have brought."""
+
+MANY_RUNS = 5_000
+"""Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
+
+
+def lacking_plugins(store: Store) -> Iterator[str]:
+    """A sentence for each suite that has runs and is not known: which plugin it is of."""
+    for suite in (name for name in store.suites() if name not in SUITES):
+        newest = store.result(store.runs(suite=suite)[-1].key)
+        named = " and ".join(newest.job.plugins)
+        plugin = f"the plugin {named}" if named else "a plugin"
+        yield (
+            f"the runs of the suite {suite} need {plugin}: name its file with --plugin, or install "
+            "its package."
+        )
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _naming_plugins(
+    read: Callable[Concatenate[Store, P], T],
+) -> Callable[Concatenate[Store, P], T]:
+    """Adds to what `read` complains of that runs of the store need plugins which are not loaded."""
+
+    @wraps(read)
+    def explained(store: Store, /, *words: P.args, **options: P.kwargs) -> T:
+        try:
+            return read(store, *words, **options)
+        except BenchError as error:
+            if lacking := set(lacking_plugins(store)) - set(error.args):
+                raise type(error)(*error.args, *sorted(lacking)) from error
+            raise
+
+    return explained
+
+
+class Recent(NamedTuple):
+    """The suites to show where none is named, those that would be too much, and unknown ones."""
+
+    shown: tuple[str, ...]
+    left_out: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """What is left out, and how to see it."""
+        yield from self.lacking
+        if more := len(self.left_out):
+            some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
+            yield f"{', '.join(self.shown)} ran last; --suite NAME shows {more} more: {some}."
+
+
+def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
+    """The suites with runs, those that ran last first, as far as they have no more than `most`.
+
+    Those of `first` come before them. One is always shown; in a small store it is all of them, in
+    the order of the list of suites.
+    """
+    found = [name for name in store.suites() if name in SUITES]
+    stored = sorted(found, key=lambda name: name not in first)
+    shown: list[str] = []
+    for name in stored:
+        most -= store.count(suite=name)
+        if shown and most < 0:
+            break
+        shown.append(name)
+    return Recent(
+        shown=tuple(name for name in SUITES if name in shown),
+        left_out=tuple(stored[len(shown) :]),
+        lacking=tuple(lacking_plugins(store)),
+    )
+
+
+@_naming_plugins
+def gather_boards(
+    store: Store,
+    suites: Sequence[str] = (),
+    data: str | None = None,
+    models: Collection[str] | None = None,
+    *,
+    with_hidden: bool = False,
+) -> list[Board]:
+    """The boards of the named suites, or of all; a suite without runs has none.
+
+    `data` keeps only those whose rows came from that source, `models` only the runs of these.
+    Raises BenchError where a suite is unknown, or all that have runs are.
+    """
+    named = {suite.name: suite for name in suites for suite in find_suites(name)}
+    stored = set(named if suites else store.suites())
+    if stored and not stored & set(SUITES):
+        raise BenchError("none of the stored runs is of a known suite.")
+    return [
+        board
+        for suite in (named or SUITES).values()
+        if suite.name in stored
+        for board in build_boards(_runs(store, suite.name, models, with_hidden), suite)
+        if data is None or data in board.data or str(Path(data).resolve()) in board.data
+    ]
+
+
+def _runs(
+    store: Store, suite: str, models: Collection[str] | None, with_hidden: bool
+) -> list[RunRow]:
+    """The runs of a suite, and those that they have started from."""
+    runs = store.runs(suite=suite, model=models)
+    if with_hidden:
+        runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
+    known, found = {run.key for run in runs}, list(runs)
+    while wanted := {run.start_from for run in runs if run.start_from} - known:
+        known |= wanted
+        runs = store.runs_with(wanted)
+        found += runs
+    return found
+
+
+def gained(boards: Sequence[Board], store: Store) -> list[Board]:
+    """The boards with what students gained; few stores have any."""
+    if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
+        return list(boards)
+    from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (numpy, the tests)
+
+    return [with_gains(board, store) for board in boards]
+
+
+def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
+    """A sentence for each board that is not shown whole."""
+    for board, shown in zip(whole, boards, strict=True):
+        if len(shown.entries) < len(board.entries):
+            yield (
+                f"{board.title}: the best {len(shown.entries)} of {len(board.entries)} rows; "
+                "`bench leaderboard --top 0` shows all."
+            )
+
+
+# The rows of stored boards that a command's words name, such as those of two models on a suite.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """The boards and tasks that are asked for, and the source of their rows; all where empty."""
+
+    suites: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+    data: str | None = None
+
+
+ANYWHERE = Within()
+
+
+class Rows(NamedTuple):
+    """Entries of one board and the tasks that are asked for and that all of them have."""
+
+    board: Board
+    entries: tuple[Entry, ...]
+    tasks: tuple[str, ...]
+
+
+@_naming_plugins
+def find_rows(
+    store: Store,
+    systems: Sequence[str],
+    within: Within = ANYWHERE,
+    *,
+    select: Select = select_entry,
+) -> list[Rows]:
+    """The named systems on every board that has all of them.
+
+    `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
+    task has results of all systems.
+    """
+    systems = [stored_name(store, name) for name in systems]
+    wanted = wanted_tasks(store, within.suites, within.tasks)
+    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
+    boards = gather_boards(store, tuple(names), within.data, _models(store, systems))
+    found = [
+        Rows(
+            board,
+            tuple(entries),
+            tuple(
+                task
+                for task in board.tasks
+                if (task in wanted or not wanted) and all(task in entry.cells for entry in entries)
+            ),
+        )
+        for board, entries in boards_with(boards, systems, select, known=store.models)
+    ]
+    if not any(rows.tasks for rows in found):
+        raise BenchError(f"no task that was asked for has results of {' and '.join(systems)}.")
+    return [rows for rows in found if rows.tasks]
+
+
+def _models(store: Store, systems: Sequence[str]) -> set[str]:
+    """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
+    parted = [name.split(":") for name in systems]
+    names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
+    names |= {model for model in store.models() if unquoted(model) in names}
+    keys = [name for name in systems if _KEY.fullmatch(name)]
+    return names | {run.model for key in keys for run in store.runs(key=key)}
+
+
+def stored_name(store: Store, name: str) -> str:
+    """The name of a row with that of its model as it is stored, where it is told otherwise.
+
+    A model may be called by an alias, and by the beginning of its name if that is enough.
+    """
+    stored = store.models()
+    heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
+    if any(head in stored or head in map(unquoted, stored) for head in heads):
+        return name
+    if _KEY.fullmatch(name) and store.runs(key=name):
+        return name
+    for head in heads:
+        aliased = [spec.name for spec in MODELS.values() if head.lower() in spec.aliases]
+        begun = [model for model in stored if model.lower().startswith(head.lower())]
+        for found in ([model for model in stored if model in aliased], begun):
+            if len(found) == 1:
+                return found[0] + name[len(head) :]
+    return name
+
+
+_KEY = re.compile("[0-9a-fA-F]{6,64}")
+
+
+def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
+    """Full names of tasks; none where nothing narrows them.
+
+    A name that several suites have is the task's with runs, if only one of them has any.
+    """
+    if not suites and not tasks:
+        return ()
+    found = [suite for name in suites for suite in find_suites(name)]
+    chosen = select_tasks(found, tasks, fits=lambda task: store.count(task=task.name) > 0)
+    return tuple(task.name for task in chosen)
+
+
+def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
+    """Whether the report of these boards stands in the file already, word for word."""
+    mark = report_mark(store, (), last)
+    try:
+        with out.open("rb") as file:
+            return mark.encode() in file.read(4096)  # the policy before it takes a few hundred
+    except OSError:
+        return False
+
+
+def report_mark(
+    store: Store, suites: Sequence[str], last: Sequence[Board], options: Sequence[object] = ()
+) -> str:
+    """A digest of what a report's content follows from, for its head.
+
+    `options` are those of `bench report`, empty where nothing but the boards was asked for.
+    """
+    asked = [list(suites), [board.suite for board in last], list(options)]
+    return digest([__version__, store.name, store.newest(), asked])

@@ -11,7 +11,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
 from benchharness.leaderboard.boards.sharing import path_label, without_paths
-from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
 from benchharness.leaderboard.report.examples import PredictedTask, System
@@ -24,7 +24,7 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
-from benchharness.stored.boards import Within, gather_boards, stored_name, wanted_tasks
+from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks
 from benchharness.stored.predictions import StoredPredictions, splits_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example

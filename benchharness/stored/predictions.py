@@ -1,14 +1,52 @@
-"""What stored runs have predicted, and the examples that they predicted, read again and checked."""
+"""What stored runs have predicted, and what that shows: intervals, contrasts, curves."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from glob import has_magic
+from statistics import fmean
+from typing import NamedTuple
 
-from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Result
+import numpy as np
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.boards.entry import Entry, Gain
+from benchharness.leaderboard.boards.naming import full_label
+from benchharness.leaderboard.comparing import (
+    Known,
+    PredictedSplit,
+    headline_outcomes,
+)
+from benchharness.leaderboard.comparing.contrast import (
+    Contrast,
+    contrast,
+    correct,
+    difference_bounds,
+    match_runs,
+)
+from benchharness.leaderboard.comparing.curves import (
+    LayerCurve,
+    StageCurve,
+    layer_curves,
+    lines_of,
+    stage_curves,
+)
+from benchharness.leaderboard.comparing.noise import (
+    difference,
+    sample_of_table,
+    with_uncertainty,
+)
+from benchharness.leaderboard.job import Job, Stage
+from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
+from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
+from benchharness.models import find_models, weights_identity
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError
+from benchharness.stored import Rows, gather_boards, wanted_tasks
+from benchharness.tasks.errors import BenchError, DataError, unknown_name
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
+from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
 
 
@@ -68,3 +106,313 @@ def splits_of(task: Task, kind: str) -> tuple[str, ...]:
     if not found:
         raise BenchError(f"{task.name} has no {kind} split: leave it out with --task.")
     return found
+
+
+# How sure a board is.
+
+
+def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
+    """The board with intervals, which every prediction of its runs is read for.
+
+    Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
+    `is_pooled` is as `with_uncertainty` takes it.
+    """
+    known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
+    tried = {task: _tried_cells(board, task, store) for task in board.tasks}
+    return with_uncertainty(board, known, tried=tried, is_pooled=is_pooled)
+
+
+def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
+    """What is known of the points that each entry's own was chosen from."""
+    stored = StoredPredictions(store)
+    names = score_names(task, board.rule)
+    cells = [entry.cells.get(task) for entry in board.entries]
+    return [[_known(o, names, stored) for o in cell.others] if cell else [] for cell in cells]
+
+
+def known_cells(
+    board: Board, entries: Sequence[Entry], task: str, store: Store
+) -> list[Known | None]:
+    """What is known of a task's cell of some entries; one entry's runs are held at a time."""
+    stored = StoredPredictions(store)
+    names = score_names(task, board.rule)
+    return [
+        _known(cell, names, stored) if (cell := entry.cells.get(task)) else None
+        for entry in entries
+    ]
+
+
+def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known:
+    task = find_task(cell.task)
+    results = [stored.result(run.key) for run in cell.runs]
+    try:
+        splits = [predicted_split(stored, task, split, results) for split in splits_of(task, "dev")]
+    except (UnreadableError, BenchError) as error:
+        return str(error)
+    outcomes = headline_outcomes(splits, names)
+    return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
+
+
+def predicted_split(
+    stored: StoredPredictions,
+    task: Task,
+    split: str,
+    one: Sequence[Result],
+    other: Sequence[Result] = (),
+) -> PredictedSplit:
+    """A split as the runs of one system, or of two, have predicted it; seeds are in one order.
+
+    Raises DataError where two runs have predicted different rows.
+    """
+    name = f"{task.name}:{split}"
+    results = [*one, *other]
+    _check_rows(name, results)
+    return PredictedSplit(
+        task=task,
+        split=split,
+        examples=stored.labelled_examples(name, (result.job for result in results)),
+        one=tuple(predictions_of(result.evaluation(name)) for result in one),
+        other=tuple(predictions_of(result.evaluation(name)) for result in other),
+    )
+
+
+def _check_rows(name: str, results: Sequence[Result]) -> None:
+    first = results[0].evaluation(name).fingerprint
+    for result in results:
+        found = result.evaluation(name).fingerprint
+        if found != first:
+            raise DataError(
+                f"runs {results[0].job.key[:12]} and {result.job.key[:12]} have predicted "
+                f"different rows of {name.replace(':', ' ')} (digests {first[:12]} and "
+                f"{found[:12]}): run one of them again on the other's data."
+            )
+
+
+# Two systems.
+
+
+def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
+    """A contrast for each task of two entries of a board, with p-values corrected for all of them.
+
+    `kind` is "dev" or "test". Raises BenchError where no seed is shared, where a run has not
+    predicted such a split, or where two have predicted different rows of it.
+    """
+    return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
+
+
+def with_gains(board: Board, store: Store) -> Board:
+    """The board with what each student gained over the same model without its teacher.
+
+    That stands on the board where its runs are stored; their predictions are read. Seeds are
+    matched, and tasks that cannot be compared are left out.
+    """
+    homes = {run.key: entry for entry in board.entries for run in entry.runs}
+    entries = [
+        replace(entry, gains=_gains(board, store, entry, alone))
+        if (alone := _alone(entry, homes))
+        else entry
+        for entry in board.entries
+    ]
+    return replace(board, entries=tuple(entries))
+
+
+def _alone(entry: Entry, homes: Mapping[str, Entry]) -> Entry | None:
+    """The entry that a student would be without its teacher."""
+    keys = (run.teacher.alone for run in entry.runs if run.teacher)
+    return next((homes[key] for key in keys if key in homes), None)
+
+
+def _gains(board: Board, store: Store, entry: Entry, alone: Entry) -> dict[str, Gain]:
+    tasks = tuple(task for task in entry.cells if task in alone.cells)
+    try:
+        found = contrasts_of(store, Rows(board, (entry, alone), tasks), "dev", with_slices=False)
+    except BenchError:  # no seed is shared, or other rows were predicted
+        return {}
+    return {
+        each.task: Gain(
+            difference=each.difference,
+            seeds=each.seeds,
+            interval=each.interval,
+            p_value=each.corrected,
+            is_shown=each.is_shown,
+        )
+        for each in found
+    }
+
+
+def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool) -> Contrast:
+    task, names = find_task(name), score_names(name, rows.board.rule)
+    pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
+    splits = splits_of(task, kind)
+    stored = StoredPredictions(store)
+    one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
+    scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
+    means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
+    seeds = tuple(a.seed if a.is_single else b.seed for a, b in pairs)
+    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
+    try:
+        predicted = [predicted_split(stored, task, split, one, other) for split in splits]
+    except UnreadableError as error:
+        reach = difference_bounds(task, names, (each for pair in scores for each in pair))
+        return _of_scores(replace(plain, reason=str(error)), scores, reach)
+    return contrast(predicted, names, seeds, means, with_slices=with_slices)
+
+
+def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
+    """The mean of the stored scores that the headline is made of, on these splits."""
+    every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
+    found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
+    scores = [score for score in found if score is not None]
+    if len(scores) < len(names):
+        raise BenchError(
+            f"run {run.key[:12]} of {run.model} has no score of {task.name} "
+            f"{' and '.join(splits)}: its labels are hidden, or it was run without --test."
+        )
+    return fmean(scores)
+
+
+def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:
+    """What the stored scores alone say: an interval over seeds, where there are several."""
+    if len(scores) == 1:
+        return found
+    one, other = (sample_of_table(np.array([side])) for side in zip(*scores, strict=True))
+    return replace(found, interval=difference(one, other).interval().within(reach))
+
+
+class Ties(NamedTuple):
+    """By task, the labels of entries that are not told apart from the best; what is not tested."""
+
+    found: Mapping[str, frozenset[str]]
+    notes: tuple[str, ...]
+
+
+def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
+    """By task, the labels of the models that the test does not tell apart from the best of a board.
+
+    P-values are corrected for all that are compared with the best of a column. A task of which a
+    pair cannot be tested has none, and a note says why.
+    """
+    found: dict[str, frozenset[str]] = {}
+    notes: list[str] = []
+    for board in boards:
+        for task in board.tasks:
+            ranked = sorted(
+                (entry for entry in board.entries if entry.competes and task in entry.cells),
+                key=lambda entry: -entry.cells[task].median,
+            )
+            try:
+                tied = frozenset(full_label(e) for e in _tied(store, board, task, ranked))
+            except BenchError as error:
+                notes.append(str(error))
+                continue
+            found[task] = found.get(task, frozenset()) | tied
+    return Ties(found, tuple(notes))
+
+
+def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
+    """Of entries, the best first, those that are not told apart from it."""
+    pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
+    contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
+    for other, each in zip(ranked[1:], correct(contrasts), strict=True):
+        if each.corrected is None:
+            raise BenchError(
+                f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
+                f"{distinct_title(task)}, which has no ties: {each.reason}"
+            )
+        if not each.is_shown:
+            yield other
+
+
+# Curves: score against the step of a pretraining run, or against the layer.
+
+
+def find_curves(
+    store: Store,
+    name: str,
+    suites: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    data: str | None = None,
+) -> list[tuple[Board, StageCurve]]:
+    """The curves of a pretraining run on every board that has two of its checkpoints.
+
+    `name` is that of the run, or the pattern of its folders, which also finds what was run of them
+    one by one. `suites`, `tasks` and `data` narrow the boards; empty they do not. Raises BenchError
+    where there is no such run, it has no two checkpoints on one board, or not of one family.
+    """
+    if has_magic(name):
+        by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
+    stages, models = dict[str, Stage](), set[str]()
+    for row in store.runs():
+        if has_magic(name):
+            stage = by_weights.get(row.weights)
+        else:
+            stage = row.stage if row.stage and row.stage.run == name else None
+        if stage is not None:
+            stages[row.key] = stage
+            models.add(row.model)
+    if not stages and not find_layers(store, name):
+        raise _unknown(store, name)
+
+    def stage_of(entry: Entry) -> Stage | None:
+        """An entry's runs are all of the same weights."""
+        return next((stages[run.key] for run in entry.runs if run.key in stages), None)
+
+    boards = _narrowed(store, suites, tasks, data, models) if stages else []
+    if found := [(board, curve) for board in boards for curve in curves_of(store, board, stage_of)]:
+        return found
+    of = f" of {', '.join([*suites, *tasks])}" if suites or tasks else ""
+    raise BenchError(
+        f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} on the same "
+        "rows: `bench list runs` shows what is stored."
+    )
+
+
+def find_layers(
+    store: Store,
+    model: str,
+    suites: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    data: str | None = None,
+) -> list[tuple[Board, LayerCurve]]:
+    """The curves over layers of a model on every board that has two of its layers or more."""
+    boards = _narrowed(store, suites, tasks, data, {model})
+    return [(board, curve) for board in boards for curve in layer_curves(board)]
+
+
+def _narrowed(
+    store: Store,
+    suites: Sequence[str],
+    tasks: Sequence[str],
+    data: str | None,
+    models: Collection[str],
+) -> Iterator[Board]:
+    """The boards of some models, with the tasks that are asked for."""
+    wanted = wanted_tasks(store, suites, tasks)
+    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
+    for board in gather_boards(store, tuple(names), data, models):
+        chosen = tuple(task for task in board.tasks if not wanted or task in wanted)
+        yield replace(board, tasks=chosen)
+
+
+def _unknown(store: Store, name: str) -> BenchError:
+    if has_magic(name):
+        return BenchError(f"no folder that {name!r} matches has stored results: run them first.")
+    runs = {row.stage.run for row in store.runs() if row.stage is not None}
+    hint = (
+        "Run several of its checkpoints first, bench run --model 'DIR/step-*', or all layers of a "
+        "model: --set features=each."
+    )
+    return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
+
+
+def curves_of(
+    store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
+) -> Iterator[StageCurve]:
+    """By what is known of each task's cells; without examples that is nothing."""
+    for line in lines_of(board, stage_of):
+        known: dict[str, Sequence[Known | None]] = {}
+        for task in board.tasks:
+            known[task] = ("not read",) * len(line.entries)
+            if examples:
+                known[task] = known_cells(board, line.entries, task, store)
+        yield from stage_curves(board, line, known)

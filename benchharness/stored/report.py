@@ -1,6 +1,6 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -9,16 +9,17 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
+from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
-from benchharness.leaderboard.report.plots.section import Background, Pages, board_key
+from benchharness.leaderboard.report.plots.lines import stage_figures
+from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
-from benchharness.stored.boards import Rows, gained, gather_boards, recent_suites, report_mark
-from benchharness.stored.contrasts import add_uncertainty, contrasts_of
-from benchharness.stored.curves import curve_figures
+from benchharness.stored import Rows, gained, gather_boards, recent_suites, report_mark
+from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
@@ -134,7 +135,7 @@ def _background(
     store: Store, boards: Sequence[Board], pages: Pager | None, *, sure: bool
 ) -> tuple[Background, list[str]]:
     """What plots and comparisons know besides, and why some have no plot; `sure` reads examples."""
-    stages, faults = curve_figures(store, boards, examples=sure)
+    stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
         past=store.past_runs(_runs(boards)),
@@ -143,6 +144,25 @@ def _background(
         predictions={} if pages is None else pages(boards),
     )
     return background, faults
+
+
+def _curve_figures(
+    store: Store, boards: Iterable[Board], *, examples: bool
+) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
+    """The plots of all pretraining runs on some boards, and why some have none.
+
+    Noise is that of the examples too where they are to be read, else that of the seeds alone.
+    """
+    figures: dict[BoardKey, tuple[Figure, ...]] = {}
+    faults: list[str] = []
+    for board in boards:
+        try:
+            found = list(curves_of(store, board, lambda entry: entry.stage, examples=examples))
+        except BenchError as error:
+            faults.append(f"{board.title} has no plot over pretraining: {error}")
+            continue
+        figures[board_key(board)] = stage_figures(found)
+    return figures, faults
 
 
 def _drawn_in_part(boards: Sequence[Board], detailed: Sequence[Board]) -> Iterator[str]:

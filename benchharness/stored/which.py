@@ -10,7 +10,7 @@ from benchharness.leaderboard.job import Job, setting_word
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
-from benchharness.stored.contrasts import add_uncertainty
+from benchharness.stored.predictions import add_uncertainty
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
 
 

@@ -1,21 +1,35 @@
 """Two systems on one task: how far apart, whether by chance, and on which examples. Pure."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy  # its parts are loaded on first use
 
 from benchharness.leaderboard.boards.cell import score_bounds
-from benchharness.leaderboard.comparing.breakdown import Headline, PredictedSplit, headline_pairs
-from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
-from benchharness.leaderboard.comparing.resampling import (
-    Outcomes,
+from benchharness.leaderboard.comparing import (
+    Array,
+    Headline,
     Pairs,
-    bootstrap_interval,
-    permutation_p_value,
+    PredictedSplit,
+    headline_pairs,
 )
-from benchharness.leaderboard.statistics import Interval, holm, mcnemar_exact
+from benchharness.leaderboard.comparing.noise import (
+    Estimate,
+    chunks,
+    difference,
+    sample_of,
+    times_drawn,
+)
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.statistics import Interval, holm
 from benchharness.tasks.answers import answer_type
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
@@ -173,6 +187,31 @@ class Contrast:
         return self.corrected < ALPHA and not self.interval.has(0.0)
 
 
+def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
+    """The runs of two systems on one task, paired by their seeds.
+
+    What was made once and knows no seeds, a baseline or an ensemble, stands against every run of
+    the other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
+    shared.
+    """
+    if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
+        return [(run, other[0]) for run in one]
+    if len(one) == 1 and not one[0].is_single:
+        return [(one[0], run) for run in other]
+    by_seed = {run.seed: run for run in other}
+    pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
+    if not pairs:
+        raise BenchError(
+            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
+            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
+        )
+    return pairs
+
+
+def _seeds(runs: Sequence[RunRow]) -> str:
+    return ", ".join(str(run.seed) for run in runs)
+
+
 def contrast(
     splits: Sequence[PredictedSplit],
     names: Sequence[str],
@@ -211,7 +250,7 @@ def contrast(
 
 def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
     """The name of the test that fits, and its p-value."""
-    if headline.pairs.one.shape[1] > 1:
+    if headline.pairs.one.parts.shape[1] > 1:
         return TWO_WAY, _difference(headline.pairs).p_value
     if headline.is_accuracy and found.flipped is not None:
         return MCNEMAR, mcnemar_exact(*found.flipped)
@@ -220,14 +259,13 @@ def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
 
 def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
     """Over units and seeds; over units alone where there is one seed."""
-    if pairs.one.shape[1] > 1:
+    if pairs.one.parts.shape[1] > 1:
         return _difference(pairs).interval()
     return bootstrap_interval(pairs, draws=draws)
 
 
 def _difference(pairs: Pairs) -> Estimate:
-    one, other = (Outcomes(parts=side, score=pairs.score) for side in (pairs.one, pairs.other))
-    return difference(sample_of(one), sample_of(other))
+    return difference(*map(sample_of, pairs))
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -259,8 +297,7 @@ def _slices(
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
-            whole = headline.pairs
-            pairs = Pairs(one=whole.one[units], other=whole.other[units], score=whole.score)
+            pairs = Pairs(*(replace(each, parts=each.parts[units]) for each in headline.pairs))
             drawn = len(units) >= FEWEST
             found.append(
                 Slice(
@@ -300,3 +337,122 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
                 other=other,
                 answers=(kind.said(ones[0], example), kind.said(others[0], example)),
             )
+
+
+# McNemar's test: do two systems differ in how many of the same examples they get right?
+
+
+def mcnemar_exact(only_one: int, only_other: int) -> float:
+    """The two-sided p-value from the examples that only one of two systems has right.
+
+    Without a difference each of them is as likely the one's as the other's: a binomial test at one
+    half (McNemar, Note on the sampling error of the difference between correlated proportions,
+    Psychometrika 1947). 1 where the systems are right on the same examples.
+    """
+    decided = only_one + only_other
+    return float(scipy.stats.binomtest(only_one, decided).pvalue) if decided else 1.0
+
+
+# The paired bootstrap: how far a difference moves with other examples.
+
+FEW = 16
+"""A kind takes about so much longer to be drawn by the multinomial distribution than a unit."""
+
+
+def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
+    """The interval of the mean difference for these runs and other units.
+
+    Units are drawn with replacement, each with both systems and all seeds (Efron and Tibshirani,
+    An Introduction to the Bootstrap, 1993, percentile interval).
+    """
+    found = _redrawn(pairs, draws, np.random.default_rng(0))
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(low=float(low), high=float(high))
+
+
+def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
+    """The difference on `draws` sets of as many units.
+
+    Where many units are equal, they are drawn together: how often each kind comes is multinomial.
+    """
+    units, seeds, parts = pairs.one.parts.shape
+    both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
+    kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
+    means = []
+    for few in chunks(draws, len(counts)):
+        if len(kinds) < units // FEW:
+            times = generator.multinomial(units, counts / units, size=few)
+        else:
+            times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
+        means.append(times.astype(np.float64) @ kinds / units)  # floats multiply much faster
+    scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
+    differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
+    return differences
+
+
+# The paired permutation test: how often a difference comes about when the names are random.
+
+ALL_UP_TO = 12
+"""So many units that differ have 4,096 permutations: fewer than are drawn, so all are tried."""
+
+CHOICES = np.array(
+    [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float
+)
+"""n choose k: in how many ways k of n equal units can be exchanged."""
+
+ALIKE = 1e-12
+"""Differences that are equal but for the order in which floats were added."""
+
+
+def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
+    """The two-sided p-value of the mean difference over seeds.
+
+    Without a difference the two outputs for a unit could as well have been exchanged, all seeds of
+    it at once, because seeds of one example are alike (Noreen, Computer-Intensive Methods for
+    Testing Hypotheses, 1989). Of few units all exchanges are tried, of more `draws` are drawn,
+    always the same, and the one that was seen is counted with them.
+    """
+    found = abs(pairs.difference) * (1 - ALIKE) - ALIKE
+    steps, counts = _distinct(pairs)
+    if counts.sum() <= ALL_UP_TO:
+        everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
+        weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
+        extreme = np.abs(_exchanged_differences(pairs, everything @ steps)) >= found
+        return float(weights[extreme].sum() / weights.sum())
+    generator, extreme_count = np.random.default_rng(0), 0
+    for size in chunks(draws, len(counts)):
+        swapped = _exchanged(counts, size, generator).astype(np.float64)
+        extreme_count += int(
+            (np.abs(_exchanged_differences(pairs, swapped @ steps)) >= found).sum()
+        )
+    return (extreme_count + 1) / (draws + 1)
+
+
+def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
+    """What an exchange of a unit moves, without those that move nothing; equal ones are counted.
+
+    How many of k equal units are exchanged is binomial, so one number is drawn and not k.
+    """
+    moved = pairs.one.parts - pairs.other.parts
+    moved = moved.reshape(len(moved), -1)
+    steps, counts = np.unique(moved[moved.any(axis=1)], axis=0, return_counts=True)
+    return steps, counts
+
+
+def _exchanged(
+    counts: npt.NDArray[np.intp], size: int, generator: np.random.Generator
+) -> npt.NDArray[np.integer[Any]]:
+    """How many of each kind change sides, [size, kinds]; of single units a bit is quicker drawn."""
+    if counts.max() == 1:
+        return generator.integers(0, 2, size=(size, len(counts)), dtype="int8")
+    return generator.binomial(counts, 0.5, size=(size, len(counts)))
+
+
+def _exchanged_differences(pairs: Pairs, moved: Array) -> Array:
+    """The mean difference over seeds, after sums [draws, seeds x parts] have changed sides."""
+    units, seeds, parts = pairs.one.parts.shape
+    shift = moved.reshape(-1, seeds, parts) / units
+    one, other = (each.parts.mean(axis=0) for each in pairs)
+    score = pairs.one.score
+    differences: Array = (score(one - shift) - score(other + shift)).mean(axis=-1)
+    return differences

@@ -11,8 +11,8 @@ import numpy as np
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.comparing.noise import Estimate, average
-from benchharness.leaderboard.comparing.resampling import Array, Known, Outcomes, resampled_scores
+from benchharness.leaderboard.comparing import Array, Known, Outcomes
+from benchharness.leaderboard.comparing.noise import Estimate, average, resampled_scores
 from benchharness.leaderboard.job import FEATURES_SETTING, Stage, recipe_words
 from benchharness.leaderboard.statistics import (
     Interval,
@@ -226,32 +226,26 @@ def stage_curves(
         parts = [noises[task] for task in whole]
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
-        yield _curve(line, title, "", [_mean_point(*one, tasks=whole) for one in staged], parts)
+        yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)
     for task in tasks:
-        points = [_point(*one, task=task) for one in staged if task in one[1].cells]
+        points = [_point(*one, [task]) for one in staged if task in one[1].cells]
         yield _curve(line, title_of(task), task, points, [noises[task]])
 
 
-def _point(stage: Stage, entry: Entry, *, task: str) -> StagePoint:
-    cell = entry.cells[task]
-    interval = useful_interval(cell.values)
-    return StagePoint(
-        model=entry.model, stage=stage, values=cell.values, median=cell.median, interval=interval
-    )
-
-
-def _mean_point(stage: Stage, entry: Entry, *, tasks: Sequence[str]) -> StagePoint:
-    """The mean of the tasks' medians, and of the values of each seed that has them all."""
+def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
+    """One task's, or of several the mean of their medians, and of the values of shared seeds."""
     cells = [entry.cells[task] for task in tasks]
-    by_seed = [
-        {run.seed: value for run, value in zip(cell.runs, cell.values, strict=True)}
-        for cell in cells
-    ]
-    seeds = sorted(set.intersection(*(set(values) for values in by_seed)))
-    values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
-    median = sum(cell.median for cell in cells) / len(cells)
+    values, median = cells[0].values, sum(cell.median for cell in cells) / len(cells)
+    if len(cells) > 1:
+        by_seed = [
+            {run.seed: value for run, value in zip(cell.runs, cell.values, strict=True)}
+            for cell in cells
+        ]
+        seeds = sorted(set.intersection(*(set(values) for values in by_seed)))
+        values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
     interval = useful_interval(values)
-    if interval is not None:
+    if interval is not None and len(cells) > 1:
+        # Around the mean of the medians, which the median of the means need not be.
         reach = (interval.high - interval.low) / 2
         interval = Interval(low=median - reach, high=median + reach)
     return StagePoint(

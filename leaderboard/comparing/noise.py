@@ -1,22 +1,35 @@
-"""What other examples and seeds do to a score, the test of a difference, and its power. Pure.
+"""What other examples and seeds do to scores: intervals, tests of differences, and ranks. Pure.
 
 A system's runs are a table of units by seeds. Other units move all seeds of both systems together;
 other seeds move each system alone, because two encoders share nothing but the number of a seed. So
 differences are paired by units and not by seeds, and the systems need not have as many of them.
+Ranks come from tests of pairs, and not from the intervals of single entries: every entry of a board
+is scored on the same examples, and what makes a set easy or hard moves all alike.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import stdev
+from itertools import combinations
+from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.comparing.resampling import Array, Known, Outcomes
-from benchharness.leaderboard.statistics import Interval, median_deviation, student_t
+from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
+from benchharness.leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
+from benchharness.leaderboard.comparing import Array, Known, Outcomes
+from benchharness.leaderboard.statistics import (
+    Interval,
+    holm,
+    median_deviation,
+    selection_gain,
+    student_t,
+)
+from benchharness.tasks.suites import ScoreRule, find_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,145 +236,214 @@ def median_estimate(sample: Sample) -> Estimate:
     return noise_of(sample).estimate(float(np.median(sample.scores)), loss=loss)
 
 
-# Two entries of a board, task by task: how many seeds would tell them apart.
+# Scores on other examples, drawn from those that there are.
 
-MOST_SEEDS = 10_000
-"""Beyond so many the answer is no plan any more."""
+CHUNK = 2**22
+"""Numbers that are held at once, 32 MiB."""
 
-SCORE = "score"
-"""The row of the suite's score, the mean of its tasks."""
+DRAWS_CHUNK = 2**23
+"""How often each unit was drawn: numbers that are held at once, 64 MiB."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """The values of two systems over their seeds; `needed` seeds of each would tell them apart.
+def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
+    """The draws in parts, of as many numbers as are held at once."""
+    size = max(1, most // max(1, width))
+    yield from (min(size, draws - start) for start in range(0, draws, size))
 
-    `difference` is that of the means, first minus second, and `p_value` that of the test of
-    `bench compare` (noise.py), without its correction. `reason` says why there is no number of
-    seeds, and `unread` why the examples' part is unknown.
+
+def times_drawn(
+    kind_of: npt.NDArray[np.intp], kinds: int, draws: int, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """How often each kind comes where units are drawn one by one, [draws, kinds]."""
+    units = len(kind_of)
+    samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
+    return np.stack([np.bincount(sample, minlength=kinds) for sample in samples])
+
+
+def resampled_scores(
+    systems: Sequence[Outcomes], generator: np.random.Generator, *, draws: int
+) -> list[Array]:
+    """Each system's scores on `draws` sets of as many units, [draws, seeds].
+
+    Units are drawn with replacement, the same ones for all systems, each with all seeds, so that
+    the systems stay paired (Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
     """
+    units = len(systems[0].parts)
+    flat = [system.parts.reshape(units, -1) for system in systems]
+    found: list[list[Array]] = [[] for _ in systems]
+    for few in chunks(draws, units, DRAWS_CHUNK):
+        # floats multiply much faster
+        times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
+        for system, parts, scores in zip(systems, flat, found, strict=True):
+            means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
+            scores.append(system.score(means))
+    return [np.concatenate(scores) for scores in found]
 
-    task: str
-    values: tuple[tuple[float, ...], tuple[float, ...]]
-    difference: float
-    spreads: tuple[float, float] | None
-    p_value: float | None
-    needed: int | None
+
+# The entries of a board: their intervals, and whom a test tells apart.
+
+GAIN_DRAWS = 500
+"""A variance needs fewer draws than the end of an interval."""
+
+SCOPES = ("both", "examples", "seeds")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Known:
+    """What is known of an entry's cell: a sample, and an estimate of its median for each scope."""
+
+    sample: Sample
+    estimates: Mapping[str, Estimate]
+    bounds: Interval
     reason: str
-    unread: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A task's difference and its noise."""
-
-    difference: float
-    noise: Noise
-
-    def at(self, count: int) -> Estimate:
-        """With so many seeds of each system."""
-        return self.noise.with_seeds(count).estimate(self.difference)
+Tried = Mapping[str, Sequence[Sequence[Known]]]
+"""What is known, by task and entry, of the points that the entry's own was chosen from."""
 
 
-def compare(
+def with_uncertainty(
     board: Board,
-    entries: Sequence[Entry],
     known: Mapping[str, Sequence[Known | None]],
     *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> list[Comparison]:
-    """A comparison of two entries for each of the tasks of `known`, which both have.
+    tried: Tried | None = None,
+    is_pooled: bool = False,
+) -> Board:
+    """The board with the uncertainty of each entry.
 
-    `known` is what is known of their examples. The suite's score comes last where all tasks of its
-    rule are there.
+    `known` has for each task what is known of every entry's cell, in the order of the entries,
+    None where there is no cell. Intervals are of the median over seeds, and of the suite's score,
+    the mean that its rule takes of these. Ranks are by the test of `difference`, corrected by Holm
+    for all pairs. `is_pooled` takes all entries of a task for equally noisy over seeds, where most
+    have too few to show their own. Where `tried` has the other points of a sweep, the gain by
+    choice of its cells is over other examples too.
     """
-    one, other = entries
-    parts, found = {}, []
-    for task, outcomes in known.items():
-        values = (one.cells[task].values, other.cells[task].values)
-        parts[task] = _part(values, outcomes)
-        unread = next((each for each in outcomes if isinstance(each, str)), "")
-        found.append(_comparison(task, values, [parts[task]], (alpha, power), unread))
-    if set(board.rule.cells) <= set(known) and one.seed_scores and other.seed_scores:
-        whole = [parts[task] for task in board.rule.cells]
-        scores = (one.seed_scores, other.seed_scores)
-        found.append(_comparison(SCORE, scores, whole, (alpha, power), ""))
+    by_task = {task: _known_of(board, task, known[task], is_pooled) for task in board.tasks}
+    by_entry: list[dict[str, _Known]] = [
+        {task: row[place] for task, row in by_task.items() if place in row}
+        for place in range(len(board.entries))
+    ]
+    entries = [
+        replace(entry, uncertainty=_uncertainty(board.rule, entry, found))
+        for entry, found in zip(board.entries, by_entry, strict=True)
+    ]
+    ranked = _ranked(board.rule, entries, by_entry)
+    for task, points in (tried or {}).items():
+        ranked = [
+            _with_gain(entry, task, outcomes, others)
+            for entry, outcomes, others in zip(ranked, known[task], points, strict=True)
+        ]
+    return replace(board, entries=tuple(ranked))
+
+
+def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Known]) -> Entry:
+    """The entry with what the choice of a task's point gains over other seeds and examples.
+
+    It stays that over seeds alone where the examples of a point cannot be had.
+    """
+    points = [each for each in (known, *others) if isinstance(each, Outcomes)]
+    if not others or len(points) <= len(others):
+        return entry
+    cell = entry.cells[task]
+    generator = np.random.default_rng(zlib.crc32(f"gain {task}".encode()))
+    redrawn = resampled_scores(points, generator, draws=GAIN_DRAWS)
+    gain = selection_gain(cell.values, [other.values for other in cell.others], redrawn)
+    cell = replace(cell, gain=gain, gain_scope="seeds and examples")
+    return replace(entry, cells={**entry.cells, task: cell})
+
+
+def _known_of(
+    board: Board, task: str, known: Sequence[Known | None], is_pooled: bool
+) -> dict[int, _Known]:
+    """The cells of a column by the places of their entries."""
+    cells = {n: entry.cells[task] for n, entry in enumerate(board.entries) if task in entry.cells}
+    samples = {
+        place: sample_of(outcomes)
+        if isinstance(outcomes := known[place], Outcomes)
+        else sample_of_table(np.array([cell.values]))
+        for place, cell in cells.items()
+    }
+    if is_pooled:
+        spread = pooled(sample.spread for sample in samples.values())
+        samples = {place: replace(sample, spread=spread) for place, sample in samples.items()}
+    return {
+        place: _known_cell(cell, board.rule, samples[place], known[place])
+        for place, cell in cells.items()
+    }
+
+
+def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None) -> _Known:
+    estimates = {}
+    if sample.spread is not None:
+        estimates["seeds"] = median_estimate(sample.without_units)
+    if isinstance(known, Outcomes):
+        estimates["examples"] = median_estimate(replace(sample, spread=None))
+    if estimates:
+        found = [median_estimate(sample), *estimates.values()]
+        estimates["both"] = max(found, key=lambda each: each.variance)  # no surer than either
+    names = score_names(cell.task, rule)
+    return _Known(
+        sample=sample,
+        estimates=estimates,
+        bounds=score_bounds(find_task(cell.task), names, cell.values),
+        reason=known if isinstance(known, str) else "",
+    )
+
+
+def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> Uncertainty:
+    """Of each cell, and of the score: the mean over the rule's tasks, which all weigh the same."""
+    cells = {task: _intervals([each]) for task, each in found.items()}
+    score = Intervals()
+    if entry.score is not None:
+        score = _intervals([found[task] for task in rule.cells])
+    return Uncertainty(cells=cells, score=score)
+
+
+def _intervals(cells: Sequence[_Known]) -> Intervals:
+    """Of the mean of some cells; of a scope that one of them lacks there is none."""
+    bounds = Interval(
+        low=fmean(cell.bounds.low for cell in cells), high=fmean(cell.bounds.high for cell in cells)
+    )
+    found = {
+        scope: average([cell.estimates[scope] for cell in cells]).interval(LEVEL).within(bounds)
+        for scope in SCOPES
+        if all(scope in cell.estimates for cell in cells)
+    }
+    reason = "; ".join(dict.fromkeys(cell.reason for cell in cells if cell.reason))
+    return Intervals(**found, reason=reason)
+
+
+def _ranked(
+    rule: ScoreRule, entries: Sequence[Entry], known: Sequence[Mapping[str, _Known]]
+) -> list[Entry]:
+    """The entries with the ranks that they may have, and whom they are not told apart from.
+
+    Above an entry are those that are told apart from it and score more. As no pair of equal
+    systems is told apart on 95 % of such boards, all ranks hold the true ones on as many.
+    """
+    racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
+    pairs = list(combinations(racing, 2))
+    tests = [
+        average([difference(known[a][t].sample, known[b][t].sample) for t in rule.cells])
+        for a, b in pairs
+    ]
+    corrected = holm([test.p_value for test in tests])
+    better: dict[int, set[int]] = {place: set() for place in racing}
+    worse: dict[int, set[int]] = {place: set() for place in racing}
+    for (a, b), test, p_value in zip(pairs, tests, corrected, strict=True):
+        if p_value < 1 - LEVEL:
+            first, second = (a, b) if test.value > 0 else (b, a)
+            worse[first].add(second)
+            better[second].add(first)
+    found = list(entries)
+    for place in racing:
+        uncertainty = entries[place].uncertainty
+        if uncertainty is None or uncertainty.score.both is None:
+            continue
+        tied = set(racing) - better[place] - worse[place] - {place}
+        ranks = 1 + len(better[place]), len(racing) - len(worse[place])
+        labels = tuple(entries[other].name for other in sorted(tied))
+        found[place] = replace(
+            entries[place], uncertainty=replace(uncertainty, ranks=ranks, tied=labels)
+        )
     return found
-
-
-def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
-    samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
-        samples = [sample_of_table(np.array([own])) for own in values]
-    one, other = samples
-    return Part(
-        difference=float(one.scores.mean() - other.scores.mean()), noise=noise_of(one, other)
-    )
-
-
-def _comparison(
-    task: str,
-    values: tuple[tuple[float, ...], tuple[float, ...]],
-    parts: Sequence[Part],
-    chances: tuple[float, float],
-    unread: str,
-) -> Comparison:
-    one, other = values
-    now = average([part.noise.estimate(part.difference) for part in parts])
-    several = min(len(one), len(other)) > 1
-    difference = now.value
-    needed = seeds_needed(parts, *chances) if several and difference else None
-    return Comparison(
-        task=task,
-        values=values,
-        difference=difference,
-        spreads=(stdev(one), stdev(other)) if several else None,
-        p_value=now.p_value if several and now.variance else None,
-        needed=needed,
-        reason="" if needed else _reason(several, difference, parts),
-        unread=unread,
-    )
-
-
-def _reason(several: bool, difference: float, parts: Sequence[Part]) -> str:
-    if not several:
-        return "one seed shows no spread: run at least 2 of each"
-    if not difference:
-        return "the means are equal"
-    if any(part.noise.units for part in parts):
-        return "no number of seeds: it needs more examples"
-    return f"more than {MOST_SEEDS:,}"
-
-
-def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
-    """The chance that the test finds a true difference of this value and variance.
-
-    The statistic is taken for a noncentral t (Cohen, Statistical Power Analysis, 1988, chapter 2).
-    """
-    if estimate.variance == 0:
-        return float(estimate.value != 0)
-    freedom = min(estimate.freedom, 1e9)
-    shift = abs(estimate.value) / math.sqrt(estimate.variance)
-    critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
-    power = float(
-        scipy.stats.nct.sf(critical, freedom, shift)
-        + scipy.stats.nct.cdf(-critical, freedom, shift)
-    )
-    # Far out in the tail scipy gives up; the normal distribution is as good there.
-    return power if math.isfinite(power) else float(scipy.stats.norm.cdf(shift - critical))
-
-
-def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """The fewest seeds of each system, 2 or more, that reach the power; None beyond MOST_SEEDS."""
-
-    def suffices(count: int) -> bool:
-        return power_of(average([part.at(count) for part in parts]), alpha) >= power
-
-    if not suffices(MOST_SEEDS):
-        return None
-    low, high = 1, MOST_SEEDS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from benchharness.leaderboard.comparing.breakdown import break_down
+from benchharness.leaderboard.comparing import break_down
 from benchharness.leaderboard.text import inert, visible, whole_file
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import labels_known

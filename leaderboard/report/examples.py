@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType, Judged, labels_known
 from benchharness.tasks.examples import Example

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection, delete, insert, select
 
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.store.schema import ANNOTATIONS, digest
-from benchharness.leaderboard.text import storable
+from benchharness.leaderboard.store import ANNOTATIONS
+from benchharness.leaderboard.text import digest, storable
 
 AnnotationKind = Literal["name", "hidden"]
 

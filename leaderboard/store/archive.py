@@ -14,8 +14,7 @@ from typing import IO, Any, NamedTuple
 from platformdirs import user_data_path
 
 from benchharness.leaderboard.store.record import Run, StoredRun, run_to_stored, stored_to_run
-from benchharness.leaderboard.store.schema import to_text
-from benchharness.leaderboard.text import flush_to_disk, whole_file
+from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 from benchharness.tasks.errors import BenchError, DataError, StoreError
 
 _FORMAT = "benchharness archive"

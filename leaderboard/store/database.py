@@ -32,9 +32,9 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
+from benchharness.leaderboard.store import DamagedError
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
-from benchharness.leaderboard.store.schema import DamagedError
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 from benchharness.tasks.errors import (
     LIBPQ,

@@ -15,6 +15,15 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
+from benchharness.leaderboard.store import (
+    FINISHED,
+    HEADLINES,
+    PREDICTIONS,
+    RUNS,
+    SCHEMA,
+    SCORES,
+    DamagedError,
+)
 from benchharness.leaderboard.store.database import name_of, reading
 from benchharness.leaderboard.store.record import (
     Run,
@@ -24,16 +33,7 @@ from benchharness.leaderboard.store.record import (
     read_runs,
     run_to_stored,
 )
-from benchharness.leaderboard.store.schema import (
-    FINISHED,
-    HEADLINES,
-    PREDICTIONS,
-    RUNS,
-    SCHEMA,
-    SCORES,
-    DamagedError,
-    plain,
-)
+from benchharness.leaderboard.text import plain
 from benchharness.tasks.errors import StoreError
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)

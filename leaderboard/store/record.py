@@ -13,7 +13,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from benchharness.leaderboard.job import Job, Stage, Teacher, define_task, trained_tasks
+from benchharness.leaderboard.job import (
+    Job,
+    Stage,
+    Teacher,
+    define_task,
+    recipe_digest,
+    trained_tasks,
+)
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
@@ -24,18 +31,8 @@ from benchharness.leaderboard.result import (
     measures_of,
     truncated_rows,
 )
-from benchharness.leaderboard.store.schema import (
-    BETWEEN_NAMES,
-    FINISHED,
-    PREDICTIONS,
-    RUNS,
-    SCORES,
-    digest,
-    plain,
-    recipe_digest,
-    to_text,
-)
-from benchharness.leaderboard.text import storable
+from benchharness.leaderboard.store import BETWEEN_NAMES, FINISHED, PREDICTIONS, RUNS, SCORES
+from benchharness.leaderboard.text import digest, plain, storable, to_text
 from benchharness.tasks.errors import DataError, StoreError
 
 

@@ -25,6 +25,7 @@ from sqlalchemy import (
 
 from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store import BETWEEN_NAMES, FINISHED, HEADLINES, RUNS, DamagedError
 from benchharness.leaderboard.store.annotations import (
     Annotation,
     AnnotationKind,
@@ -80,16 +81,7 @@ from benchharness.leaderboard.store.record import (
     run_to_stored,
     stored_to_run,
 )
-from benchharness.leaderboard.store.schema import (
-    BETWEEN_NAMES,
-    FINISHED,
-    HEADLINES,
-    RUNS,
-    DamagedError,
-    digest,
-    plain,
-)
-from benchharness.leaderboard.text import storable
+from benchharness.leaderboard.text import digest, plain, storable
 from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import SUITES
 

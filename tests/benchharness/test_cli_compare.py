@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from benchharness.leaderboard.statistics import mcnemar_exact
+from benchharness.leaderboard.comparing.contrast import mcnemar_exact
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.compared_runs import made
 

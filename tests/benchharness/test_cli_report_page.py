@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.boards import find_rows
-from benchharness.stored.contrasts import contrasts_of
+from benchharness.stored import find_rows
+from benchharness.stored.predictions import contrasts_of
 from tests.helpers.browser import choose, opened
 from tests.helpers.compared_runs import made
 from tests.helpers.results import make_failure

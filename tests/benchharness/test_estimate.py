@@ -1,9 +1,8 @@
 from dataclasses import replace
 
-from benchharness.estimate import estimate_memory, estimate_seconds
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.store.schema import recipe_digest
+from benchharness.machine import estimate_memory, estimate_seconds
 from benchharness.models import MODELS, ModelSpec
 from tests.helpers.plans import RTE, plan_job, plan_mini
 

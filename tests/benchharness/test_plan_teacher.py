@@ -11,7 +11,7 @@ from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
-from benchharness.stored.boards import gather_boards
+from benchharness.stored import gather_boards
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job

@@ -16,7 +16,7 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.boards import gather_boards
+from benchharness.stored import gather_boards
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.training.batching import (

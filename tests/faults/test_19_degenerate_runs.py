@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from benchharness.leaderboard.store.schema import to_text
 from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import to_text
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import StoreError
 from benchharness.tasks.examples import PairExample, PairPrediction

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
-from benchharness.estimate import estimate_memory, estimate_seconds
+from benchharness.machine import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
 from benchharness.models.folder import checkpoint_files
 from benchharness.tasks.errors import ModelError

@@ -1,6 +1,6 @@
 """Fault 44: names that are Markdown, or begin another command of GitHub's, in a step summary."""
 
-from benchharness.leaderboard.regression import NOT_COMPARED, Unjudged
+from benchharness.leaderboard.regression.judge import NOT_COMPARED, Unjudged
 from benchharness.leaderboard.regression.verdict_text import annotations, to_markdown
 from tests.helpers.samples import verdict
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.tasks.examples import (
     ChoicePrediction,
     ClusterPrediction,

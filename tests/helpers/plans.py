@@ -13,8 +13,8 @@ from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
-from benchharness.estimate import Estimate
 from benchharness.leaderboard.job import Job
+from benchharness.machine import Estimate
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from benchharness.leaderboard.regression import Conditions, Sample, judge
+from benchharness.leaderboard.regression.judge import judge
+from benchharness.leaderboard.regression.sample import Conditions, Sample
 
 SPLIT = "glue/rte:dev"
 IDS = {SPLIT: ["a", "b|<b>c", "d\u202e", "e"], "glue/cola:dev": ["w", "x", "y", "z"]}

@@ -4,9 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchharness.leaderboard.job import Setting
-from benchharness.leaderboard.store.schema import digest, plain, recipe_digest, to_text
-from benchharness.leaderboard.text import storable
+from benchharness.leaderboard.job import Setting, recipe_digest
+from benchharness.leaderboard.text import digest, plain, storable, to_text
 from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_job
 

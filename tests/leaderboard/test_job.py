@@ -12,8 +12,8 @@ from benchharness.leaderboard.job import (
     Teacher,
     Trust,
     is_setting,
+    recipe_digest,
 )
-from benchharness.leaderboard.store.schema import recipe_digest
 from tests.helpers.results import make_job
 
 KEY = "ab" * 32

@@ -5,7 +5,7 @@ leaderboard.store.database opens both, so that a migration that fails leaves the
 
 from alembic import context
 
-from benchharness.leaderboard.store.schema import SCHEMA
+from benchharness.leaderboard.store import SCHEMA
 
 context.configure(
     connection=context.config.attributes["connection"],

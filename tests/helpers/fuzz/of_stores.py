@@ -17,7 +17,8 @@ from benchharness.engines.process import _parse_progress, _read_outcome
 from benchharness.kept_folders import check_checkpoint, new_checkpoint
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.imported import read_rows
-from benchharness.leaderboard.regression import Baseline, judge
+from benchharness.leaderboard.regression.judge import judge
+from benchharness.leaderboard.regression.sample import Baseline
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import StoredRun, _run_of
 from benchharness.leaderboard.store.store import Store, open_store

@@ -4,8 +4,8 @@ import pytest
 
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
-from benchharness.leaderboard.comparing.noise import SCORE, compare
-from benchharness.leaderboard.comparing.resampling import Known
+from benchharness.leaderboard.comparing import Known
+from benchharness.leaderboard.comparing.power import SCORE, compare_seeds
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 
@@ -17,7 +17,9 @@ def unread(tasks: Iterable[str]) -> dict[str, list[Known | None]]:
 def test_each_task_and_the_score_are_compared() -> None:
     rows = [*make_rows("good", [0.80, 0.82, 0.84]), *make_rows("bad", [0.70, 0.75, 0.80])]
     board = one_board(rows)
-    comparisons = {found.task: found for found in compare(board, board.entries, unread(TASKS))}
+    comparisons = {
+        found.task: found for found in compare_seeds(board, board.entries, unread(TASKS))
+    }
     assert set(comparisons) == {*TASKS, SCORE}
     rte = comparisons["glue/rte"]
     assert rte.values == ((0.80, 0.82, 0.84), (0.70, 0.75, 0.80))
@@ -33,7 +35,9 @@ def test_each_task_and_the_score_are_compared() -> None:
 
 def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
     board = one_board([*make_rows("a", [0.8, 0.9]), *make_rows("b", [0.7, 0.8])])
-    assert [c.task for c in compare(board, board.entries, unread(["glue/rte"]))] == ["glue/rte"]
+    assert [c.task for c in compare_seeds(board, board.entries, unread(["glue/rte"]))] == [
+        "glue/rte"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_where_there_is_no_number_the_reason_is_said(
     one: object, other: object, reason: str
 ) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
-    (found,) = compare(board, board.entries, unread(["glue/rte"]))
+    (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
     assert (found.needed, found.reason) == (None, reason)
 
 

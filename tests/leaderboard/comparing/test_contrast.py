@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.leaderboard.comparing.breakdown import match_runs
 from benchharness.leaderboard.comparing.contrast import (
     FEWEST,
     Contrast,
@@ -13,9 +12,11 @@ from benchharness.leaderboard.comparing.contrast import (
     correct,
     difference_bounds,
     flips_of,
+    match_runs,
+    mcnemar_exact,
     slices_of,
 )
-from benchharness.leaderboard.statistics import Interval, mcnemar_exact
+from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,

@@ -5,17 +5,14 @@ import pytest
 from scipy import stats
 
 from benchharness.leaderboard.comparing.noise import (
-    MOST_SEEDS,
     Noise,
-    Part,
     Sample,
     Spread,
     difference,
     noise_of,
-    power_of,
     sample_of_table,
-    seeds_needed,
 )
+from benchharness.leaderboard.comparing.power import MOST_SEEDS, Part, power_of, seeds_needed
 
 
 def part(value: float, spread: float, units: float = 0.0) -> Part:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.comparing import Outcomes, first_part
 from benchharness.leaderboard.comparing.curves import StageCurve, lines_of, stage_curves
-from benchharness.leaderboard.comparing.resampling import Outcomes, first_part
 from benchharness.leaderboard.job import Stage
 from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import GLUE, make_row

@@ -10,8 +10,8 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing.resampling import Known, Outcomes, first_part
-from benchharness.leaderboard.comparing.uncertainty import with_uncertainty
+from benchharness.leaderboard.comparing import Known, Outcomes, first_part
+from benchharness.leaderboard.comparing.noise import with_uncertainty
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.regression import Baseline, conditions_of, judge, sample_of
+from benchharness.leaderboard.regression.judge import judge
+from benchharness.leaderboard.regression.sample import Baseline, conditions_of, sample_of
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairExample

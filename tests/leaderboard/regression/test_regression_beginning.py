@@ -6,8 +6,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchharness.driver.gate import _notes
-from benchharness.leaderboard.regression import Baseline, judge
+from benchharness.leaderboard.regression.judge import judge
 from benchharness.leaderboard.regression.sample import (
+    Baseline,
     Beginning,
     beginning_of,
     find_change,

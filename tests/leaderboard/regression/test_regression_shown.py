@@ -3,7 +3,7 @@
 import json
 from xml.etree import ElementTree as ET
 
-from benchharness.leaderboard.regression import NOT_COMPARED, Unjudged
+from benchharness.leaderboard.regression.judge import NOT_COMPARED, Unjudged
 from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,

@@ -1,13 +1,13 @@
 import pytest
 
-from benchharness.leaderboard.regression import (
+from benchharness.leaderboard.regression.judge import (
     FAILED_JOB,
     NOT_COMPARED,
     Unjudged,
-    differences,
+    find_flips,
     judge,
 )
-from benchharness.leaderboard.regression.judge import find_flips
+from benchharness.leaderboard.regression.sample import differences
 from tests.helpers.samples import BEFORE, IDS, LARGE, MORE_IDS, SPLIT, conditions, sample, verdict
 
 GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import flips_of
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.predictions import build_view, render_predictions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchharness.leaderboard.comparing.breakdown import PredictedSplit
+from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.predictions import render_predictions
 from benchharness.leaderboard.report.write import write_page

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchharness.leaderboard.comparing import Outcomes, Pairs
+from benchharness.leaderboard.comparing.contrast import bootstrap_interval
 from benchharness.leaderboard.comparing.noise import difference, noise_of, sample_of_table
-from benchharness.leaderboard.comparing.resampling import Pairs, bootstrap_interval
 from benchharness.leaderboard.statistics import Interval
 from tests.helpers.pairs import pairs_of
 
@@ -97,7 +98,7 @@ def test_the_bootstrap_of_a_correlation_is_scipys() -> None:
         x, y, xy, xx, yy = (means[..., part] for part in range(5))
         return (xy - x * y) / np.sqrt((xx - x**2) * (yy - y**2))
 
-    pairs = Pairs(one=moments(one), other=moments(other), score=pearson)
+    pairs = Pairs(*(Outcomes(parts=moments(side), score=pearson) for side in (one, other)))
     assert pairs.difference == pytest.approx(
         stats.pearsonr(one, gold).statistic - stats.pearsonr(other, gold).statistic
     )

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchharness.leaderboard.comparing.resampling import Pairs, permutation_p_value
-from benchharness.leaderboard.statistics import holm, mcnemar_exact
+from benchharness.leaderboard.comparing import Outcomes, Pairs
+from benchharness.leaderboard.comparing.contrast import mcnemar_exact, permutation_p_value
+from benchharness.leaderboard.statistics import holm
 from tests.helpers.pairs import pairs_of
 
 
@@ -117,7 +118,7 @@ def test_a_score_that_is_no_mean_is_computed_anew_for_every_exchange() -> None:
         return np.stack([guess * gold, guess, gold], axis=1)[:, None, :].astype(float)
 
     one, other = map(counts, guesses)
-    pairs = Pairs(one=one, other=other, score=f1)
+    pairs = Pairs(*(Outcomes(parts=parts, score=f1) for parts in (one, other)))
     extreme = 0
     for swap in product([False, True], repeat=9):
         kept = np.array(swap)[:, None, None]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchharness.leaderboard.comparing.breakdown import f1_of_counts
-from benchharness.leaderboard.comparing.resampling import Outcomes, first_part, resampled_scores
+from benchharness.leaderboard.comparing import Outcomes, f1_of_counts, first_part
+from benchharness.leaderboard.comparing.noise import resampled_scores
 from benchharness.leaderboard.statistics import median_error, median_interval
 
 QUANTILES = [0.025, 0.975]
@@ -83,7 +83,7 @@ def test_the_paired_difference_of_two_systems_is_scipys() -> None:
 def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = of_plain(np.random.default_rng(8).random((50, 2)))
     (at_once,) = redrawn(outcomes, draws=100)
-    monkeypatch.setattr("benchharness.leaderboard.comparing.resampling.DRAWS_CHUNK", 50 * 7)
+    monkeypatch.setattr("benchharness.leaderboard.comparing.noise.DRAWS_CHUNK", 50 * 7)
     (in_parts,) = redrawn(outcomes, draws=100)
     assert in_parts == pytest.approx(at_once)
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from benchharness.leaderboard.comparing.contrast import mcnemar_exact
 from benchharness.leaderboard.comparing.noise import noise_of, sample_of_table
-from benchharness.leaderboard.statistics import holm, mcnemar_exact
+from benchharness.leaderboard.statistics import holm
 
 pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
 

@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from benchharness.leaderboard.result import Evaluation, Result
+from benchharness.leaderboard.store import PREDICTIONS, RUNS, SCORES, PackedJson
 from benchharness.leaderboard.store import record as record_module
 from benchharness.leaderboard.store.record import (
     COPIES,
@@ -25,8 +26,8 @@ from benchharness.leaderboard.store.record import (
     outcome_to_run,
     row_of,
 )
-from benchharness.leaderboard.store.schema import PREDICTIONS, RUNS, SCORES, PackedJson, to_text
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import to_text
 from benchharness.stored.report import Wanted, make_report
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

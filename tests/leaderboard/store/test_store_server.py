@@ -10,9 +10,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
+from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store.archive import read_archive
 from benchharness.leaderboard.store.database import open_engine, writing
-from benchharness.leaderboard.store.schema import SCHEMA
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import server

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchharness.leaderboard.comparing.breakdown import break_down
+from benchharness.leaderboard.comparing import break_down
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import accuracy, label_f1
 from benchharness.tasks.own.task import OwnData, own_task

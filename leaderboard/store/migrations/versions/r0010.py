@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables; leaderboard/store/schema.py says what is in them."""
+    """Make the tables; leaderboard/store/__init__.py says what is in them."""
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer(), primary_key=True),
