@@ -143,8 +143,8 @@ def test_a_recipe_says_what_the_command_line_does_not():
     assert (silent.options.limit, len(silent.seeds)) == (protocol.limit, protocol.seeds)
     said = check(suite=["glue"], recipe="checkpoints", limit=7, seed=[9])
     assert names(said) == list(SUITES["glue"].tasks)
-    assert (said.limit, said.seeds) == (7, (9,))
-    assert check(suite=["glue"], recipe="paper").limit is None
+    assert (said.options.limit, said.seeds) == (7, (9,))
+    assert check(suite=["glue"], recipe="paper").options.limit is None
     assert "nothing to run" in str(complaints(suite=[], recipe="fast"))
 
 
