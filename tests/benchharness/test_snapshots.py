@@ -82,10 +82,6 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path):
     assert said == [f"resumes after step 7, from {tmp_path / KEY / 'step-0000000007'}"]
 
 
-def test_nothing_is_there_before_the_first(tmp_path: Path):
-    assert newest_step(tmp_path) is None
-
-
 def test_the_newest_two_are_kept(tmp_path: Path):
     names = [path.name for path in save(tmp_path, 5, 20, 100)]
     assert names == ["step-0000000020", "step-0000000100"]
@@ -133,13 +129,6 @@ def test_a_damaged_manifest_is_a_damaged_snapshot(tmp_path: Path, text: str):
     said: list[str] = []
     assert newest_step(tmp_path, said) == 5
     assert said[0].startswith(f"skips the snapshot {newest}: it ")
-
-
-def test_that_of_another_run_is_skipped(tmp_path: Path):
-    save(tmp_path, 5)
-    said: list[str] = []
-    assert newest_step(tmp_path, said, key="b" * 64) is None
-    assert "is that of another run" in said[0]
 
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -282,13 +271,6 @@ def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     kept.save(lambda: state(8))
     assert said == [begins, "saves its state again"]
     assert newest_step(tmp_path) == 8
-
-
-def test_drafts_of_a_killed_process_are_deleted(tmp_path: Path):
-    save(tmp_path, 5)
-    (tmp_path / KEY / "step-0000000009.123.draft").mkdir()
-    assert newest_step(tmp_path) == 5
-    assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000005"]
 
 
 def test_the_folder_of_all_jobs(tmp_path: Path):

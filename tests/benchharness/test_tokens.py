@@ -12,10 +12,6 @@ from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 any_text = st.text(st.characters(codec=None), max_size=60)
 
 
-class SlowTokenizer:
-    is_fast = False
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_those_of_the_tokenizer(kind: str):
     tokenizer = make_tokenizer(kind)
@@ -102,11 +98,6 @@ def test_the_tokens_of_some_characters():
     assert {(int(tokens.starts[i]), int(tokens.ends[i])) for i in (first, last)} == {(10, 11)}
     assert tokens.covering(2, 3) is None, "a space is nobody's"
     assert tokens.covering(99, 120) is None
-
-
-def test_a_tokenizer_without_offsets_is_refused():
-    with pytest.raises(ModelError, match=r"SlowTokenizer does not say .*[(]a fast tokenizer"):
-        tokenize(["a"], SlowTokenizer())
 
 
 def test_a_tokenizer_that_encodes_nothing_is_refused():

@@ -3,8 +3,7 @@
 from random import Random
 
 from benchharness.tasks.metrics.squad import official_v1, official_v2
-from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
-from tests.helpers.squad_sets import examples_of, random_set
+from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, random_set
 
 
 def test_31_a_thousand_random_sets_score_as_evaluate_v1_does():

@@ -6,8 +6,6 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["files_in", "tar_of", "zip_of"]
-
 
 def files_in(folder: Path, above: str = "") -> dict[str, bytes]:
     """The files of a folder by their paths in it, below a folder `above`."""

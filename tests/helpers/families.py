@@ -10,8 +10,6 @@ import transformers
 from tests.helpers.checkpoints import VOCABULARY
 from tests.helpers.family_tokenizers import make_family_tokenizer
 
-__all__ = ["FAMILIES", "make_config", "make_network", "save_family"]
-
 BERT_SIZES = {
     "hidden_size": 32,
     "num_hidden_layers": 2,

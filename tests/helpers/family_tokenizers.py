@@ -13,8 +13,6 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from benchharness.tiny import folder as tiny_folder
 
-__all__ = ["make_family_tokenizer"]
-
 SIZE = 1200
 METASPACE = "\u2581"
 """What stands for the space before a word."""

@@ -9,8 +9,6 @@ import pytest
 
 from tests.helpers import ROOT
 
-__all__ = ["check_gold", "check_picture"]
-
 GOLD = ROOT / "tests" / "gold"
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?( ?UTC|Z)?")
 

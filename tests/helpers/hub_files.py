@@ -12,21 +12,26 @@ import yaml
 from benchharness.tasks import sources
 from benchharness.tasks.sources import Data, Source
 
-__all__ = ["write_configs", "write_dataset_config", "write_embedded", "write_parquet"]
-
 
 def write_embedded(root: Path, source: Source) -> None:
     """A data set's embedded rows as the hub stores them, under `root` at the pinned revision."""
     names = source.label_names
+
+    def number(label: object) -> object:
+        """Of a class; a score is its own, and -1 stands for a hidden class."""
+        if not names:
+            return label
+        return -1 if label is None else names.index(str(label))
+
     splits = {
         split.hub: [
-            {**row, "label": -1 if row["label"] is None else names.index(str(row["label"]))}
+            {**row, "label": number(row["label"])}
             for row in sources.rows(source, name, Data(source="mini"))
         ]
         for name, split in source.splits.items()
     }
     folder = root / "datasets" / source.hub / source.revision
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     write_dataset_config(folder, source.config, splits, names)
 
 

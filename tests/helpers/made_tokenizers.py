@@ -45,27 +45,27 @@ def _wordpiece(texts: tuple[str, ...], size: int) -> Any:
         pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    types = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+    return _fast(tokenizer, pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]")
+
+
+def _byte_pairs(texts: tuple[str, ...], size: int, *special: str) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=list(special), initial_alphabet=alphabet
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def _bytes(texts: tuple[str, ...], size: int) -> Any:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    special = ["<s>", "<pad>", "</s>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(vocab_size=size, special_tokens=special, initial_alphabet=alphabet),
-    )
+    tokenizer = _byte_pairs(texts, size, "<s>", "<pad>", "</s>")
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), add_prefix_space=False
     )
-    names = {"pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>"}
-    types = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+    return _fast(tokenizer, has_types=False, pad="<pad>", cls="<s>", sep="</s>")
 
 
 def _unigram(texts: tuple[str, ...], size: int) -> Any:
@@ -84,22 +84,23 @@ def _unigram(texts: tuple[str, ...], size: int) -> Any:
         pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
         special_tokens=[("<sep>", 2), ("<cls>", 3)],
     )
-    names = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<cls>", "sep_token": "<sep>"}
-    types = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types, **names)
+    return _fast(tokenizer, pad="<pad>", unk="<unk>", cls="<cls>", sep="<sep>")
 
 
 def _bare(texts: tuple[str, ...], size: int) -> Any:
     """GPT-2's: no special token, and none to pad with."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet)
-    )
+    tokenizer = _byte_pairs(texts, size)
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    types = ["input_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=types)
+    return _fast(tokenizer, has_types=False)
+
+
+def _fast(tokenizer: Tokenizer, *, has_types: bool = True, **special: str) -> Any:
+    types = ["token_type_ids"] if has_types else []
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_input_names=["input_ids", *types, "attention_mask"],
+        **{f"{name}_token": token for name, token in special.items()},
+    )
 
 
 _MAKERS = {"wordpiece": _wordpiece, "bytes": _bytes, "unigram": _unigram, "bare": _bare}

@@ -9,8 +9,6 @@ from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.suites import TASKS
 
-__all__ = ["only", "read_file", "to_lines", "write_file"]
-
 
 def write_file(folder: Path, name: str, content: str | bytes) -> Data:
     """The files of `folder`, which now has the file `name`."""

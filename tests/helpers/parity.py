@@ -11,18 +11,6 @@ from benchharness.encoder import Encoder
 from benchharness.heads import choice, pair, span, tag
 from tests.helpers.families import make_config, make_network
 
-__all__ = [
-    "KINDS",
-    "LACKING",
-    "make_both",
-    "make_inputs",
-    "make_ours",
-    "put_head",
-    "run_both",
-    "run_ours",
-    "run_theirs",
-]
-
 KINDS = {
     "pair": "SequenceClassification",
     "choice": "MultipleChoice",

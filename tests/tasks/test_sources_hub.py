@@ -3,7 +3,7 @@
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,9 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.glue import GLUE_TASKS, HUB, REVISION
 from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
-from benchharness.tasks.sources import Data, Row, parse_data, rows
+from benchharness.tasks.sources import Data, parse_data, rows
 from benchharness.tasks.sources.hub import hub_is_reachable
-from benchharness.tasks.task import PairTask
-from tests.helpers.hub_files import write_dataset_config
+from tests.helpers.hub_files import write_dataset_config, write_embedded
 from tests.helpers.hub_server import HubServer, ask, serve_hub
 
 GLUE = {task.name: task for task in GLUE_TASKS}
@@ -28,35 +27,10 @@ COLA_ROWS: list[dict[str, object]] = [
 ]
 
 
-def write_config(
-    hub: Path,
-    config: str,
-    splits: Mapping[str, list[dict[str, object]]],
-    labels: Sequence[str],
-    revision: str = REVISION,
-) -> None:
-    write_dataset_config(hub / "datasets" / HUB / revision, config, splits, labels)
-
-
 def write_cola(hub: Path, names: Sequence[str] = COLA_NAMES, revision: str = REVISION) -> None:
     hidden = [row | {"label": -1} for row in COLA_ROWS]
-    write_config(hub, "cola", {"train": COLA_ROWS, "test": hidden}, names, revision)
-
-
-def hub_row(task: PairTask, row: Row) -> dict[str, object]:
-    """A row of the files as the hub stores it: labels are integers, -1 where hidden."""
-    label = row["label"]
-    if task.labels:
-        label = -1 if label is None else task.labels.index(str(label))
-    return {**row, "label": label}
-
-
-def write_mini(hub: Path, task: PairTask) -> None:
-    splits = {
-        split.hub: [hub_row(task, row) for row in rows(task.source, name, Data(source="mini"))]
-        for name, split in task.source.splits.items()
-    }
-    write_config(hub, task.source.config, splits, task.labels)
+    folder, splits = hub / "datasets" / HUB / revision, {"train": COLA_ROWS, "test": hidden}
+    write_dataset_config(folder, "cola", splits, names)
 
 
 def free_endpoint() -> str:
@@ -68,7 +42,7 @@ def free_endpoint() -> str:
 def test_the_three_doors_give_the_same_rows_in_silence(tmp_path: Path) -> None:
     tasks = [GLUE["glue/cola"], GLUE["glue/stsb"], GLUE["glue/mnli"]]
     for task in tasks:
-        write_mini(tmp_path / "hub", task)
+        write_embedded(tmp_path / "hub", task.source)
     official = shutil.copytree(mini_folder() / "glue", tmp_path / "official")
     splits = [(task, split) for task in tasks for split in task.source.splits]
     with serve_hub(tmp_path / "hub") as server:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-__all__ = ["anything", "damaged"]
-
 Edit = Callable[[Random, bytes], bytes]
 
 PIECES = (

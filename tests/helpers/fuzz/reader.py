@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Case", "Reader"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Case:

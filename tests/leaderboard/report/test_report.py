@@ -1,6 +1,5 @@
 import os
 import re
-import stat
 import time
 from collections import Counter
 from dataclasses import replace
@@ -218,17 +217,6 @@ def test_empty_store_says_how_to_begin() -> None:
 
 def test_same_runs_give_the_same_file(runs: list[Result | Failure], html: str) -> None:
     assert report(runs) == html
-
-
-def test_file_is_written_whole_and_readable_with_its_folders(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folders" / "report.html"
-    write_page(path, render_report((), [], WHEN))
-    write_page(path, render_report((), [make_result()], WHEN))
-    assert "minilm" in path.read_text(encoding="utf-8")
-    assert [each.name for each in path.parent.iterdir()] == ["report.html"]
-    mask = os.umask(0)
-    os.umask(mask)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
 def test_failure_to_write_leaves_the_old_report(

@@ -17,7 +17,7 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.metrics.squad import official_v1, official_v2
 from benchharness.tasks.suites import find_task
-from tests.helpers.squad_sets import examples_of, random_set
+from tests.helpers.squad_oracle import examples_of, random_set
 
 LABEL = PairExample(id="1", text_a="x", label="entailment")
 NUMBER = PairExample(id="1", text_a="x", label=2.0)

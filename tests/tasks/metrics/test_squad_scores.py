@@ -15,8 +15,7 @@ from benchharness.tasks.metrics.squad import (
     official_v1,
     official_v2,
 )
-from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2
-from tests.helpers.squad_sets import examples_of, random_set
+from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, random_set
 
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
 

@@ -11,8 +11,7 @@ from benchharness.leaderboard.report.plots.rows import (
 )
 from benchharness.leaderboard.result import Result
 from benchharness.tasks.suites import SUITES, TASKS
-from tests.helpers.boards import row_of
-from tests.helpers.plotted_runs import plotted
+from tests.helpers.boards import plotted, row_of
 
 SQUAD, RACE = "squad/v2.0", "race/all"
 

@@ -8,8 +8,7 @@ from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.lines import histories
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun, Store, open_store
-from tests.helpers.boards import one_board, row_of
-from tests.helpers.plotted_runs import plotted
+from tests.helpers.boards import one_board, plotted, row_of
 
 
 def past(

@@ -10,8 +10,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
     published_points,
 )
 from benchharness.leaderboard.result import Result
-from tests.helpers.boards import TASKS
-from tests.helpers.plotted_runs import board_of, facts_by_key, plotted, suite_of
+from tests.helpers.boards import TASKS, board_of, facts_by_key, plotted, suite_of
 
 SIZES = {"minilm": ModelSize(parameters=22e6, backbone=10e6)}
 

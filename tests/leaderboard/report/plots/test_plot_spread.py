@@ -6,7 +6,7 @@ from benchharness.leaderboard.report.plots.chart import Axis, Figure, Mark, name
 from benchharness.leaderboard.report.plots.rows import spread_of_task
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.statistics import median_interval
-from tests.helpers.plotted_runs import board_of, plotted
+from tests.helpers.boards import board_of, plotted
 
 
 def figure_of(runs: list[Result], task: str = "glue/rte") -> Figure:

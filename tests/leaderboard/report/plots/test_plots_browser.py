@@ -12,9 +12,8 @@ from benchharness.leaderboard.report.plots.section import FEW_ENTRIES, Backgroun
 from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun
-from tests.helpers.boards import GLUE, row_of
+from tests.helpers.boards import GLUE, plotted, row_of, suite_of
 from tests.helpers.browser import Opened, Scheme, opened, save
-from tests.helpers.plotted_runs import plotted, suite_of
 from tests.helpers.report_page import WHEN
 
 if TYPE_CHECKING:

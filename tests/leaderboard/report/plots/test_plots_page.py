@@ -11,9 +11,8 @@ from benchharness.leaderboard.report.plots.cost import ModelSize
 from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Failure, Result
-from tests.helpers.boards import GLUE, make_runs, row_of
+from tests.helpers.boards import GLUE, make_runs, plotted, row_of, suite_of
 from tests.helpers.hostile import HOSTILE_HTML
-from tests.helpers.plotted_runs import plotted, suite_of
 from tests.helpers.report_page import WHEN
 from tests.helpers.results import make_failure
 
