@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.tasks.conll import ENTITY_TAGS, NER
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
@@ -76,3 +77,13 @@ def test_the_hubs_file_names_are_read_too(tmp_path: Path) -> None:
 def test_a_damaged_file_names_the_line(tmp_path: Path, content: str, error: str) -> None:
     with pytest.raises(DataError, match=error):
         read_ner(tmp_path, content)
+
+
+def test_tags_are_in_the_hubs_order() -> None:
+    expected = "O B-PER I-PER B-ORG I-ORG B-LOC I-LOC B-MISC I-MISC"
+    assert NER.tags == NER.source.label_names == ENTITY_TAGS
+    assert " ".join(ENTITY_TAGS) == expected
+
+
+def test_entity_f1_counts() -> None:
+    assert [metric.name for metric in NER.metrics] == ["f1"]

@@ -61,6 +61,8 @@ def test_tasks_and_metrics_are_the_boards(suite: str) -> None:
         for name in SUITES[suite].tasks
     }
     assert METRICS[suite] == ", ".join(" ".join([name, *of]) for name, of in found.items())
+    cells = SUITES[suite].rule.cells
+    assert list(cells) == [name for name in SUITES[suite].tasks if name in cells]
 
 
 @every_split
