@@ -70,16 +70,6 @@ def shared_forks():
     forks.end()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def ready_schema():
-    """New stores of this process are made by the first one's statements, upgrades as ever."""
-    from tests.helpers.ready_schema import run_migrations  # late: see OMP_NUM_THREADS above
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("benchharness.leaderboard.store.database._run_migrations", run_migrations)
-        yield
-
-
 @pytest.fixture(scope="module")
 def frozen_heap():
     """What is there is looked through once: freeing memory looks for garbage again and again."""

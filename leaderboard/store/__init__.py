@@ -1,6 +1,6 @@
 """The SQLite file or PostgreSQL schema that holds results, whole, one transaction each: its tables.
 
-leaderboard/store/migrations makes them, and must agree.
+A new store is made of them; leaderboard/store/migrations brings an older one to the same schema.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split

@@ -32,7 +32,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
-from benchharness.leaderboard.store import DamagedError
+from benchharness.leaderboard.store import SCHEMA, DamagedError
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
@@ -445,7 +445,7 @@ def _create_file(path: Path) -> None:
                         leftover.unlink(missing_ok=True)
                     new.touch()  # by the umask, where SQLite would let nobody else write
                     with writing(open_engine(new), check_keys=False) as connection:
-                        _run_migrations(connection)
+                        _make_tables(connection)
                     new.rename(path)
                     flush_to_disk(path.parent)
                 finally:
@@ -515,10 +515,13 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
         found = _revision(connection, name_of(engine))
         if found == revisions()[-1]:  # another process was first
             return
+        if found is None:
+            _make_tables(connection)
+            return
         if path is not None:
             # Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`.
             moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-            copy_sqlite(engine, path.with_name(f"{path.name}.{found or ''}-{moment}.bak"))
+            copy_sqlite(engine, path.with_name(f"{path.name}.{found}-{moment}.bak"))
         _run_migrations(connection)
 
 
@@ -547,6 +550,16 @@ def _foreign(name: str) -> StoreError:
         f"{name} is a database of something else, not a leaderboard; give another path with --db "
         "or $BENCH_DB."
     )
+
+
+def _make_tables(connection: Connection) -> None:
+    """Make the newest schema at once, and mark it as Alembic does after the last migration."""
+    SCHEMA.create_all(connection, checkfirst=False)
+    column = "version_num VARCHAR(32) NOT NULL"
+    key = "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
+    connection.execute(text(f"CREATE TABLE alembic_version ({column}, {key})"))
+    insert = text("INSERT INTO alembic_version (version_num) VALUES (:newest)")
+    connection.execute(insert, {"newest": revisions()[-1]})
 
 
 def _run_migrations(connection: Connection) -> None:

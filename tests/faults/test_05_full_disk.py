@@ -40,7 +40,7 @@ def test_05_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monk
     def full(session: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(migration, "_run_migrations", full)
+    monkeypatch.setattr(migration, "_make_tables", full)
     with pytest.raises(StoreError, match=r"disk is full\. Check that the disk has room"):
         open_store(tmp_path / "board.sqlite")
     assert {p.name for p in tmp_path.iterdir()} <= {".board.sqlite.lock"}

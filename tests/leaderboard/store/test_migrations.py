@@ -1,5 +1,6 @@
 """The schema's history leads to the schema, old stores are upgraded, and failing leaves them be."""
 
+import gzip
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -90,11 +91,19 @@ def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
         open_store(path, create=False)
 
 
-def test_the_history_makes_the_schema(path: Path) -> None:
+def test_a_new_store_has_the_schema(path: Path) -> None:
     with open_store(path) as store, store._engine.connect() as connection:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}
         )
+        assert compare_metadata(context, SCHEMA) == []
+
+
+def test_the_history_since_the_first_release_makes_the_schema(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[1] / "kept" / "0.1.0.sqlite.gz"
+    (tmp_path / "kept.sqlite").write_bytes(gzip.decompress(kept.read_bytes()))
+    with open_store(tmp_path / "kept.sqlite") as store, store._engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, SCHEMA) == []
 
 
