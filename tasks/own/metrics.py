@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,8 +70,7 @@ def metric_of(
 ) -> AnyMetric:
     """The metric that a word names; BenchError where it names none of this kind of task."""
     if word.startswith(EVALUATE):
-        found = _Evaluated.parse(word, tuple(labels), script)
-        return Metric(name=found.name, compute=found.compute, bounds=found.bounds, is_slow=True)
+        return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
@@ -105,9 +104,9 @@ def metric_names(words: Sequence[str]) -> list[str]:
         name, _, positive = word.partition(":")
         longer = f"{name}_{positive}"
         if word.startswith(EVALUATE):
-            metric = _Evaluated.parse(word, (), None)
-            given = [str(value) for value in metric.options.values()]
-            name = metric.name
+            source, options = _parse(word)
+            given = [str(value) for value in options.values()]
+            name = _name_of(source)
             longer = "_".join([name, *given] if given else ["evaluate", name])
         name = longer if name in names else name
         if name in names or words.count(word) > 1:
@@ -119,53 +118,34 @@ def metric_names(words: Sequence[str]) -> list[str]:
 # Metrics of the evaluate library.
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Evaluated:
-    """A metric by its name on the hub or its script's path, and what it is computed with.
+def _parse(word: str) -> tuple[str, dict[str, Any]]:
+    """A metric's name on the hub or its script's path, and what it is computed with.
 
-    `options` go to it: `config_name` when it is loaded, `score` says which of its numbers counts.
+    `config_name` goes to it when it is loaded, `score` says which of its numbers counts.
     """
+    source, *parts = word.removeprefix(EVALUATE).split(",")
+    pairs = [part.partition("=") for part in parts]
+    if not source or any(not (name and equals and value) for name, equals, value in pairs):
+        raise BenchError(
+            f"--metric {word!r} is not evaluate:NAME or evaluate:NAME,option=value, such as "
+            "evaluate:f1,average=macro."
+        )
+    return source, {name: _typed(value) for name, _, value in pairs}
 
-    source: str
-    options: Mapping[str, Any]
-    labels: tuple[str, ...]
-    script: Script | None
 
-    @classmethod
-    def parse(cls, word: str, labels: tuple[str, ...], script: Script | None) -> "_Evaluated":
-        source, *parts = word.removeprefix(EVALUATE).split(",")
-        pairs = [part.partition("=") for part in parts]
-        if not source or any(not (name and equals and value) for name, equals, value in pairs):
-            raise BenchError(
-                f"--metric {word!r} is not evaluate:NAME or evaluate:NAME,option=value, such as "
-                "evaluate:f1,average=macro."
-            )
-        options = {name: _typed(value) for name, _, value in pairs}
-        return cls(source=source, options=options, labels=labels, script=script)
+def _name_of(source: str) -> str:
+    return Path(source).stem.lower()
 
-    @property
-    def name(self) -> str:
-        return Path(self.source).stem.lower()
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Up to 1 where right answers get 1 or 100; nobody knows how low a script's score goes."""
-        ends = self.script is not None and self.script.best in (1.0, 100.0)
-        return (-math.inf, 1.0 if ends else math.inf)
+def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:
+    """The metric; one of 0 to 100 is divided by 100."""
+    source, given = _parse(word)
+    name, best = _name_of(source), script.best if script else 1.0
+    place = {label: number for number, label in enumerate(labels)}
+    options = {n: value for n, value in given.items() if n not in ("config_name", "score")}
 
-    def compute(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
-        """The score; one of 0 to 100 is divided by 100."""
-        module = load_script(self.source, self.options.get("config_name"), self.script)
-        best = self.script.best if self.script else 1.0
-        return self.raw(module, predictions, examples) / (best if best == 100.0 else 1.0)
-
-    def raw(
-        self, module: Any, predictions: Sequence[Prediction], examples: Sequence[Example]
-    ) -> float:
-        """What the script gives; BenchError where it does not fit."""
-        place = {label: number for number, label in enumerate(self.labels)}
-        beside = ("config_name", "score")
-        options = {name: each for name, each in self.options.items() if name not in beside}
+    def compute(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
+        module = load_script(source, given.get("config_name"), script)
         try:
             form = _form(module)
             guesses = [_written(p, form, place) for p in predictions]
@@ -175,19 +155,28 @@ class _Evaluated:
             raise
         except Exception as error:
             raise BenchError(
-                f"--metric evaluate:{self.source} does not fit these predictions: "
+                f"--metric evaluate:{source} does not fit these predictions: "
                 f"{_reason(error) or type(error).__name__}"
             ) from error
-        numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
-        wanted = self.options.get("score", self.name)
-        if wanted in numbers:
-            return float(numbers[wanted])
-        if len(numbers) == 1 and "score" not in self.options:
-            return float(next(iter(numbers.values())))
-        raise BenchError(
-            f"--metric evaluate:{self.source} gives {', '.join(found) or 'nothing'}: say which "
-            f"number counts, as evaluate:{self.source},score={next(iter(numbers), 'NAME')}."
-        )
+        return _number(source, given.get("score"), found) / (best if best == 100.0 else 1.0)
+
+    # Right answers mostly get 1 or 100; nobody knows how low a script's score goes.
+    is_bounded = script is not None and best in (1.0, 100.0)
+    bounds = (-math.inf, 1.0 if is_bounded else math.inf)
+    return Metric(name=name, compute=compute, bounds=bounds, is_slow=True)
+
+
+def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
+    """The number of a script's that counts."""
+    numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
+    if (name := wanted or _name_of(source)) in numbers:
+        return float(numbers[name])
+    if len(numbers) == 1 and wanted is None:
+        return float(next(iter(numbers.values())))
+    raise BenchError(
+        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: say which "
+        f"number counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -247,16 +236,16 @@ def check_script(
 
     BenchError where it does not, or where answers of other examples score higher than right ones.
     """
-    metric = _Evaluated.parse(word, tuple(labels), None)
-    module = load_script(metric.source, metric.options.get("config_name"), None)
+    metric, (source, options) = _evaluated(word, labels, None), _parse(word)
+    module = load_script(source, options.get("config_name"), None)
     kind = answer_type(task)
     golds = [kind.golds(example) for example in examples]
     if not all(golds):
         raise BenchError(f"--metric {word} cannot be tried: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
-    best = metric.raw(module, right, examples)
+    best = metric.compute(right, examples) or 0.0
     moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
-    if not best > metric.raw(module, moved, examples):
+    if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
             f"--metric {word} is no higher for right answers than for wrong ones ({best:g}): a "
             "board puts the highest first, so take one that grows with what is right."

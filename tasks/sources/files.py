@@ -123,7 +123,7 @@ class Files:
         return None
 
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
-        """Folders that stand above a split's path, how many of its own it lacks, if guessed."""
+        """What stands above a split's path, how many folders it lacks, and if that is a guess."""
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False

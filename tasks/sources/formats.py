@@ -573,7 +573,8 @@ def _label(source: Source, split: Split, record: Record) -> object:
     A list of labels has been read as names already.
     """
     value = record.fields[source.label]
-    if _is_missing(source, split, value):
+    may_lack = source.label in source.may_lack(split)
+    if (value is None and may_lack) or (value is not None and value == source.unlabelled):
         return None
     if isinstance(value, list):
         return value
@@ -587,9 +588,3 @@ def _label(source: Source, split: Split, record: Record) -> object:
         expected = ", ".join(source.label_texts or source.label_names)
         raise DataError(f"{record.place} has the label {value!r}; expected one of {expected}.")
     return name
-
-
-def _is_missing(source: Source, split: Split, value: object) -> bool:
-    if value is None:
-        return source.label in source.may_lack(split)
-    return value == source.unlabelled

@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
@@ -139,7 +139,7 @@ class _Examined:
     """A submission's faults, and what it should be: `files` of a zip, or a `whole` file."""
 
     faults: tuple[Fault, ...]
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(default_factory=dict)
     whole: bytes | None = None
 
 
@@ -154,19 +154,19 @@ def _examine(path: Path) -> _Examined:
     if not content or content.startswith(ZIP):
         cut = "a zip that is cut short: its end is missing" if content else "empty"
         faults.add(f"it is {cut}")
-        return _Examined(faults=faults.all(), files={})
+        return _Examined(faults=faults.all())
     if suffix == ".json":
         reading = read_answers(path.name, content)
         whole = None if reading.answers is None else rewrite_answers(reading.answers)
-        return _Examined(faults=reading.faults, files={}, whole=whole)
+        return _Examined(faults=reading.faults, whole=whole)
     alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
     if alone:
         faults.add("it is one file, expected a zip of all")
         file = next((file for file in alone if file.name == path.name), alone[0])
         inside = read_answer_file(file, content).faults
-        return _Examined(faults=(*faults.all(), *inside), files={})
+        return _Examined(faults=(*faults.all(), *inside))
     faults.add("it is not a submission: expected GLUE's or SuperGLUE's zip, or a .json file")
-    return _Examined(faults=faults.all(), files={})
+    return _Examined(faults=faults.all())
 
 
 def _read(path: Path) -> bytes:
@@ -190,11 +190,11 @@ def _suite_of(members: Sequence[Member]) -> Submission | None:
 
 def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
     if not members and any(not fault.mendable for fault in faults.all()):
-        return _Examined(faults=faults.all(), files={})  # damaged as a whole
+        return _Examined(faults=faults.all())  # damaged as a whole
     submission = _suite_of(members)
     if submission is None:
         faults.add("it holds none of the files of GLUE's or SuperGLUE's submission")
-        return _Examined(faults=faults.all(), files={})
+        return _Examined(faults=faults.all())
     found = _sorted_out(submission, members, faults)
     readings = {
         file.name: read_answer_file(file, content)
