@@ -14,13 +14,18 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
+    ChoicePrediction,
+    ClusterPrediction,
     DocumentExample,
     Example,
     PairExample,
+    PairPrediction,
     Prediction,
     RoleExample,
     SpanExample,
+    SpanPrediction,
     TagExample,
+    TagPrediction,
 )
 from benchharness.tasks.sources.source import Row, Source
 
@@ -179,6 +184,9 @@ class PairTask(Task):
     regression learns as 0, and how far from it is the one that it learns as 1.
     """
 
+    convert: Callable[[Row], PairExample]
+    metrics: tuple[Metric[PairPrediction, PairExample], ...]
+    details: tuple[Metric[PairPrediction, PairExample], ...] = ()
     labels: tuple[str, ...] = ()
     value_range: tuple[float, float] | None = None
     marks: int = 0
@@ -206,6 +214,9 @@ class SpanTask(Task):
     layout of the files that people's predictions of the task are in.
     """
 
+    convert: Callable[[Row], SpanExample]
+    metrics: tuple[Metric[SpanPrediction, SpanExample], ...]
+    details: tuple[Metric[SpanPrediction, SpanExample], ...] = ()
     no_answer: bool = False
     classes: tuple[tuple[str, ...], ...] = ()
     facts: bool = False
@@ -217,6 +228,9 @@ class SpanTask(Task):
 class ChoiceTask(Task):
     """A context, a question and options to one option, which is called an `option` or otherwise."""
 
+    convert: Callable[[Row], ChoiceExample]
+    metrics: tuple[Metric[ChoicePrediction, ChoiceExample], ...]
+    details: tuple[Metric[ChoicePrediction, ChoiceExample], ...] = ()
     option: str = "option"
     head: ClassVar[str] = "choice"
 
@@ -225,6 +239,9 @@ class ChoiceTask(Task):
 class TagTask(Task):
     """Words to one tag each; `tags` in the order of the logits."""
 
+    convert: Callable[[Row], TagExample]
+    metrics: tuple[Metric[TagPrediction, TagExample], ...]
+    details: tuple[Metric[TagPrediction, TagExample], ...] = ()
     tags: tuple[str, ...] = ()
     head: ClassVar[str] = "tag"
 
@@ -232,6 +249,8 @@ class TagTask(Task):
 @dataclass(frozen=True, kw_only=True)
 class RoleTask(TagTask):
     """Words and a marked predicate to the tags of its arguments (semantic role labelling)."""
+
+    convert: Callable[[Row], RoleExample]
 
     @property
     def kind(self) -> str:
@@ -243,6 +262,9 @@ class RoleTask(TagTask):
 class CorefTask(Task):
     """A document to the clusters of its mentions; a model may know of some `genres`."""
 
+    convert: Callable[[Row], DocumentExample]
+    metrics: tuple[Metric[ClusterPrediction, DocumentExample], ...]
+    details: tuple[Metric[ClusterPrediction, DocumentExample], ...] = ()
     genres: tuple[str, ...] = ()
     head: ClassVar[str] = "coref"
 
