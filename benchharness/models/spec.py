@@ -71,28 +71,6 @@ class ModelSpec:
         return not (self.is_builtin or self.is_baseline or self.is_folder)
 
 
-# The baselines: what a board shows below all encoders, because no score means much without them.
-
-BASELINES = (
-    ModelSpec(
-        name="majority",
-        checkpoint="baseline:majority",
-        is_baseline=True,
-        revision="1",
-        title="one answer for every row: the most frequent of the train split",
-    ),
-    ModelSpec(
-        name="bag-of-words",
-        checkpoint="baseline:bag-of-words",
-        is_baseline=True,
-        revision="1",
-        title="words and pairs of words, weighted by TF-IDF, under a linear model",
-        cite="after the CBoW baseline of Wang et al., GLUE, ICLR 2019",
-    ),
-)
-"""A revision goes up when a change to a baseline's code changes its predictions."""
-
-
 # The known checkpoints, read from the files in models/known. Anything else runs unregistered.
 #
 # A file holds one family: what its checkpoints have in common at the top, then [models.NAME] with
@@ -114,14 +92,15 @@ def _known(path: Path) -> Iterator[ModelSpec]:
 
 
 def _files() -> list[Path]:
-    """One a family, the built-in encoder's first."""
+    """One a family, the built-in encoder's first and the baselines' last."""
     found = (Path(__file__).parent / "known").glob("*.toml")
-    return sorted(found, key=lambda path: (path.stem != "tiny", path.stem))
+    ends = {"tiny": 0, "baselines": 2}
+    return sorted(found, key=lambda path: (ends.get(path.stem, 1), path.stem))
 
 
-MODELS: dict[str, ModelSpec] = {
-    spec.name: spec for spec in (*(spec for path in _files() for spec in _known(path)), *BASELINES)
-}
+MODELS: dict[str, ModelSpec] = {spec.name: spec for path in _files() for spec in _known(path)}
+
+BASELINES = tuple(spec for spec in MODELS.values() if spec.is_baseline)
 
 
 def add_model(model: ModelSpec) -> None:

@@ -2,9 +2,7 @@
 
 import hashlib
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -162,7 +160,10 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
             f"the hub has no model {hub_id!r} that is public or open to your token; check its name."
         ) from None
     except hub.errors.RevisionNotFoundError:
-        raise _unknown_revision(hub_id, revision) from None
+        raise ModelError(
+            f"the hub's model {hub_id!r} has no revision {revision!r}: give a branch, a tag or a "
+            "commit."
+        ) from None
     except (hub.errors.HTTPError, OSError) as error:
         raise ModelError(
             f"the hub did not answer for model {hub_id!r} ({error}); try again, or give a folder."
@@ -170,62 +171,6 @@ def _commit_on_hub(hub_id: str, revision: str) -> str:
     if commit is None:
         raise ModelError(f"the hub names no commit for {revision!r} of {hub_id!r}; give a folder.")
     return commit
-
-
-def _unknown_revision(hub_id: str, revision: str) -> ModelError:
-    """The error for a revision that the hub does not have, with those that are called like it."""
-    known = _revisions(hub_id)
-    near = nearest_names(revision, known)
-    if not near:
-        advice = "give a branch, a tag or a commit"
-    elif len(near) == len(known):
-        advice = f"it has {', '.join(near)}"
-    else:
-        advice = f"the nearest of its {len(known)} are {', '.join(near)}"
-    return ModelError(f"the hub's model {hub_id!r} has no revision {revision!r}: {advice}.")
-
-
-def _revisions(hub_id: str) -> list[str]:
-    """The branches and tags of a model on the hub; none where it does not say them in time.
-
-    In a thread of its own, because the library's question has no time-out.
-    """
-    hub, found = _import_hub(), list[str]()
-
-    def ask() -> None:
-        try:
-            refs = hub.HfApi().list_repo_refs(hub_id)
-        except (hub.errors.HTTPError, OSError, KeyError, ValueError):
-            return
-        found.extend(ref.name for ref in (*refs.branches, *refs.tags))
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_TIMEOUT)
-    return list(found)
-
-
-_NEAREST = 3
-
-
-def nearest_names(name: str, known: Sequence[str]) -> list[str]:
-    """The names most like one: those of its form with the nearest numbers, else by their letters.
-
-    "step1500" is near "step1000" and "step2000", however many letters they share with others.
-    """
-    form, number = _form_and_number(name)
-    alike = [other for other in known if _form_and_number(other)[0] == form]
-    if number is not None and alike:
-        return sorted(alike, key=lambda other: abs((_form_and_number(other)[1] or 0) - number))[
-            :_NEAREST
-        ]
-    return get_close_matches(name, known, n=_NEAREST, cutoff=0.5) or list(known)[:_NEAREST]
-
-
-def _form_and_number(name: str) -> tuple[str, int | None]:
-    """A name with its last number left out, and that number."""
-    found = re.fullmatch(r"(.*?)(\d{1,18})(\D*)", name.lower())
-    return (f"{found[1]}#{found[3]}", int(found[2])) if found else (name.lower(), None)
 
 
 def weights_identity(spec: ModelSpec) -> str:

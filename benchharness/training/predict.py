@@ -61,7 +61,7 @@ def predict(
 
     def logits_of(batch: Indices) -> Tensor:
         rows = rows_of(batch)
-        inputs, packing = inputs_of(features, rows, compute.device)
+        inputs, packing, _ = inputs_of(features, rows, compute.device)
         known = {"packing": packing} if packs else {}
         logits: Tensor = network(**inputs, **known).float()
         # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
@@ -126,16 +126,10 @@ class OutOfMemoryError(JobError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, of the GPU or of the machine.
-
-    Or came of one that does: where it runs out while a step is recorded, the record's end raises
-    another error.
-    """
+    """Whether an exception says that memory ran out, of the GPU or of the machine."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    if isinstance(error, RuntimeError) and SIGNS.search(str(error)):
-        return True
-    return error.__context__ is not None and is_out_of_memory(error.__context__)
+    return isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
 
 
 def free_memory() -> None:

@@ -55,7 +55,7 @@ def bare(folder: Path) -> None:
 
 
 FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
-    (adapter, ["LoRA adapter of some/base", "AutoPeftModelForSequenceClassification", "=3"]),
+    (adapter, ["LoRA adapter of some/base", "merge_and_unload", "save_pretrained"]),
     (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
     (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
     (old_sentences, ["its checkpoints are {}/0_Transformer;"]),

@@ -8,7 +8,6 @@ import pytest
 
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_model, find_models
-from benchharness.models.weights import nearest_names
 from benchharness.tasks.errors import BenchError, ModelError
 from tests.helpers.plans import request_of
 
@@ -125,18 +124,3 @@ def test_a_request_has_all_of_them(tmp_path: Path) -> None:
         save(tmp_path / f"step-{step}")
     request = request_of(model=[f"run={tmp_path}/step-*", "tiny"], task="cola")
     assert [model.name for model in request.models] == ["run/step-1", "run/step-2", "tiny"]
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("step1500", ["step1000", "step2000", "step143000"]),
-        ("stepp1000", ["step1000", "step143000", "step2000"]),
-        ("mian", ["main"]),
-        ("zzz", ["main", "step1000", "step2000"]),
-    ],
-)
-def test_nearest_names(name: str, near: list[str]) -> None:
-    known = ["main", "step1000", "step2000", "step143000"]
-    assert nearest_names(name, known) == near
-    assert nearest_names(name, []) == []

@@ -384,28 +384,11 @@ def test_a_revision_is_pinned_to_its_commit(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["step1400", "step14000", "d4" * 20])
-def test_an_unknown_revision_names_the_nearest(tmp_path: Path, name: str) -> None:
+def test_an_unknown_revision_is_named(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
-    near = {
-        "step1400": "the nearest of its 4 are step1000, step2000, step143000.",
-        "step14000": "the nearest of its 4 are step2000, step1000, step143000.",
-        "d4" * 20: "the nearest of its 4 are main, step1000, step2000.",
-    }
-    assert f"has no revision '{name}': {near[name]}" in lost
-
-
-def test_a_hub_that_does_not_say_its_revisions_costs_no_more_than_the_time_out(
-    tmp_path: Path,
-) -> None:
-    revisions(tmp_path)
-    with serve_hub(tmp_path, COMMITS) as server:
-        server.silent = "/refs"
-        start = time.monotonic()
-        lost = identify("org/name@step1400", server.endpoint, tmp_path / "home")
-    assert lost.endswith("give a branch, a tag or a commit.")
-    assert time.monotonic() - start < 60  # of which five are the time-out, the rest imports
+    assert f"has no revision '{name}': give a branch, a tag or a commit." in lost
 
 
 def test_without_the_hub_a_fetched_tag_is_known(tmp_path: Path) -> None:
