@@ -25,7 +25,6 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
-from transformers.utils import logging
 
 from benchharness.encoder.load import (
     BUILTIN_FOLDERS,
@@ -185,12 +184,7 @@ def load_language_model(
     A built-in one's weights are drawn from the seed. Raises ModelError where the checkpoint is
     absent, unreadable or not finite, of a family without such a head, or was saved without it.
     """
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    is_builtin = checkpoint in BUILTIN_FOLDERS
-    folder = (
-        BUILTIN_FOLDERS[checkpoint]() if is_builtin else find_folder(checkpoint, revision, trust)
-    )
+    folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     loader = _find_class(config, checkpoint)
     tokenizer = load_tokenizer(folder, config, trust)
@@ -205,7 +199,7 @@ def load_language_model(
             f"the tokenizer of {checkpoint} does not say where its tokens stand in a text: scoring "
             "without training needs a fast tokenizer (tokenizer.json)."
         )
-    if is_builtin:
+    if checkpoint in BUILTIN_FOLDERS:
         torch.manual_seed(seed)
         network = loader.from_config(config, dtype=torch.float32)
     else:

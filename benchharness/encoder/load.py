@@ -63,18 +63,13 @@ def load_encoder(
     one's, a missing pooler) are drawn from the seed. Raises ModelError where the checkpoint is
     absent, unreadable, incomplete, not finite, or needs more trust than it has.
     """
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
-    is_builtin = checkpoint in BUILTIN_FOLDERS
-    folder = (
-        BUILTIN_FOLDERS[checkpoint]() if is_builtin else find_folder(checkpoint, revision, trust)
-    )
+    folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust)
     network: Any = (
         draw_network(config, whole=whole)
-        if is_builtin
+        if checkpoint in BUILTIN_FOLDERS
         else load_network(folder, config, checkpoint, trust, whole=whole)
     )
     if is_foreign(network):
@@ -118,7 +113,14 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 
 
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
-    """The whole folder of a checkpoint; a hub id is never looked up in the current folder."""
+    """The whole folder of a checkpoint; a hub id is never looked up in the current folder.
+
+    transformers says nothing of what is loaded from here on: what it warns of is refused or known.
+    """
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    if checkpoint in BUILTIN_FOLDERS:
+        return BUILTIN_FOLDERS[checkpoint]()
     folder = Path(checkpoint)
     if not folder.is_absolute():
         folder = download(checkpoint, revision, trust)

@@ -54,8 +54,8 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
     marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # an empty context's is empty
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
-    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts
-    marks[:, 1] = features.nulls[:, None] + [0, 1]
+    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # the one after its last
+    marks[:, 1] = features.nulls[:, None] + [0, 1]  # the classification token alone
     return replace(features, marks=marks)
 
 
@@ -66,8 +66,8 @@ def targets(
 
     A window without the answer of its question points at the classification token and says 0.
     """
-    empty = np.array([not example.answers for example in examples])
-    windows = np.repeat(empty, np.diff(features.windows))
+    empty = np.array([not example.answers for example in examples])  # (examples,)
+    windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
     return np.column_stack([span.targets(features, examples, task), windows])
 
 
@@ -96,22 +96,22 @@ class AnswerNetwork(SpanNetwork):
         places = torch.arange(logits.shape[1], device=logits.device)
         # (rows, marks, tokens) -> (rows, tokens): the context, and the classification token
         is_open = ((places >= marks[..., :1]) & (places < marks[..., 1:])).any(1)
-        firsts = logits[..., 0].masked_fill(~is_open, NEVER)
+        firsts = logits[..., 0].masked_fill(~is_open, NEVER)  # (rows, tokens)
         rows, null = torch.arange(len(states), device=states.device), marks[:, 1, 0]
         if self.last is None:
-            lasts = logits[..., 1:].masked_fill(~is_open[..., None], NEVER)
+            lasts = logits[..., 1:].masked_fill(~is_open[..., None], NEVER)  # (rows, tokens, 1)
         elif targets is not None:
             given = states[rows, targets[:, 0]][:, None]  # (rows, 1, size)
             lasts = self.last(given, states).masked_fill(~is_open, NEVER)[..., None]
         else:
-            firsts = firsts.log_softmax(-1)
+            firsts = firsts.log_softmax(-1)  # (rows, tokens)
             lasts = self._ends(firsts, states, is_open)
         no_answer = firsts[rows, null]  # (rows,)
         if self.no_answer is not None:
             # By the expected state of the first token: (rows, 1, tokens) @ (rows, tokens, size)
             expected = firsts.softmax(-1).to(states.dtype)[:, None] @ states
             no_answer = self.no_answer(states[rows, null], expected[:, 0])
-        first = torch.stack([no_answer[:, None].expand_as(firsts), firsts], -1)
+        first = torch.stack([no_answer[:, None].expand_as(firsts), firsts], -1)  # (rows, tokens, 2)
         return self.with_auxiliary(torch.cat([first, lasts], -1), states)
 
     def _ends(self, firsts: Tensor, states: Tensor, is_open: Tensor) -> Tensor:
@@ -126,10 +126,10 @@ class AnswerNetwork(SpanNetwork):
         lasts = self.last(given[:, :, None], states[:, None])  # (rows, beam, tokens)
         lasts = lasts.masked_fill(~is_open[:, None], NEVER).log_softmax(-1)
         lasts = lasts.masked_fill(lasts < lasts.topk(beam).values[..., -1:], NEVER)
-        further = torch.arange(self.most, device=best.device)
-        beyond = functional.pad(lasts, (0, self.most), value=NEVER)
+        further = torch.arange(self.most, device=best.device)  # (most,)
+        beyond = functional.pad(lasts, (0, self.most), value=NEVER)  # (rows, beam, tokens + most)
         ends = beyond.gather(2, best + further)  # (rows, beam, most)
-        table = ends.new_full((*firsts.shape, self.most), NEVER)
+        table = ends.new_full((*firsts.shape, self.most), NEVER)  # (rows, tokens, most)
         return table.scatter(1, best.expand_as(ends), ends)
 
 
@@ -151,7 +151,7 @@ class _Joined(nn.Module):
             nn.init.zeros_(self.output.bias)
 
     def forward(self, one: Tensor, other: Tensor) -> Tensor:
-        states = functional.gelu(self.one(one) + self.other(other))
+        states = functional.gelu(self.one(one) + self.other(other))  # (..., 512)
         return in_fp32(self.output, states)[..., 0]
 
 
@@ -197,7 +197,7 @@ class _Values:
         one how likely the classification token is the first, less the best answer's score.
         """
         nulls = features.least_of_windows(logits[features.starts[:-1], 0].astype(np.float64))
-        firsts, lasts = logits[:, 1].astype(np.float64), logits[:, 2:]
+        firsts, lasts = logits[:, 1].astype(np.float64), logits[:, 2:]  # (tokens,), (tokens, ends)
         firsts[firsts <= NEVER / 2] = -np.inf
 
         def last(size: int) -> NDArray[np.float64]:

@@ -73,7 +73,7 @@ class _Asked:
         They are the place of the classification token; the number of the class of each group; the
         places of the sentences' first tokens, -1 for none here; 1 for those that support it.
         """
-        count = np.diff(features.windows)
+        count = np.diff(features.windows)  # (examples,)
         columns = [self.head.targets(features, examples, task), features.nulls]
         for group, names in enumerate(task.classes):
             classes = np.array([names.index(example.classes[group]) for example in examples])
@@ -85,7 +85,7 @@ class _Asked:
                 here = [fact for fact in example.facts if fact < len(example.sentences)]
                 facts[number, here] = 1
             columns += [places, np.repeat(facts, count, axis=0)]
-        return np.column_stack(columns)
+        return np.column_stack(columns)  # (windows, columns)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """One loss per window in fp32: the answer's, each group's, the mean of the sentences'."""
@@ -101,12 +101,12 @@ class _Asked:
             losses = losses + functional.cross_entropy(classes, rest[:, column], reduction="none")
         if self.task.facts:
             places, facts = rest[:, len(groups) :].chunk(2, dim=1)  # (windows, sentences) both
-            found = auxiliary[..., -1].gather(1, places.clamp(min=0))
+            found = auxiliary[..., -1].gather(1, places.clamp(min=0))  # (windows, sentences)
             each = functional.binary_cross_entropy_with_logits(
                 found, facts.float(), reduction="none"
             )
-            is_here = places >= 0
-            means = each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
+            is_here = places >= 0  # a window without a sentence has none of its loss
+            means = each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)  # (windows,)
             losses = losses + means
         return losses
 
@@ -119,7 +119,7 @@ class _Asked:
         losses = self.head.soft_loss(
             logits[..., :size], teacher[..., :size], targets[:, :own], temperature
         )
-        mine, theirs = logits[..., size:], teacher[..., size:]
+        mine, theirs = logits[..., size:], teacher[..., size:]  # (windows, tokens, outputs) both
         rows = torch.arange(len(logits), device=logits.device)
         nulls, rest = targets[:, own], targets[:, own + 1 :]
         for start, end in self.groups:
@@ -128,7 +128,7 @@ class _Asked:
             )
         if self.task.facts:
             places = rest[:, len(self.groups) :].chunk(2, dim=1)[0]  # (windows, sentences)
-            is_here, at = places >= 0, places.clamp(min=0)
+            is_here, at = places >= 0, places.clamp(min=0)  # (windows, sentences) both
             each = binary_divergence(
                 mine[..., -1].gather(1, at), theirs[..., -1].gather(1, at), temperature
             )
@@ -179,11 +179,12 @@ class _Asked:
         self, scores: NDArray[np.float64], features: SpanFeatures, examples: Sequence[SpanExample]
     ) -> list[tuple[int, ...]]:
         places = _places(features)  # (windows, sentences)
-        at = scores[np.maximum(places, 0) + features.starts[:-1, None]]
+        at = scores[np.maximum(places, 0) + features.starts[:-1, None]]  # (windows, sentences)
+        # (windows, sentences) -> (examples, sentences), -inf where a sentence begins in none
         best = np.maximum.reduceat(np.where(places >= 0, at, -np.inf), features.windows[:-1])
         found = []
         for row, example in zip(best, examples, strict=True):
-            known = row[: len(example.sentences)]
+            known = row[: len(example.sentences)]  # others have more
             above = np.flatnonzero(known > 0)
             if not len(above) and len(known):
                 above = known.argmax(keepdims=True)

@@ -44,11 +44,10 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
     room = limits.max_tokens - frame.size
     items = np.cumsum([0, *(len(example.options) for example in examples)])
+    rows = [frame.row(*_cut(ids[a], ids[b], room)) for a, b in pairs]
     is_cut = np.array([len(ids[a]) + len(ids[b]) > room for a, b in pairs])  # (rows,)
     return Features(
-        **join([frame.row(*_cut(ids[a], ids[b], room)) for a, b in pairs], frame),
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
+        **join(rows, frame, limits.max_tokens),
         items=items,
         truncated=np.logical_or.reduceat(is_cut, items[:-1]),
     )

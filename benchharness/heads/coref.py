@@ -25,7 +25,7 @@ from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits
-from benchharness.heads.tokens import Frame, Tokens, join, tokenize
+from benchharness.heads.tokens import Frame, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import ClusterPrediction, DocumentExample, Mention
@@ -102,29 +102,26 @@ def encode(
     texts = [" ".join(example.words) for example in examples]
     tokens = tokenize(texts, tokenizer)
     rows, items = [], [0]
-    columns: dict[str, list[NDArray[np.int64]]] = {name: [] for name in CorefFeatures.per_token}
-    for number, (example, text) in enumerate(zip(examples, texts, strict=True)):
+    columns: dict[str, list[NDArray[np.int64]]] = {name: [] for name in _OF_WORDS}
+    for example, text in zip(examples, texts, strict=True):
         found = _columns(example, tokens[text])
-        found["documents"] = np.full(len(tokens[text]), number)
         place = genres.index(example.genre) if example.genre in genres else 0
         found["genres"] = np.full(len(tokens[text]), place)
         for part in _segments(found["words"], found["sentences"], room):
-            ids, types = frame.row(tokens[text].ids[part])
-            rows.append((ids, types))
-            for name, values in found.items():
-                # A special token is of no word, and of the document around it.
-                column = np.full(len(ids), number if name == "documents" else 0)
-                column[frame.first() : frame.first() + part.stop - part.start] = values[part]
-                columns[name].append(column)
+            rows.append(frame.row(tokens[text].ids[part]))
+            for name, parts in columns.items():
+                parts.append(found[name][part])
         items.append(len(rows))
-    told: dict[str, Any] = {name: np.concatenate(found) for name, found in columns.items()}
-    return CorefFeatures(
-        **join(rows, frame),
-        **told,
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
-        items=np.array(items),
-    )
+    told = join(rows, frame, limits.max_tokens)
+    starts = told["starts"]  # (rows + 1,)
+    told |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
+    # A special token is of no word, and of the document around it.
+    documents = np.repeat(np.arange(len(examples)), np.diff(starts[items]))  # (tokens,)
+    return CorefFeatures(**told, documents=documents, items=np.array(items))
+
+
+_OF_WORDS = ("words", "sentences", "speakers", "genres")
+"""The columns of CorefFeatures that special tokens have 0 in."""
 
 
 def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.int64]]:
@@ -133,7 +130,7 @@ def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.i
     words = np.searchsorted(starts, tokens.starts, side="right")  # (tokens,), from 1
     sizes = [len(sentence) for sentence in example.sentences]
     names = {name: number for number, name in enumerate(dict.fromkeys(example.speakers))}
-    sentences = np.repeat(np.arange(len(sizes)), sizes)[words - 1]
+    sentences = np.repeat(np.arange(len(sizes)), sizes)[words - 1]  # (words,) -> (tokens,)
     speakers = np.repeat([names[name] for name in example.speakers], sizes)[words - 1]
     return {
         "words": np.where(tokens.starts < tokens.ends, words, 0),
@@ -222,7 +219,7 @@ class CorefNetwork(nn.Module):
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
         """Losses, or antecedents as codes."""
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
-        shape = told["words"].shape
+        shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
         firsts = np.cumsum([0, *counts.tolist()])  # (documents + 1,), of all rows
         kept = [self._window(int(first), int(last)) for first, last in pairwise(firsts)]
@@ -238,10 +235,11 @@ class CorefNetwork(nn.Module):
             (0 if self.training else shape[0], shape[1], MAX_SPAN_TOKENS)
         )
         for number, part in enumerate(parts):
+            # One at a time: only its own spans may be antecedents.
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
-                losses[firsts[number], 0] = found.loss(targets[number])
+                losses[firsts[number], 0] = found.loss(targets[number])  # () at its first row
             elif not self.training:
                 codes[part] = found.codes(sizes[part], codes[part])
         return losses if self.training else codes
@@ -291,7 +289,7 @@ class Ranking:
         right = (clusters[self.antecedents] == clusters[:, None]) & (clusters > 0)[:, None]
         right = right & self.is_before
         right = torch.cat([~right.any(1, keepdim=True), right], dim=1)  # (spans, antecedents + 1)
-        hits = self.scores.masked_fill(~right, -torch.inf).logsumexp(1)
+        hits = self.scores.masked_fill(~right, -torch.inf).logsumexp(1)  # (spans,)
         total: Tensor = (self.scores.logsumexp(1) - hits).sum()
         return total
 
@@ -303,11 +301,11 @@ class Ranking:
         """
         offsets = sizes.cumsum(0) - sizes  # (rows,), where each row's tokens begin
         spans = self.spans
-        widths = spans.ends - spans.starts
+        widths = spans.ends - spans.starts  # (spans,), 0 for one token
         own = (offsets[spans.rows] + spans.starts) * MAX_SPAN_TOKENS + widths + FIRST_CODE
         best = self.scores.argmax(1)  # (spans,)
-        chosen = self.antecedents.gather(1, (best - 1).clamp(min=0)[:, None])[:, 0]
-        code = torch.where(best > 0, own[chosen], ALONE)
+        chosen = self.antecedents.gather(1, (best - 1).clamp(min=0)[:, None])[:, 0]  # (spans,)
+        code = torch.where(best > 0, own[chosen], ALONE)  # column 0 is no antecedent
         filled = table.clone()
         filled[spans.rows, spans.starts, widths] = code.to(table.dtype)
         return filled
@@ -364,11 +362,11 @@ class SpanRanker(nn.Module):
             starts, ends = spans.starts[of_row, None], spans.ends[of_row, None]
             inside = (places >= starts) & (places <= ends)  # (spans of the row, tokens)
             shares = scores.expand_as(inside).masked_fill(~inside, -torch.inf).softmax(-1)
-            means.append(shares.to(values.dtype) @ values)
-        widths = self.dropout(self.widths(spans.ends - spans.starts))
+            means.append(shares.to(values.dtype) @ values)  # (spans of the row, size)
+        widths = self.dropout(self.widths(spans.ends - spans.starts))  # (spans, 20)
         first, last = states[spans.rows, spans.starts], states[spans.rows, spans.ends]
         others = (part.to(first.dtype) for part in (widths, torch.cat(means)))
-        return torch.cat([first, last, *others], dim=-1)
+        return torch.cat([first, last, *others], dim=-1)  # (spans, 3 * size + 20)
 
     def _rank(
         self, spans: Spans, embedded: Tensor, scores: Tensor, told: dict[str, Tensor]
@@ -376,9 +374,9 @@ class SpanRanker(nn.Module):
         order = torch.arange(len(scores), device=scores.device)
         before = order[:, None] - order  # (spans, spans), how many spans further on
         is_before = before > 0
-        buckets = _bucket(before.clamp(min=0))
+        buckets = _bucket(before.clamp(min=0))  # (spans, spans)
         distances = self.distance_prior(self.dropout(self.prior_distances.weight))[:, 0]  # (10,)
-        products = self.dropout(self.source(embedded)) @ self.dropout(embedded).T
+        products = self.dropout(self.source(embedded)) @ self.dropout(embedded).T  # (spans, spans)
         cheap = scores[:, None] + scores + products.float() + distances.float()[buckets]
         cheap = cheap.masked_fill(~is_before, -torch.inf)
         count = min(MAX_ANTECEDENTS, len(scores))
@@ -401,20 +399,20 @@ class SpanRanker(nn.Module):
         self, spans: Spans, antecedents: Tensor, distances: Tensor, told: dict[str, Tensor]
     ) -> Tensor:
         """Of each pair: the same speaker or not, genre, distance in spans and in segments."""
-        speakers = told["speakers"][spans.rows, spans.starts]
-        same = (speakers[:, None] == speakers[antecedents]).long()
-        genres = told["genres"][spans.rows, spans.starts]
-        apart = spans.rows[:, None] - spans.rows[antecedents]
+        speakers = told["speakers"][spans.rows, spans.starts]  # (spans,)
+        same = (speakers[:, None] == speakers[antecedents]).long()  # (spans, antecedents)
+        genres = told["genres"][spans.rows, spans.starts]  # (spans,)
+        apart = spans.rows[:, None] - spans.rows[antecedents]  # (spans, antecedents)
         apart = apart.clamp(0, self.segments.num_embeddings - 1)
         genre = self.genres(genres)[:, None].expand(-1, antecedents.shape[1], -1)
         parts = [self.same_speaker(same), genre, self.distances(distances), self.segments(apart)]
-        features: Tensor = self.dropout(torch.cat(parts, dim=-1))
+        features: Tensor = self.dropout(torch.cat(parts, dim=-1))  # (spans, antecedents, 80)
         return features
 
     def _pairs(self, embedded: Tensor, antecedents: Tensor, features: Tensor) -> Tensor:
         """How well each span and antecedent fit together, (spans, antecedents), in fp32."""
         products = embedded[:, None] * embedded[antecedents]  # (spans, antecedents, span)
-        hidden = self.of_product(products) + self.of_features(features)
+        hidden = self.of_product(products) + self.of_features(features)  # (.., hidden)
         hidden = (
             hidden + self.of_span(embedded)[:, None] + self.of_antecedent(embedded)[antecedents]
         )
@@ -423,10 +421,10 @@ class SpanRanker(nn.Module):
 
     def _refine(self, embedded: Tensor, antecedents: Tensor, scores: Tensor) -> Tensor:
         """The spans, mixed with what their antecedents say by their probabilities."""
-        shares = scores.softmax(1).to(embedded.dtype)
-        others = (shares[:, 1:, None] * embedded[antecedents]).sum(1)
+        shares = scores.softmax(1).to(embedded.dtype)  # (spans, antecedents + 1)
+        others = (shares[:, 1:, None] * embedded[antecedents]).sum(1)  # (spans, span)
         attended = shares[:, :1] * embedded + others  # (spans, span)
-        gate = self.gate(torch.cat([embedded, attended], dim=-1)).sigmoid()
+        gate = self.gate(torch.cat([embedded, attended], dim=-1)).sigmoid()  # (spans, span)
         mixed: Tensor = gate * attended + (1 - gate) * embedded
         return mixed
 
@@ -447,6 +445,7 @@ class _Scorer(nn.Module):
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
+        # As tf.truncated_normal_initializer: nothing lies beyond two deviations.
         nn.init.trunc_normal_(module.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
@@ -457,11 +456,11 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
     rows, tokens = words.shape
     none = words.new_zeros((rows, 1))
     is_word = words > 0
-    begins = is_word & (words != torch.cat([none, words[:, :-1]], dim=1))
+    begins = is_word & (words != torch.cat([none, words[:, :-1]], dim=1))  # (rows, tokens)
     ends = is_word & (words != torch.cat([words[:, 1:], none], dim=1))
     places = torch.arange(tokens, device=words.device)
     lasts = places[:, None] + torch.arange(MAX_SPAN_TOKENS, device=words.device)  # (tokens, 30)
-    fits = lasts < tokens
+    fits = lasts < tokens  # (tokens, 30)
     lasts = lasts.clamp(max=tokens - 1)
     same = sentences[:, :, None] == sentences[:, lasts]  # (rows, tokens, 30)
     row, start, width = (begins[:, :, None] & ends[:, lasts] & same & fits).nonzero(as_tuple=True)
@@ -472,6 +471,7 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
     """The places of the best spans that do not cross a better one, in order."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
+    # On the host: whether a span crosses depends on all that were kept before it.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
@@ -493,6 +493,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 def _bucket(distances: Tensor) -> Tensor:
     """0 to 4 as they are, then by powers of two, 64 and more together."""
+    # 5 to 7 have a logarithm of 2 and more, and are bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)
 
@@ -504,7 +505,7 @@ def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS)
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  (the network has read them)
     """The documents' losses (documents,), from (documents, segments, 1)."""
-    found = logits[..., 0]
+    found = logits[..., 0]  # (documents, segments), -inf where a document has fewer
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
 
@@ -526,7 +527,7 @@ def decode(
 def _clusters(
     codes: NDArray[np.float32], words: NDArray[np.int64]
 ) -> tuple[tuple[Mention, ...], ...]:
-    places, widths = np.nonzero(codes >= FIRST_CODE)
+    places, widths = np.nonzero(codes >= FIRST_CODE)  # (linked spans,) both, in order
     clusters: dict[Mention, list[Mention]] = {}
 
     def mention(place: int, width: int) -> Mention:

@@ -34,19 +34,13 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
     """The token ids of every example.
 
     Of two texts the longer one is cut first, as transformers' run_glue.py does; the tokenizer's own
-    cut takes minutes where both are long. A tokenizer without a padding token pads with id 0:
-    nothing attends to a masked place.
+    cut takes minutes where both are long.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
     frame = Frame.of(tokenizer, texts=len(_texts(examples[0])))
     rows, truncated = _rows(examples, tokenizer, limits, frame)
-    return Features(
-        **join(rows, frame),
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
-        truncated=truncated,
-    )
+    return Features(**join(rows, frame, limits.max_tokens), truncated=truncated)
 
 
 def _rows(
@@ -223,9 +217,7 @@ def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limi
         rows.append(frame.row(*kept))
         marks.append([_place(stretch, windows, kept, frame) for stretch in found])
     return Features(
-        **join(rows, frame),
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
+        **join(rows, frame, limits.max_tokens),
         marks=np.array(marks, dtype=np.int64),
         truncated=truncated,
     )
@@ -360,12 +352,7 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
         (np.concatenate([ids, other_ids]), np.concatenate([types, other_types]))
         for (ids, types), (other_ids, other_types) in zip(given, exchanged, strict=True)
     ]
-    return Features(
-        **join(rows, frame),
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=2 * limits.max_tokens,
-        truncated=truncated,
-    )
+    return Features(**join(rows, frame, 2 * limits.max_tokens), truncated=truncated)
 
 
 class AddedNetwork(PairNetwork):

@@ -19,12 +19,12 @@ from torch.nn import functional
 from benchharness.encoder import Encoder
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
-from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
-from benchharness.training.batching import Features, expand
+from benchharness.training.batching import Features
 from benchharness.training.compute import in_fp32
 
 
@@ -56,6 +56,12 @@ class SpanFeatures(Features):
     def is_answer(self) -> NDArray[np.bool_]:
         """Which tokens can be in an answer."""
         return self.char_ends > self.char_starts
+
+    def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
+        """Which tokens of a part have one of the context's characters [start, end)."""
+        starts, ends = self.char_starts[part], self.char_ends[part]
+        found: NDArray[np.bool_] = self.is_answer[part] & (ends > start) & (starts < end)
+        return found
 
     def rows_at(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """The windows in which some tokens stand, which are counted through all windows."""
@@ -93,19 +99,17 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
         for e in examples
     ]
     windows = [window for found in per_example for window in found]
-    columns = join([window.row for window in windows], frame)
+    columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
+    columns |= _of_context(windows, starts)
     # Counted from the row's start, or (XLNet) from its end.
     nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null  # (windows,)
     features = SpanFeatures(
         **columns,
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
         windows=np.cumsum([0, *map(len, per_example)]),
         nulls=nulls - starts[:-1],
         # Its context is in windows, which lose nothing.
         truncated=np.array([len(tokens[example.question]) > most for example in examples]),
-        **_of_context(windows, starts),
     )
     if any(example.lead for example in examples):
         features = replace(features, pieces=_pieces(features, examples))
@@ -153,20 +157,14 @@ def _windows(
 
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """What is known of every token: its characters, and whether this window is its best."""
-    firsts = starts[:-1] + np.array([window.first for window in windows])  # (windows,)
-    sizes = np.array([len(window.context) for window in windows])  # (windows,)
-    where = expand(firsts, sizes)  # (tokens of contexts,), their places among all tokens
-    values = {
-        "char_starts": np.concatenate([window.context.starts for window in windows]),
-        "char_ends": np.concatenate([window.context.ends for window in windows]),
-        "places": np.concatenate([window.places for window in windows]),
-        "is_best": np.concatenate([window.is_best for window in windows]),
-    }
+    firsts = np.array([window.first for window in windows])  # (windows,)
     # Zero outside of contexts: char_starts and char_ends are equal there, which is no answer.
-    columns = {name: np.zeros(starts[-1], dtype=v.dtype) for name, v in values.items()}
-    for name, column in columns.items():
-        column[where] = values[name]
-    return columns
+    return {
+        "char_starts": spread([window.context.starts for window in windows], firsts, starts),
+        "char_ends": spread([window.context.ends for window in windows], firsts, starts),
+        "places": spread([window.places for window in windows], firsts, starts),
+        "is_best": spread([window.is_best for window in windows], firsts, starts),
+    }
 
 
 def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
@@ -188,13 +186,11 @@ def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArr
     for number, example in enumerate(examples):
         for row in range(*features.windows[number : number + 2]):
             part = slice(*features.starts[row : row + 2])
-            places = np.flatnonzero(features.is_answer[part])
-            starts, ends = features.char_starts[part][places], features.char_ends[part][places]
             for place, (start, end) in enumerate(example.sentences):
-                touching = np.flatnonzero((ends > start) & (starts < end))
+                touching = np.flatnonzero(features.touching(part, start, end))
                 # A window may begin within a sentence, which then began in the one before.
-                if len(touching) and starts[touching[0]] <= start:
-                    found[row, place] = places[touching[0]]
+                if len(touching) and features.char_starts[part][touching[0]] <= start:
+                    found[row, place] = touching[0]
     return found
 
 
@@ -231,9 +227,7 @@ def _with_evidence(
     kept = np.zeros(len(windows), dtype=np.bool_)
     for place, row in enumerate(windows):
         part = slice(*features.starts[row : row + 2])
-        starts, ends = features.char_starts[part], features.char_ends[part]
-        for start, end in example.evidence:
-            kept[place] |= bool((features.is_answer[part] & (ends > start) & (starts < end)).any())
+        kept[place] = any(features.touching(part, *each).any() for each in example.evidence)
     return kept if kept.any() else ~kept
 
 
@@ -261,12 +255,7 @@ def _find(
     """The windows that hold all tokens of these characters, and the first and last one in each."""
     rows = features.windows[example : example + 2]
     low, high = features.starts[rows]
-    part = slice(low, high)
-    touching = low + np.flatnonzero(
-        features.is_answer[part]
-        & (features.char_ends[part] > start)
-        & (features.char_starts[part] < end)
-    )
+    touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
     # By places in the context: the first window that touches the answer may have its end alone.
     places = features.places[touching]
     firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]

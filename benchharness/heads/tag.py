@@ -21,7 +21,7 @@ from benchharness.encoder import Encoder
 from benchharness.encoder.packing import send
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
-from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize
+from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import DOCUMENT, TagOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
@@ -94,33 +94,29 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
         for example, sentence, predicate, count in zip(
             examples, sentences, predicates, counted[:-1], strict=True
         )
-        for carried in [_carried_words(example, tokens[sentence])]
-        for window in _windows(
-            _Text(
-                tokens=tokens[sentence],
-                words=np.where(carried < 0, -1, carried + count),
-                marked=_marked(example, tokens[sentence]),
-                second=(tokens[predicate].ids,) if asks else (),
-            ),
-            frame,
-            limits,
-        )
+        for second in [(tokens[predicate].ids,) if asks else ()]
+        for window in _windows(_text(example, tokens[sentence], count, second), frame, limits)
     ]
-    return _features(windows, frame, tokenizer, limits)
+    return _features(windows, frame, limits)
 
 
-def _features(
-    windows: Sequence[_Window], frame: Frame, tokenizer: Any, limits: Limits
-) -> TagFeatures:
-    columns = join([window.row for window in windows], frame)
-    firsts = columns["starts"][:-1] + np.array([window.first for window in windows])  # (windows,)
-    words = np.full(len(columns["token_ids"]), -1)
-    sizes = np.array([len(window.words) for window in windows])
-    words[expand(firsts, sizes)] = np.concatenate([window.words for window in windows])
+def _text(example: TagExample, tokens: Tokens, count: int, second: tuple[Ids, ...] = ()) -> _Text:
+    """A sentence before whose first word `count` others are counted."""
+    carried = _carried_words(example, tokens)
+    return _Text(
+        tokens=tokens,
+        words=np.where(carried < 0, -1, carried + count),
+        marked=_marked(example, tokens),
+        second=second,
+    )
+
+
+def _features(windows: Sequence[_Window], frame: Frame, limits: Limits) -> TagFeatures:
+    columns = join([window.row for window in windows], frame, limits.max_tokens)
+    firsts = np.array([window.first for window in windows])  # (windows,)
+    words = spread([window.words for window in windows], firsts, columns["starts"], empty=-1)
     return TagFeatures(
         **columns,
-        pad_id=tokenizer.pad_token_id or 0,
-        max_tokens=limits.max_tokens,
         # The loss is over words, and a window may have few of them.
         terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
         words=words,
@@ -167,11 +163,8 @@ def encode_in_documents(
         own = slice(*np.searchsorted(every.starts, [start, end]).tolist())
         inside = every[own]
         moved = replace(inside, starts=inside.starts - start, ends=inside.ends - start)
-        carried = _carried_words(example, moved)
-        words = np.where(carried < 0, -1, carried + count)
-        text = _Text(tokens=moved, words=words, marked=(0, 0), second=())
-        windows += _surrounded(text, every, own, frame, limits)
-    return _features(windows, frame, tokenizer, limits)
+        windows += _surrounded(_text(example, moved, count), every, own, frame, limits)
+    return _features(windows, frame, limits)
 
 
 def _document(example: TagExample) -> Surroundings:

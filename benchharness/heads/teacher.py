@@ -65,6 +65,7 @@ class Teacher:
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
         """Its logits for what its student is given."""
+        # A copy: the student reads the same ones after it.
         told = dict(inputs)
         if self.rows is not None:
             told["input_ids"] = self.rows[told["input_ids"]]
@@ -103,11 +104,11 @@ class Teacher:
         assert self.said is not None, "it was asked before the student"
         said, self.said = self.said, None
         if said.ndim == 1:  # the rows of a choice; its own are (rows, 2) with a second loss
-            own, said = own.view(len(own), -1), said[:, None]
+            own, said = own.view(len(own), -1), said[:, None]  # (rows, 1 or 2), (rows, 1)
         if own.requires_grad:
             # A gradient that lies between others is summed in another order: other last bits.
             own.register_hook(torch.Tensor.contiguous)  # type: ignore[no-untyped-call]
-        parts = [said.float(), own.float()]
+        parts = [said.float(), own.float()]  # (..., outputs) each
         if self.watched is not None and self.watches:
             losses = self.watched.losses(inputs["attention_mask"])  # (rows,)
             shape = (-1, *[1] * (own.ndim - 1))
@@ -147,16 +148,17 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         layers = int(teacher.watches)
-        size = (logits.shape[-1] - layers - language_model) // 2
+        size = (logits.shape[-1] - layers - language_model) // 2  # outputs of either
         said, losses, own = torch.split(logits, [size, layers, size + language_model], dim=-1)
-        mine = own[..., :size]
+        mine = own[..., :size]  # without the language model's column
         if kind == "choice":  # (items, options, 1) -> (items, options)
             said, mine = said[..., 0], mine[..., 0]
             own = own if language_model else mine
-        total = head.loss(own, targets)
+        total = head.loss(own, targets)  # (items,)
         if weight:
             soft = soft_loss(mine, said, targets, temperature)
             total = (1 - weight) * total + weight * soft
+        # One column: (items,), (items, options) or (items, tokens) of the layers' losses.
         if layers:
             found = _of_items(losses[..., 0])
             # A sentence's loss is the sum over its words, by whose number a batch's is divided.
@@ -175,7 +177,7 @@ def _of_items(losses: Tensor) -> Tensor:
     """
     if losses.ndim == 1:
         return losses
-    is_row = ~losses.isneginf()
+    is_row = ~losses.isneginf()  # (items, options), or (items, tokens)
     return losses.where(is_row, 0.0).sum(1) / is_row.sum(1)
 
 
@@ -242,6 +244,7 @@ class States:
     def attention(self, layer: int) -> Tensor:
         """The attention scores of a layer before the softmax, (rows, heads, tokens, tokens)."""
         query, key = (
+            # (rows, tokens, heads * size) -> (rows, heads, tokens, size)
             states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
             for states in (torch.cat(self.queries[layer]), torch.cat(self.keys[layer]))
         )
@@ -274,7 +277,7 @@ class Watched:
         sizes = [each.config.hidden_size for each in networks]
         student.reads_first_token = False  # the last layer's states are of all tokens
         if sizes[0] != sizes[1]:
-            student.layer_fit = nn.Linear(*sizes)
+            student.layer_fit = nn.Linear(*sizes)  # named, so that the optimizer finds its weights
         return cls(
             student=States.of(networks[0]),
             teacher=States.of(networks[1]),
@@ -290,12 +293,13 @@ class Watched:
         self.student.end()
         mine, theirs = self.student, self.teacher
         depth, above = len(mine.hidden) - 1, len(theirs.hidden) - 1
+        # Of each of the student's layers the teacher's, below the first ones first: 0 to 0.
         steps = [round(number * above / depth) for number in range(depth + 1)]
         is_token = mask.float()  # (rows, tokens)
         count = is_token.sum(1)  # (rows,)
-        total = torch.zeros_like(count)
+        total = torch.zeros_like(count)  # (rows,)
         for number, step in enumerate(steps):
-            apart = (
+            apart = (  # (rows, tokens, size)
                 self.fit(torch.cat(mine.hidden[number])).float() - theirs.hidden[step][0].float()
             )
             total = total + (apart.square().mean(-1) * is_token).sum(1) / count

@@ -150,9 +150,7 @@ class _Words:
         said = tokenize_ids([text for answer in answers for text in answer], self.tokenizer)
         cut = {text for text, found in said.items() if len(found) > self.longest - frame.size}
         return TextFeatures(
-            **join([frame.row(ids[text][:room]) for text in texts], frame),
-            pad_id=tokenizer.pad_token_id or 0,
-            max_tokens=limits.max_tokens,
+            **join([frame.row(ids[text][:room]) for text in texts], frame, limits.max_tokens),
             terms=lengths,
             target_ids=np.concatenate(targets),
             target_starts=np.cumsum([0, *lengths]),

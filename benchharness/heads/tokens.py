@@ -24,7 +24,7 @@ from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows
-from benchharness.training.batching import Features
+from benchharness.training.batching import Features, expand
 
 Ids = NDArray[np.int32]
 
@@ -149,12 +149,14 @@ class Frame:
 
     There are two parts around one text and three around two, each of (ids, token types); `texts`
     are the token types of the texts themselves. `has_types` is False for encoders without segments.
+    A tokenizer without a padding token pads with id 0: nothing attends to a masked place.
     """
 
     parts: tuple[tuple[Ids, Ids], ...]
     texts: tuple[int, ...]
     null: int
     has_types: bool
+    pad_id: int
 
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
@@ -179,6 +181,7 @@ class Frame:
             texts=tuple(int(types[first]) for first in firsts),
             null=found[0] if found[0] <= inner[0] else found[0] - len(ids),
             has_types="token_type_ids" in encoded,
+            pad_id=tokenizer.pad_token_id or 0,
         )
 
     @property
@@ -200,14 +203,32 @@ class Frame:
         return special + sum(map(len, before))
 
 
-def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame) -> dict[str, Any]:
-    """Rows end to end, by the names that Features has for them."""
+def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame, max_tokens: int) -> dict[str, Any]:
+    """Rows end to end, none longer than `max_tokens`, by the names that Features has for them."""
     types = np.concatenate([types for _, types in rows])
     return {
         "token_ids": np.concatenate([ids for ids, _ in rows]),
         "token_types": types if frame.has_types else None,
-        "starts": np.cumsum([0, *(len(ids) for ids, _ in rows)]),
+        "starts": np.cumsum([0, *(len(ids) for ids, _ in rows)]),  # (rows + 1,)
+        "pad_id": frame.pad_id,
+        "max_tokens": max_tokens,
     }
+
+
+def spread(
+    parts: Sequence[NDArray[Any]],
+    firsts: NDArray[np.int64] | int,
+    starts: NDArray[np.int64],
+    empty: int = 0,
+) -> NDArray[Any]:
+    """A value for every token of rows that begin at `starts` (rows + 1,), (tokens,).
+
+    Each row has those of its part from the token `firsts` on, and `empty` before and behind them.
+    """
+    values, sizes = np.concatenate(parts), np.array([len(part) for part in parts])  # (rows,)
+    column = np.full(starts[-1], empty, dtype=values.dtype)
+    column[expand(starts[:-1] + firsts, sizes)] = values
+    return column
 
 
 # Encoded splits, kept on disk for the other seeds and jobs of the same texts and tokenizer.

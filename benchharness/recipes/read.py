@@ -35,9 +35,9 @@ A user's own file may give a bare value (`epochs = 5`); its source is then the f
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -120,12 +120,8 @@ HINTS: dict[str, Mapping[str, Setting]] = {}
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
     """Takes a plugin's values for its task; BenchError where one is unknown or out of range."""
     hints = _settings(file, task, values)
-    problems: list[str] = []
-    for name, setting in hints.items():
-        for choice in choices_of(setting):
-            _collect(problems, check_setting, name, choice)
-    if problems:
-        raise BenchError(*(f"{file.name}: {problem}" for problem in problems))
+    found = [(name, choice) for name, s in hints.items() for choice in choices_of(s)]
+    _raise_all(file, (partial(check_setting, *each) for each in found))
     HINTS[task] = hints
 
 
@@ -139,7 +135,7 @@ def read_starts(path: Path) -> dict[str, Setting]:
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
-    return _read_packaged(path) if path.parent == _PACKAGE else _parse(path)
+    return _read_packaged(path) if _PACKAGE in path.parents else _parse(path)
 
 
 @cache
@@ -165,30 +161,26 @@ def file_facts(path: Path) -> dict[str, Any]:
 
     Raises BenchError with one line for each table and value that is unknown or out of range.
     """
-    problems: list[str] = []
     tables = _parse(path)
     named = [table for table in tables if table not in _OF_NO_TASK]
-    for table in ("default", FROZEN, TOGETHER, *named):
-        for name, setting in tables.get(table, {}).items():
-            for choice in choices_of(setting) if name != START_FROM else ():
-                if choice.value != EACH:
-                    _collect(problems, check_setting, name, choice)
-    for name in (*named, *read_protocol(path).tasks):
-        _collect(problems, _check_named, name)
-    if problems:
-        raise BenchError(*(f"{path.name}: {problem}" for problem in problems))
+    found = [
+        (name, choice)
+        for table in ("default", FROZEN, TOGETHER, *named)
+        for name, setting in tables.get(table, {}).items()
+        for choice in choices_of(setting)
+        if name != START_FROM and choice.value != EACH
+    ]
+    names = (*named, *read_protocol(path).tasks)
+    checks = [partial(check_setting, *each) for each in found]
+    _raise_all(path, [*checks, *(partial(_check_named, name) for name in names)])
     shown = {t: {n: s.to_json() for n, s in settings.items()} for t, settings in tables.items()}
     return {"recipe": path.stem, "file": str(path), "tables": shown}
 
 
 def check_tables(path: Path) -> None:
     """Raises BenchError with a line for each table of a file that is of no task or head type."""
-    problems: list[str] = []
-    for table in _parse(path):
-        if table not in _OF_NO_TASK:
-            _collect(problems, _check_named, table)
-    if problems:
-        raise BenchError(*(f"{path.name}: {problem}" for problem in problems))
+    named = (table for table in _parse(path) if table not in _OF_NO_TASK)
+    _raise_all(path, (partial(_check_named, table) for table in named))
 
 
 def _check_named(name: str) -> None:
@@ -201,11 +193,16 @@ def _check_named(name: str) -> None:
         raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
 
 
-def _collect(problems: list[str], check: Callable[..., object], *words: object) -> None:
-    try:
-        check(*words)
-    except BenchError as error:
-        problems.append(str(error))
+def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
+    """Raises BenchError with a line for each check that does, with the file's name."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except BenchError as error:
+            problems.append(f"{file.name}: {error}")
+    if problems:
+        raise BenchError(*problems)
 
 
 def read_like(path: Path) -> str:

@@ -8,7 +8,7 @@ settings, and so from its key, and a group of which nothing applies is None.
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 from benchharness.leaderboard.job import Setting
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
@@ -475,23 +475,6 @@ class StudentOptions:
 
 HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions
 
-_ALWAYS: Mapping[str, type] = {
-    "optim": Optim,
-    "schedule": Schedule,
-    "rows": Rows,
-    "selection": Selection,
-    "encoder": EncoderOptions,
-}
-_SOMETIMES: Mapping[str, type] = {
-    "adam": Adam,
-    "pair": PairOptions,
-    "span": SpanOptions,
-    "tag": TagOptions,
-    "coref": CorefOptions,
-    "text": TextOptions,
-    "student": StudentOptions,
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -516,14 +499,13 @@ class Recipe:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
         """The recipe of values by their names."""
-
-        def group(kind: type) -> Any:
-            return kind(**{name: values[name] for name in _names(kind) if name in values})
-
-        return cls(
-            **{name: group(kind) for name, kind in _ALWAYS.items()},
-            **{name: group(k) for name, k in _SOMETIMES.items() if values.keys() & {*_names(k)}},
-        )
+        found = {}
+        for each in fields(cls):
+            kind = _GROUPS[each.name]
+            own = {name: values[name] for name in _names(kind) if name in values}
+            if own or each.default is MISSING:
+                found[each.name] = kind(**own)
+        return cls(**found)
 
     def of_head(self, head: str) -> HeadOptions | None:
         """The options of a head type, None where the job has none of them."""
@@ -542,6 +524,12 @@ class Recipe:
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
 
+_GROUPS: Mapping[str, type] = {
+    name: (get_args(kind) or (kind,))[0] for name, kind in get_type_hints(Recipe).items()
+}
+"""The classes of a recipe's fields, of which those may be None that a job need not have."""
+
+
 def _names(group: type) -> list[str]:
     return [field.name for field in fields(group)]
 
@@ -558,7 +546,7 @@ def _facts(group: Any, known: Facts) -> Facts:
 
 SETTINGS: Mapping[str, Facts] = {
     field.name: _facts(group, field.metadata["facts"])
-    for group in (*_ALWAYS.values(), *_SOMETIMES.values())
+    for group in _GROUPS.values()
     for field in fields(group)
 }
 """Every hyperparameter by its name, in the order in which they are shown."""

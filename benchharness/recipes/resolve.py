@@ -41,6 +41,7 @@ from benchharness.recipes.recipe import (
     LAYER,
     SETTINGS,
     TEACHER,
+    Value,
     applying,
     check_setting,
     clashes,
@@ -53,34 +54,22 @@ from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
-# The values that the baselines are learned with; `--recipe` and `--set` do not change them.
-
 BASELINE = "baseline"
 """The recipe's name where it is stored; digests cover it, so it stays."""
 
-_VECTORS = {
-    "ngrams": Setting(value=2, source="ours: words and pairs of words"),
-    "max_features": Setting(
-        value=100_000, source="ours: the most frequent are enough for a baseline"
-    ),
-    "max_examples": Setting(value=50_000, source="ours: a minute on the largest train splits"),
-}
-_CLASSIFIER = {"regularization": Setting(value=1.0, source="scikit-learn's default, C or alpha")}
-
-_BAG_OF_WORDS: Mapping[str, Mapping[str, Setting]] = {
-    "pair": {**_VECTORS, **_CLASSIFIER},
-    "choice": {**_VECTORS, **_CLASSIFIER},
-    "span": _VECTORS,
-    "tag": {},
-    "coref": {},
-}
-"""By head type. A tagger counts the tags of each word, which takes no value; nor does it to know
-the mentions of train again."""
+_BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
-    """The settings of a baseline on tasks of a head type; the majority has none."""
-    return _BAG_OF_WORDS.get(head, _VECTORS) if name == "bag-of-words" else {}
+    """The settings of a baseline on tasks of a head type, which the user does not change.
+
+    The majority has none; nor has a bag of words that counts the tags of each word, or that knows
+    the mentions of train again.
+    """
+    if name != "bag-of-words" or head in ("tag", "coref"):
+        return {}
+    tables = read_recipe(_BAG_OF_WORDS)
+    return {**tables["default"], **tables.get(f"head/{head}", {})}
 
 
 _PAPER = "paper"
@@ -118,7 +107,7 @@ class ResolvedRecipe:
     overridden: bool = False
     is_sweep: bool = False
     start: Start | None = None
-    off: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    off: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def is_zero_shot(self) -> bool:
@@ -310,27 +299,27 @@ class _Asked:
         said = layers.packaged if self.is_own or len(points) > 1 else named
         usual = set[str]()
         if typed or self.is_own or not alone:
-            usual.update(self._points([*said, last])[0].settings)
+            usual.update(self._points([*said, last])[0][0])
             usual.update({FEATURES} if any(FEATURES in layer for layer in said) else ())
         name = Path(self.name).stem if self.is_own else self.name
         if self.wants_text:
             name = _TEXT if name == _PAPER else f"{_TEXT}-{name}"
-        for point in points:
+        for settings, off in points:
             yield ResolvedRecipe(
                 name=name,
-                settings=point.settings,
+                settings=settings,
                 is_own=self.is_own,
                 overridden=bool(layers.typed),
                 is_sweep=len(points) > 1,
-                off={name: value for name, value in point.off.items() if name in usual},
+                off={name: value for name, value in off.items() if name in usual},
             )
 
     def _points(
         self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
-    ) -> list["_Point"]:
-        """Every configuration of the last values, once and checked; all problems are one error.
+    ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
+        """The settings of every configuration of the last values, once, and which values are off.
 
-        `typed` are the names of those that the user has typed.
+        `typed` are the names of those that the user has typed. All problems are one error.
         """
         merged: dict[str, Setting] = {}
         for layer in layers:
@@ -338,7 +327,7 @@ class _Asked:
                 if facts.instead_of in layer and name not in layer:
                     merged.pop(name, None)  # the later layer says it in the other unit
             merged.update(layer)
-        found: dict[tuple[object, ...], _Point] = {}
+        found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
         for point in expand_grid(merged):
             try:
@@ -349,18 +338,10 @@ class _Asked:
             settings = applying(checked, self.heads, self.techniques)
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
-            found.setdefault(values, _Point(settings=settings, off=off))
+            found.setdefault(values, (settings, off))
         if problems:
             raise BenchError(*problems)
         return list(found.values())
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Point:
-    """The settings of one configuration, and the values that are off."""
-
-    settings: Mapping[str, Setting]
-    off: Mapping[str, str | int | float | bool]
 
 
 def _typed(text: str) -> Setting:
@@ -603,7 +584,9 @@ def with_start(
         return _started(resolved, spec.start, Setting(value=spec.start.name, source=_OPTION))
     if isinstance(start_from, Start):
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
-    lines = [line for file in _files(spec, recipe) for line in _lines(file, task)]
+    files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
+    tables = ("default", f"head/{task.head}", task.name)
+    lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
         value = PRETRAINED if start_from == task.name else start_from
@@ -611,9 +594,9 @@ def with_start(
     named = any(line.value != PRETRAINED for line in lines)
     if line is None or (line.value == PRETRAINED and not named):
         return resolved
-    _check(line, task)
     if line.value == PRETRAINED:
         return _started(resolved, Start(kind="pretrained"), line)
+    _check(line, task)
     return _started(resolved, Start(kind="task", name=str(line.value)), line)
 
 
@@ -641,22 +624,8 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
     return list(found.values())
 
 
-def _files(spec: ModelSpec, recipe: str | None) -> list[Path]:
-    own, name = packaged_recipe(spec), recipe or _PAPER
-    if name == _PAPER:
-        return [own]
-    return [own, packaged_names()[name] if name in _OVER else Path(name).expanduser()]
-
-
-def _lines(file: Path, task: Task) -> list[Setting]:
-    starts = read_starts(file)
-    return [starts[t] for t in ("default", f"head/{task.head}", task.name) if t in starts]
-
-
 def _check(line: Setting, task: Task) -> None:
     start = TASKS.get(str(line.value))
-    if line.value == PRETRAINED:
-        return
     if start is None:
         raise unknown_name("task to start from", str(line.value), [PRETRAINED, *TASKS])
     if not start.has_train or start.name == task.name:
@@ -676,7 +645,7 @@ class Difference:
     setting: str
     first: Setting | None
     second: Setting | None
-    tasks: tuple[str, ...]
+    tasks: tuple[str, ...] = ()
 
 
 def compare_recipes(
@@ -687,31 +656,20 @@ def compare_recipes(
     `recipe` is a file of the user's over the second's values. Of tasks with the same two values the
     first one's sources stand for all.
     """
-    groups: dict[tuple[str, object, object], list[tuple[str, Setting | None, Setting | None]]] = {}
+    groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
-        for name, one, other in _pairs(first, second, task, recipe):
+        ours, theirs = (
+            with_start(resolve_recipe(spec, task.name, own, {}), spec, task, recipe=own).settings
+            for spec, own in ((first, None), (second, recipe))
+        )
+        for name in dict.fromkeys((*ours, *theirs)):
+            one, other = ours.get(name), theirs.get(name)
             values = (name, one and one.value, other and other.value)
-            groups.setdefault(values, []).append((task.name, one, other))
-    found = (
-        Difference(setting=name, first=one, second=other, tasks=tuple(task for task, *_ in group))
-        for (name, *_), group in groups.items()
-        for _, one, other in group[:1]
-    )
+            known = groups.get(values, Difference(setting=name, first=one, second=other))
+            if one is None or other is None or one.value != other.value:
+                groups[values] = replace(known, tasks=(*known.tasks, task.name))
     order = [*SETTINGS, START_FROM]
-    return tuple(sorted(found, key=lambda difference: order.index(difference.setting)))
-
-
-def _pairs(
-    first: ModelSpec, second: ModelSpec, task: Task, recipe: str | None
-) -> Iterator[tuple[str, Setting | None, Setting | None]]:
-    ours, theirs = (
-        with_start(resolve_recipe(spec, task.name, own, {}), spec, task, recipe=own).settings
-        for spec, own in ((first, None), (second, recipe))
-    )
-    for name in dict.fromkeys((*ours, *theirs)):
-        one, other = ours.get(name), theirs.get(name)
-        if one is None or other is None or one.value != other.value:
-            yield name, one, other
+    return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
 # How long rows are read: as a recipe says, and at most as the encoder reaches.

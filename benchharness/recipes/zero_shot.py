@@ -1,6 +1,6 @@
 """How a task is asked of a language model that nobody trained for it: patterns and words.
 
-The patterns of papers are in patterns/zero_shot.toml, the fields of an example in `heads/cloze.py`.
+The patterns of papers are in fixed/zero_shot.toml, the fields of an example in `heads/cloze.py`.
 """
 
 import tomllib
@@ -32,7 +32,7 @@ class _Pattern:
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
 """Of every task with options but those of the file."""
 
-_FILE = Path(__file__).parent / "patterns" / "zero_shot.toml"
+_FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
 
 
 @cache

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,6 +21,9 @@ from benchharness.training.compute import Compute
 CURVE_POINTS = 40
 """How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,
 and few enough to be stored with every result."""
+
+COUNTED = ("step", "tokens", "examples", "rate", "losses", "evaluating", "values")
+"""The fields of a Meter that a snapshot has as they are."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
 """Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
@@ -174,27 +178,18 @@ class Meter:
     def numbers(self) -> dict[str, Any]:
         """Everything counted so far as plain data, from which `restore` counts on; after `read`."""
         return {
-            "step": self.step,
-            "tokens": self.tokens,
-            "examples": self.examples,
-            "rate": self.rate,
-            "losses": self.losses.copy(),
+            **{name: copy(getattr(self, name)) for name in COUNTED},
             "seconds": self.seconds,
-            "evaluating": self.evaluating,
             "curve": [asdict(point) for point in self.curve],
-            "values": self.values.copy(),
         }
 
     def restore(self, numbers: Mapping[str, Any]) -> None:
         """Counts on from what `numbers` gave; the time in between does not count."""
-        self.step, self.tokens = numbers["step"], numbers["tokens"]
-        self.examples, self.rate = numbers["examples"], numbers["rate"]
-        self.losses = list(numbers["losses"])
-        self.evaluating = numbers["evaluating"]
+        for name in COUNTED:
+            setattr(self, name, copy(numbers[name]))
         # As if this process had begun so long ago, without the time in which none ran.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
-        self.values = list(numbers["values"])
 
     def announce_saving(self) -> None:
         """Tells the engine that a state is about to be saved, for which it has to wait."""

@@ -71,20 +71,8 @@ def predict(
     # A process without a batch would not know the shape of the logits: then each computes all.
     if is_shared := len(batches) >= compute.ranks.count > 1:
         batches = batches[compute.ranks.rank :: compute.ranks.count]
-    start, done, outputs = time.monotonic(), 0, []
     with torch.inference_mode(), compute.autocast():
-        for step, logits in enumerate(each_batch(batches, logits_of)):
-            outputs.append(logits)
-            done += len(batches[step])
-            speed = done / max(time.monotonic() - start, 1e-9)
-            report(
-                Progress(
-                    phase="predicting",
-                    step=step + 1,
-                    steps=len(batches),
-                    examples_per_second=speed,
-                )
-            )
+        outputs = list(reported(batches, logits_of, report, "predicting"))
     # each_batch may have halved batches, so what they are now is what was computed.
     rows = rows_of(np.concatenate(batches))
     ordered = _in_order(torch.cat(outputs).cpu(), rows, features)
@@ -175,6 +163,18 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
         # The later batches too: of like size, they would run out one by one.
         halves = (np.array_split(batch, min(2, len(batch))) for batch in batches[at:])
         batches[at:] = [half for pair in halves for half in pair]
+
+
+def reported(
+    batches: list[Indices], compute: Callable[[Indices], T], report: Reporter, phase: str
+) -> Iterator[T]:
+    """What `each_batch` gives, with a report after each batch."""
+    start, done = time.monotonic(), 0
+    for step, found in enumerate(each_batch(batches, compute)):
+        done += len(batches[step])
+        speed = done / max(time.monotonic() - start, 1e-9)
+        report(Progress(phase=phase, step=step + 1, steps=len(batches), examples_per_second=speed))
+        yield found
 
 
 def _try(compute: Callable[[Indices], T], batch: Indices) -> tuple[bool, T | None]:

@@ -40,32 +40,27 @@ class UsedVocabulary:
         self.network.set_input_embeddings(whole)
 
 
-def why_whole(network: Any) -> str:
-    """Why an encoder's vocabulary cannot be cut; empty where it can, as transformers' own can.
+def can_be_cut(network: Any) -> bool:
+    """Whether an encoder's vocabulary can be cut, as that of transformers' own can.
 
     Code of a checkpoint's own may lack the methods, or compute with the embedding in another way.
     """
     if not is_foreign(network):
-        return ""
-    name = type(network).__name__
+        return True
     try:
         whole = network.get_input_embeddings()
-    except (NotImplementedError, AttributeError):
-        return f"{name} has no get_input_embeddings"
-    if type(whole) is not nn.Embedding:
-        return f"{name} has an embedding of its own kind ({type(whole).__name__})"
-    rows, size = whole.weight.shape
-    stand_in = nn.Embedding(rows, size, _weight=torch.empty_like(whole.weight))
-    try:
+        if type(whole) is not nn.Embedding:
+            return False
+        rows, size = whole.weight.shape
+        stand_in = nn.Embedding(rows, size, _weight=torch.empty_like(whole.weight))
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
-        return f"{name} has no set_input_embeddings"
+        return False
+    # Neither what ties it elsewhere nor what keeps its own copy computes with other rows.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)
-    if is_used_elsewhere or not has_taken:
-        return f"{name} keeps its embedding whatever set_input_embeddings is given"
-    return ""
+    return has_taken and not is_used_elsewhere
 
 
 def cut_vocabulary(

@@ -26,6 +26,7 @@ from typing import Any
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import ZERO_SHOT, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import load_plugins, plugins_of
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
@@ -169,7 +170,8 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
     note = f"has ended, and waits for room to leave its result in {file.parent}"
     while True:
         try:
-            _write(file, text)
+            with whole_file(file) as stream:  # whole or not at all, even after a power cut
+                stream.write(text.encode())
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -179,16 +181,6 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
             report(Progress(phase="saving", note=note))
         note = ""
         time.sleep(SECONDS_BETWEEN_TRIES)
-
-
-def _write(file: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all, even after a power cut."""
-    draft = file.with_suffix(".tmp")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
 
 
 def parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:

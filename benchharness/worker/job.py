@@ -15,9 +15,8 @@ from typing import Any, Self, Unpack
 
 import torch
 
-from benchharness.encoder.load import FAMILIES, set_dropout
-from benchharness.encoder.network import first_line, is_foreign
-from benchharness.encoder.packing import PACKABLE
+from benchharness.encoder.load import set_dropout
+from benchharness.encoder.network import first_line
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -41,7 +40,7 @@ from benchharness.training.predict import (
     predict,
 )
 from benchharness.training.snapshots import Snapshots, State
-from benchharness.training.vocabulary import UsedVocabulary, cut_vocabulary, why_whole
+from benchharness.training.vocabulary import UsedVocabulary, can_be_cut, cut_vocabulary
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from benchharness.worker.task_setup import (
     TaskSetup,
@@ -107,7 +106,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
 
             # ---- Predict the other splits, by the weights that the training ended with.
             by_split = {name: setup for setup in setups for name in setup.predicted}
-            for name in done.missing([*by_split]):
+            for name in [name for name in by_split if name not in done.evaluations]:
                 with training.meter.paused():
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
@@ -190,7 +189,6 @@ def _prepare(work: Work) -> _Job:
     report(Progress(phase="encoding"))
     network: Any = network_of(setups, encoder, compute.device, techniques)
     whole = any(technique.whole_vocabulary for technique in techniques)
-    provenance |= _left_out_savings(network.encoder, whole_vocabulary=whole)
     limits = limits_of(recipe, encoder)
     features = {
         name: encode_once(setup.head.encode, rows[name], encoder.tokenizer, read_by, limits)
@@ -214,7 +212,7 @@ def _prepare(work: Work) -> _Job:
         technique.on_network(prepared)
         provenance |= technique.provenance
     prepared.parameters = sum(weight.numel() for weight in network.parameters())
-    if not (whole or why_whole(network.encoder)):
+    if not whole and can_be_cut(network.encoder):
         prepared.cut_vocabulary()
     return prepared
 
@@ -366,18 +364,6 @@ def _read_by(
     return "".join((tokenizer, *(technique.feature_key(task) for technique in techniques)))
 
 
-def _left_out_savings(encoder: Any, *, whole_vocabulary: bool) -> dict[str, dict[str, str]]:
-    """What saves time elsewhere and cannot be done with code of a checkpoint's own, and why not."""
-    if not is_foreign(encoder):
-        return {}
-    found: dict[str, str] = {}
-    if encoder.config.model_type in PACKABLE | FAMILIES:
-        found["packed rows"] = f"{type(encoder).__name__} is the checkpoint's own code"
-    if not whole_vocabulary and (reason := why_whole(encoder)):
-        found["vocabulary"] = reason
-    return {"savings_left_out": found} if found else {}
-
-
 @dataclass(kw_only=True)
 class JobState:
     """What a job has done so far: all that a snapshot of it holds.
@@ -439,10 +425,6 @@ class JobState:
     def seconds(self) -> float:
         """What the job has taken so far, without the time in which it did not run."""
         return self.earlier + time.monotonic() - self.began
-
-    def missing(self, splits: Sequence[str]) -> list[str]:
-        """The splits that are not predicted yet."""
-        return [name for name in splits if name not in self.evaluations]
 
     @property
     def record(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, inputs_of
-from benchharness.training.predict import PREDICTION_TOKENS, each_batch
+from benchharness.training.predict import PREDICTION_TOKENS, reported
 
 SECONDS_BETWEEN_SIGNS = 10.0
 """How often a job says that it lives while another one computes what it needs."""
@@ -201,13 +200,9 @@ def _compute(
         array: NDArray[Any] = found.cpu().numpy()
         return array
 
-    start, done = time.monotonic(), 0
-    for step, states in enumerate(each_batch(batches, states_of), start=1):
-        rows = batches[step - 1]  # which is halved where memory runs out
+    for step, states in enumerate(reported(batches, states_of, report, "encoding")):
+        rows = batches[step]  # which is halved where memory runs out
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
-        done += len(rows)
-        speed = done / max(time.monotonic() - start, 1e-9)
-        report(Progress(phase="encoding", step=step, steps=len(batches), examples_per_second=speed))
 
 
 def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:

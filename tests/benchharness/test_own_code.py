@@ -19,8 +19,9 @@ from benchharness.models import Trust, find_model
 from benchharness.models.folder import check_loadable
 from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
+from benchharness.training.vocabulary import can_be_cut
+from benchharness.worker import job as job_module
 from benchharness.worker.job import run_job
-from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_jobs
 
 CONFIGURATION = """
@@ -149,37 +150,32 @@ def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
     ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
 )
 def test_a_network_with_no_method_but_forward_trains_on_every_head(tmp_path: Path, task: str):
-    result = run(save_own(tmp_path / "own"), task)
-    assert result.cost.steps > 0
-    assert result.provenance["savings_left_out"] == {
-        "vocabulary": "OwnModel has no get_input_embeddings"
-    }
+    assert run(save_own(tmp_path / "own"), task).cost.steps > 0
 
 
 @pytest.mark.parametrize(
-    ("methods", "family", "left_out"),
+    ("methods", "is_cut"),
     [
-        (GETTER, "own", {"vocabulary": "OwnModel has no set_input_embeddings"}),
-        (GETTER + SETTER, "own", {}),
-        (
-            GETTER + ALIAS,
-            "own",
-            {"vocabulary": "OwnModel keeps its embedding whatever set_input_embeddings is given"},
-        ),
-        (
-            GETTER.replace("self.words", "self.mix"),
-            "own",
-            {"vocabulary": "OwnModel has an embedding of its own kind (TransformerEncoderLayer)"},
-        ),
-        (GETTER + SETTER, "bert", {"packed rows": "OwnModel is the checkpoint's own code"}),
+        (GETTER, False),
+        (GETTER + SETTER, True),
+        (GETTER + ALIAS, False),
+        (GETTER.replace("self.words", "self.mix"), False),
     ],
-    ids=["no setter", "both", "alias", "another kind", "called bert"],
+    ids=["no setter", "both", "alias", "another kind"],
 )
-def test_a_saving_is_left_out_where_its_method_is_missing(
-    tmp_path: Path, methods: str, family: str, left_out: dict[str, str]
+def test_a_vocabulary_is_whole_where_its_method_is_missing(
+    tmp_path: Path, methods: str, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    result = run(save_own(tmp_path / "own", methods, family))
-    assert result.provenance.get("savings_left_out", {}) == left_out
+    answers: list[bool] = []
+    monkeypatch.setattr(
+        job_module, "can_be_cut", lambda network: answers.append(can_be_cut(network)) or answers[-1]
+    )
+    run(save_own(tmp_path / "own", methods))
+    assert answers == [is_cut]
+
+
+def test_what_is_called_bert_is_not_packed(tmp_path: Path):
+    assert run(save_own(tmp_path / "own", GETTER + SETTER, "bert")).cost.steps > 0
 
 
 def test_what_is_left_out_changes_no_score(tmp_path: Path):
@@ -187,11 +183,6 @@ def test_what_is_left_out_changes_no_score(tmp_path: Path):
     folders = [save_own(tmp_path / "whole"), save_own(tmp_path / "cut", GETTER + SETTER)]
     whole, cut = ([point.loss for point in run(folder).curve] for folder in folders)
     assert cut == pytest.approx(whole, rel=1e-4)
-
-
-def test_transformers_own_networks_have_nothing_left_out(tmp_path: Path):
-    result = run(save_checkpoint(tmp_path / "bert"))
-    assert "savings_left_out" not in result.provenance
 
 
 def test_what_a_way_of_transfer_needs_is_said(tmp_path: Path):

@@ -3,7 +3,6 @@
 import json
 import re
 import string
-from pathlib import Path
 
 import pytest
 

@@ -111,9 +111,9 @@ def test_a_tokenizer_that_encodes_nothing_is_refused():
 def test_rows_end_to_end():
     frame = Frame.of(make_tokenizer("wordpiece"), 1)
     ids = np.array([7, 8], dtype=np.int32)
-    columns = join([frame.row(ids), frame.row(ids[:1])], frame)
+    columns = join([frame.row(ids), frame.row(ids[:1])], frame, 64)
     assert columns["starts"].tolist() == [0, 4, 7]
     assert columns["token_ids"].tolist() == [2, 7, 8, 3, 2, 7, 3]
     assert len(columns["token_types"]) == 7
     bare = Frame.of(make_tokenizer("bytes"), 1)
-    assert join([bare.row(ids)], bare)["token_types"] is None
+    assert join([bare.row(ids)], bare, 64)["token_types"] is None

@@ -20,7 +20,7 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.worker import job as job_module
-from benchharness.worker.__main__ import _failure, _write
+from benchharness.worker.__main__ import _failure
 from benchharness.worker.job import run_job
 from tests.helpers.bench_process import is_alive
 from tests.helpers.checkpoints import save_checkpoint
@@ -201,13 +201,3 @@ def test_failures(error: Exception, kind: str, exit_code: int, sentence: str):
     failure = _failure(make_job("cola"), error)
     assert (failure.kind, failure.exit_code, failure.error) == (kind, exit_code, sentence)
     assert type(error).__name__ in failure.details
-
-
-def test_a_result_file_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fail(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="No space"):
-        _write(tmp_path / "result.json", "{}")
-    assert not (tmp_path / "result.json").exists()
