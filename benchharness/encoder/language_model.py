@@ -87,6 +87,7 @@ class LanguageModel:
         # Before the hooks of packing, which take the packing from here.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
+        # A causal one is asked at many places, which one token does not stand for.
         if self.packs and not self.is_causal:
             use_first_token(encoder)
         encoder.register_forward_hook(_take_places)
@@ -94,11 +95,11 @@ class LanguageModel:
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
         """How likely the tokens are that the readings ask for, one after the other, in fp32."""
         device = next(self.network.parameters()).device
-        lengths = np.array([len(reading) for reading in readings])
+        lengths = np.array([len(reading) for reading in readings])  # (readings,)
         width = int(lengths.max())
         is_first = any(getattr(m, NARROWED, False) for m in self.network.modules())
         orders = [_order(reading, is_first=is_first) for reading in readings]
-        ids = np.full((len(readings), width), self.tokenizer.pad_token_id or 0)
+        ids = np.full((len(readings), width), self.tokenizer.pad_token_id or 0)  # (readings, width)
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
         for row, (reading, order) in enumerate(zip(readings, orders, strict=True)):
@@ -107,6 +108,7 @@ class LanguageModel:
                 types[row, : len(order)] = np.array(reading.types)[order]
             positions.append(order)
             asked += [(len(places) + which, token) for which, token in reading.asked]
+            # In the states of the batch, (rows, 1, size) or (rows, width, size), flattened.
             places += [row] if is_first else [row * width + place for place in reading.places]
         inputs = {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]) * 1}
         if readings[0].types is not None:
@@ -116,21 +118,22 @@ class LanguageModel:
         if self.packs:
             packing = replace(
                 Packing.of_lengths(lengths, width, device),
+                # Where each token stood before the masked one was put first.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
         with _read_at(_At(torch.tensor(places, device=device), packing)):
             logits = self.network(**tensors).logits[0].float()  # (places, vocabulary)
         which, token = torch.tensor(asked, device=device).T  # (asked,) each
-        found: Tensor = logits[which, token] - logits.logsumexp(1)[which]
+        found: Tensor = logits[which, token] - logits.logsumexp(1)[which]  # (asked,)
         return found
 
 
 def _order(reading: Reading, *, is_first: bool) -> np.ndarray[Any, Any]:
     """The order in which the tokens of a text stand in a row."""
-    order = np.arange(len(reading))
+    order = np.arange(len(reading))  # (tokens,)
     if not is_first:
         return order
-    (place,) = reading.places
+    (place,) = reading.places  # a masked language model is asked for one
     return np.concatenate([order[place : place + 1], order[:place], order[place + 1 :]])
 
 
@@ -169,7 +172,7 @@ def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
     at = _AT.get()
     if at is None or output is None:
         return output
-    output["last_hidden_state"] = output[0].flatten(0, 1)[at.places][None]
+    output["last_hidden_state"] = output[0].flatten(0, 1)[at.places][None]  # (1, places, size)
     return output
 
 
@@ -200,7 +203,7 @@ def load_language_model(
             "without training needs a fast tokenizer (tokenizer.json)."
         )
     if checkpoint in BUILTIN_FOLDERS:
-        torch.manual_seed(seed)
+        torch.manual_seed(seed)  # weights are drawn next
         network = loader.from_config(config, dtype=torch.float32)
     else:
         network = _load(loader, folder, config, checkpoint, trust)

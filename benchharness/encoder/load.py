@@ -136,7 +136,7 @@ def longest_input(network: nn.Module, config: Any, tokenizer: Any) -> int:
     """
     if is_unbounded(config.model_type, config.to_dict()):
         return NO_LIMIT
-    limits = [int(min(tokenizer.model_max_length, NO_LIMIT))]
+    limits = [int(min(tokenizer.model_max_length, NO_LIMIT))]  # 10**30 where it has none
     positions = getattr(config, "max_position_embeddings", None) or -1
     if positions > 0:
         limits.append(positions - first_position(network))
@@ -184,7 +184,7 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
     types = [TYPES] if gives_types and _has_types(config) else []
-    tokenizer.model_input_names = [*names, *types]
+    tokenizer.model_input_names = [*names, *types]  # what it gives from now on
     return tokenizer
 
 
@@ -249,7 +249,7 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
             _set_rate(module, rate)
     if classifier_rate is not None:
         for name in CLASSIFIER_RATES:
-            setattr(encoder.config, name, classifier_rate)
+            setattr(encoder.config, name, classifier_rate)  # a family reads one of them
 
 
 def _set_rate(module: Any, rate: float) -> None:
@@ -305,7 +305,7 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
         elif any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
             yield from _parts(child)
         elif name not in ON_TOP and any(True for _ in child.parameters()):
-            yield child, False
+            yield child, False  # embeddings, and what all layers share
 
 
 def _flat(layers: nn.ModuleList) -> Iterator[nn.Module]:

@@ -137,7 +137,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
     try:
         with torch.random.fork_rng(devices=[]), _unwritten_is_nan():
             built = own._from_config(network.config, dtype=torch.float32)
-        built.load_state_dict(loaded, strict=False)
+        built.load_state_dict(loaded, strict=False)  # what is missing is looked at below
     except Exception as error:  # whatever code that is not ours runs into
         raise ModelError(
             f"{own.__name__}, the code in {folder}, cannot be built in memory "
@@ -159,7 +159,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
 def _unwritten_is_nan() -> Iterator[None]:
     """Memory that is taken and not written is NaN, which torch does where all is deterministic."""
     before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("warn")
+    torch.set_deterministic_debug_mode("warn")  # "error" would refuse operations too
     try:
         yield
     finally:
@@ -211,7 +211,7 @@ def _settle(network: Any, config: Any) -> nn.Module:
     encoder: nn.Module = network
     if config.model_type == "modernbert":
         encoder = network.model
-        encoder.pooler = network.head
+        encoder.pooler = network.head  # dense layer, activation and norm
     fix_attention(encoder)
     return encoder
 

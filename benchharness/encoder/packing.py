@@ -203,6 +203,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
     config: Any = network.config
     if config.model_type not in PACKABLE or is_foreign(network):
         return
+    # Whoever chose another one, such as eager, is to have it.
     if config._attn_implementation != "sdpa":
         return
     name = f"benchharness_{device}"  # what transformers calls this attention implementation
@@ -243,7 +244,7 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         # EuroBERT's rotation under autocast leaves fp32, which torch's own attention casts back.
         query, key = query.to(value.dtype), key.to(value.dtype)
         if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
-            shares = query.shape[1] // key.shape[1]
+            shares = query.shape[1] // key.shape[1]  # heads of queries for one of keys
             key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
         formula = Attention(packing=packing, scale=scale, rate=dropout, window=sliding_window)
         attend = kernels.attend_first if getattr(module, NARROWED, False) else kernels.attend
@@ -263,7 +264,7 @@ def use_packing(network: Any) -> None:
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
         mask = inputs.pop("attention_mask")
         packing = inputs.pop("packing", None) or Packing.of(mask)
-        PACKING.set(packing)
+        PACKING.set(packing)  # for attention, and for the last layer
         # (rows, width) -> (1, tokens)
         # A network with its pretrained head names all of its encoder's inputs, some as None.
         given = [name for name in PER_TOKEN if inputs.get(name) is not None]
@@ -286,7 +287,7 @@ def use_packing(network: Any) -> None:
     network.register_forward_pre_hook(pack, with_kwargs=True)
     # always_call: where the encoder raises, PACKING is not to stay for what is computed next.
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True
+    network.is_packed = True  # is_packed() looks for it, through any head
 
 
 def is_packed(network: nn.Module) -> bool:

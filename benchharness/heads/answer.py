@@ -120,7 +120,7 @@ class AnswerNetwork(SpanNetwork):
         Only for the best first tokens, and of each only those of the best last ones.
         """
         assert self.last is not None
-        beam = min(self.beam_size, firsts.shape[1])
+        beam = min(self.beam_size, firsts.shape[1])  # a short batch has fewer tokens
         best = firsts.topk(beam).indices[..., None]  # (rows, beam, 1)
         given = states.gather(1, best.expand(-1, -1, states.shape[-1]))  # (rows, beam, size)
         lasts = self.last(given[:, :, None], states[:, None])  # (rows, beam, tokens)

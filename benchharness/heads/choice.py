@@ -42,7 +42,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     frame = Frame.of(tokenizer, texts=2)
     pairs = [(e.context, _filled(e.question, option)) for e in examples for option in e.options]
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
-    room = limits.max_tokens - frame.size
+    room = limits.max_tokens - frame.size  # what special tokens leave
     items = np.cumsum([0, *(len(example.options) for example in examples)])
     rows = [frame.row(*_cut(ids[a], ids[b], room)) for a, b in pairs]
     is_cut = np.array([len(ids[a]) + len(ids[b]) > room for a, b in pairs])  # (rows,)

@@ -172,7 +172,7 @@ class TextClassifier(nn.Module):
         # Layers are drawn in this order: one that is drawn earlier changes what all seeds give.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
-        has_dense = not isinstance(self.dense, nn.Identity)
+        has_dense = not isinstance(self.dense, nn.Identity)  # without it the activation goes too
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
@@ -236,7 +236,7 @@ def _first(hidden: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG001  (as every s
 
 
 def _last(hidden: Tensor, mask: Tensor) -> Tensor:
-    rows = torch.arange(len(hidden), device=hidden.device)
+    rows = torch.arange(len(hidden), device=hidden.device)  # (rows,)
     return hidden[rows, mask.sum(-1) - 1]  # (rows, size)
 
 
@@ -302,12 +302,12 @@ class TokenClassifier(nn.Module):
 
     def read(self, hidden: Tensor) -> Tensor:
         """The states that `output` classifies, (rows, tokens, size)."""
-        states: Tensor = self.dropout(self.transform(hidden))
+        states: Tensor = self.dropout(self.transform(hidden))  # (rows, tokens, size)
         return states
 
     def forward(self, hidden: Tensor) -> Tensor:
         """The logits of every token."""
-        logits: Tensor = self.output(self.read(hidden))
+        logits: Tensor = self.output(self.read(hidden))  # (rows, tokens, outputs)
         return logits
 
 
@@ -396,7 +396,7 @@ def _spread(inputs: int, outputs: int, config: Any) -> float:
     if config.model_type == "funnel":
         return float(config.initializer_std or (inputs + outputs) ** -0.5)
     if config.model_type in ("modernbert", "t5"):
-        return float(inputs**-0.5)
+        return float(inputs**-0.5)  # variance 1 of inputs stays 1
     return float(getattr(config, "initializer_range", 0.02))
 
 
@@ -415,14 +415,14 @@ def attend_globally(network: nn.Module, config: Any, head: str) -> None:
 
     # A hook, so that nothing between a batch and this family needs to know of such a mask.
     def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
-        mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)
+        mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)  # (rows, tokens)
         return args, inputs | {"global_attention_mask": mask.long()}
 
     network.register_forward_pre_hook(add_mask, with_kwargs=True)
 
 
 def _places(ids: Tensor) -> Tensor:
-    return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)  # (rows, tokens)
 
 
 def _first_token(ids: Tensor, separator: int) -> Tensor:  # noqa: ARG001  (as every choice)

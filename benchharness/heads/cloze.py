@@ -79,7 +79,9 @@ def candidates(
     else:
         fields = _choice_fields(example, kept)
         answers = list(example.options)
+    # An example with one of the two signs in it would have its answer there.
     clean = {name: text.replace(ANSWER, "").replace(CUT, "") for name, text in fields.items()}
+    # "{phrase}" is the answer too, as it stands within a sentence.
     slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT}
     if "asked" in clean:
         clean["asked"] = BLANK.sub(ANSWER, clean["asked"], count=1)
@@ -215,17 +217,18 @@ def _places(
 
 def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
     """From the answer's first token on, because what follows an answer is as much its due."""
-    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1
+    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # 1 for " "
     whole = " ".join(filter(None, (text.first, text.second)))
     with telling_refusals():
         found = model.tokenizer(
             whole, return_offsets_mapping=True, add_special_tokens=False, verbose=False
         )
     begin = model.tokenizer.bos_token_id
-    before = () if begin is None else (begin,)
+    before = () if begin is None else (begin,)  # what the first token is guessed from
     scored = [
         place
         for place, (_, end) in enumerate(found["offset_mapping"], start=len(before))
+        # Nothing stands before the first token of all to say how likely it is.
         if end > offset + text.start and place > 0
     ]
     return Encoded(token_ids=(*before, *found["input_ids"]), types=None, places=tuple(scored))
@@ -266,14 +269,14 @@ class Scoring:
         if not encoded.places:
             self._empty.append(number)
         elif self._model.is_causal:
-            read = tuple(place - 1 for place in encoded.places)
+            read = tuple(place - 1 for place in encoded.places)  # where it is said what follows
             asked = self._readings.setdefault((ids, encoded.types, read), {})
             for which, place in enumerate(encoded.places):
                 asked.setdefault((which, ids[place]), []).append(number)
         else:
             mask = self._model.tokenizer.mask_token_id
             for place in encoded.places:
-                copy = (*ids[:place], mask, *ids[place + 1 :])
+                copy = (*ids[:place], mask, *ids[place + 1 :])  # one token of the answer is hidden
                 asked = self._readings.setdefault((copy, encoded.types, (place,)), {})
                 asked.setdefault((0, ids[place]), []).append(number)
 
@@ -284,11 +287,11 @@ class Scoring:
             for (ids, types, places), asked in self._readings.items()
         ]
         owners = list(self._readings.values())
-        scores = np.zeros(self._count)
+        scores = np.zeros(self._count)  # (candidates,)
 
         def read(rows: NDArray[np.int64]) -> NDArray[np.float64]:
             with torch.inference_mode(), compute.autocast():
-                found = self._model.log_probabilities([readings[row] for row in rows])
+                found = self._model.log_probabilities([readings[row] for row in rows])  # (asked,)
             return found.double().cpu().numpy()
 
         batches = list(self._batches(readings, compute))
@@ -296,18 +299,18 @@ class Scoring:
             answers = iter(found)
             for row in batches[step]:
                 for numbers in owners[row].values():
-                    scores[numbers] += next(answers)
+                    scores[numbers] += next(answers)  # each token of a candidate adds its own
             done()
-        scores[self._empty] = NEVER
+        scores[self._empty] = NEVER  # no token, so no probability
         return scores
 
     def _batches(
         self, readings: Sequence[Reading], compute: Compute
     ) -> Iterator[NDArray[np.int64]]:
         """Readings of one length, or of like length where the model packs them."""
-        lengths = np.array([len(reading) for reading in readings])
-        order = np.argsort(lengths, kind="stable")
-        most = PREDICTION_TOKENS[compute.device.type]
+        lengths = np.array([len(reading) for reading in readings])  # (readings,)
+        order = np.argsort(lengths, kind="stable")  # the shortest first
+        most = PREDICTION_TOKENS[compute.device.type]  # real tokens: nothing is padded
         start = 0
         while start < len(order):
             stop, tokens = start, 0
@@ -398,5 +401,6 @@ def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64]], Prediction]:
 
 def _shares(scores: NDArray[np.float64]) -> list[float]:
     """The candidates' likelihoods as shares of their sum."""
+    # Less the largest, so that the sum is not 0: a long text may have -1000.
     weights = [math.exp(score - float(scores.max())) for score in scores]
     return [weight / sum(weights) for weight in weights]

@@ -64,7 +64,7 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
-    is_none = theirs.isneginf()
+    is_none = theirs.isneginf()  # a missing option, or padding
     mine, shares = mine.masked_fill(is_none, 0.0), theirs.exp()
     terms = shares * (theirs.masked_fill(is_none, 0.0) - mine)
     return temperature**2 * terms.sum(dim)
@@ -174,7 +174,7 @@ def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor
     """
     follows = inputs["attention_mask"][:, 1:].bool()  # (rows, tokens - 1)
     states, goals = hidden[:, :-1][follows], inputs["input_ids"][:, 1:][follows]  # (places, ...)
-    weight = encoder.get_input_embeddings().weight
+    weight = encoder.get_input_embeddings().weight  # (vocabulary, size): the output layer too
     parts = zip(torch.split(states, LM_TOKENS), torch.split(goals, LM_TOKENS), strict=True)
     losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
     sums = hidden.new_zeros(follows.shape, dtype=torch.float32).masked_scatter(

@@ -48,7 +48,7 @@ def _rows(
 ) -> tuple[list[tuple[Ids, Ids]], NDArray[np.bool_]]:
     """A row for every example, and which of them have lost words."""
     ids = tokenize_ids((text for example in examples for text in _texts(example)), tokenizer)
-    room = limits.max_tokens - frame.size
+    room = limits.max_tokens - frame.size  # what special tokens leave
     texts = [[ids[text] for text in _texts(example)] for example in examples]
     truncated = np.array([sum(map(len, parts)) > room for parts in texts])
     return [frame.row(*_cut(parts, room)) for parts in texts], truncated
@@ -110,7 +110,7 @@ class PairNetwork(nn.Module):
         self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
         self.reads_first_token = self.classifier.reads == "first" and not marks
-        self.lm_weight = 0.0
+        self.lm_weight = 0.0  # head.py sets it where the recipe has one
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limi
         marks.append([_place(stretch, windows, kept, frame) for stretch in found])
     return Features(
         **join(rows, frame, limits.max_tokens),
-        marks=np.array(marks, dtype=np.int64),
+        marks=np.array(marks, dtype=np.int64),  # (rows, marks, 2)
         truncated=truncated,
     )
 

@@ -196,7 +196,7 @@ def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArr
 
 def _parts(features: SpanFeatures) -> Iterator[slice]:
     """Where the tokens of each example's windows stand."""
-    edges = features.starts[features.windows]
+    edges = features.starts[features.windows]  # (examples + 1,)
     return (slice(*pair) for pair in pairwise(edges.tolist()))
 
 
@@ -224,7 +224,7 @@ def _with_evidence(
     features: SpanFeatures, windows: NDArray[np.int64], example: SpanExample
 ) -> NDArray[np.bool_]:
     """Which of the windows hold something of what the answer rests on; all where none does."""
-    kept = np.zeros(len(windows), dtype=np.bool_)
+    kept = np.zeros(len(windows), dtype=np.bool_)  # (windows,)
     for place, row in enumerate(windows):
         part = slice(*features.starts[row : row + 2])
         kept[place] = any(features.touching(part, *each).any() for each in example.evidence)
@@ -257,7 +257,7 @@ def _find(
     low, high = features.starts[rows]
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
     # By places in the context: the first window that touches the answer may have its end alone.
-    places = features.places[touching]
+    places = features.places[touching]  # (tokens that touch it,)
     firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
     # The windows that have both; a token stands in each window at most once.
     both, with_first, with_last = np.intersect1d(
@@ -383,10 +383,10 @@ def _best_spans(
     # One pass over all tokens for each size: 30 in place of a loop over every first token.
     for size in range(min(most, len(firsts))):
         end = len(firsts) - size
-        fits = (left[:end] > size) & features.is_answer[size:]
+        fits = (left[:end] > size) & features.is_answer[size:]  # (tokens - size,)
         if features.pieces is not None:  # no answer is of two fixed ones, or of one and the text
             fits &= features.pieces[:end] == features.pieces[size:]
-        scores = np.where(fits, firsts[:end] + last(size), -np.inf)
+        scores = np.where(fits, firsts[:end] + last(size), -np.inf)  # (tokens - size,)
         is_better = scores > best[:end]  # of equal ones the shortest stays
         best[:end][is_better] = scores[is_better]
         sizes[:end][is_better] = size

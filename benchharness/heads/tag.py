@@ -181,7 +181,7 @@ def _surrounded(
     if room <= 0:
         yield from _windows(text, frame, limits)
         return
-    left, right = own.start, len(every) - own.stop
+    left, right = own.start, len(every) - own.stop  # tokens of the document on either side
     if left < right:
         before = min(left, room // 2)
         after = min(right, room - before)
@@ -217,7 +217,7 @@ def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
     words = np.searchsorted(starts, tokens.starts, side="right") - 1  # (tokens,)
     words[tokens.starts == tokens.ends] = -1
     found, firsts = np.unique(words, return_index=True)  # the first token of each
-    carried = np.full(len(tokens), -1)
+    carried = np.full(len(tokens), -1)  # (tokens,)
     carried[firsts[found >= 0]] = found[found >= 0]
     return carried
 
@@ -225,7 +225,7 @@ def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
 def _windows(text: _Text, frame: Frame, limits: Limits) -> Iterator[_Window]:
     room = limits.max_tokens - frame.size
     second = tuple(ids[: room // 2] for ids in text.second)
-    room -= sum(map(len, second))
+    room -= sum(map(len, second))  # the predicate is in every window
     parts = cut_windows(len(text.tokens), room, stride=max(1, room // 2))
     best = best_windows(parts)
     for number, part in enumerate(parts):
@@ -307,7 +307,7 @@ def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
     wait for the device twice to put them in order and back.
     """
     lengths, order = torch.sort(lengths, descending=True)
-    first, back = send([order.numpy(), order.argsort().numpy()], states.device)
+    first, back = send([order.numpy(), order.argsort().numpy()], states.device)  # (rows,) both
     packed = pack_padded_sequence(states.index_select(0, first), lengths, batch_first=True)
     read, _ = pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=states.shape[1])
     return read.index_select(0, back)
@@ -342,9 +342,11 @@ class RoleNetwork(nn.Module):
         places = torch.arange(mask.shape[1], device=mask.device)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
         with torch.autocast(states.device.type, enabled=False):
-            told = torch.cat([states.float(), self.indicator(is_predicate.long())], dim=-1)
+            told = torch.cat(
+                [states.float(), self.indicator(is_predicate.long())], dim=-1
+            )  # size + 10
             around = both_ways(self.context, told, lengths)  # (rows, tokens, 2 * size)
-            rows = torch.arange(len(starts), device=mask.device)
+            rows = torch.arange(len(starts), device=mask.device)  # (rows,)
             predicate = around[rows, starts[:, 0]][:, None].expand_as(around)
             hidden = self.hidden(torch.cat([around, predicate], dim=-1)).relu()
             logits: Tensor = self.classifier.output(hidden)
@@ -401,7 +403,7 @@ def decode(
     """
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
-    numbers = np.full(counted[-1], outside)
+    numbers = np.full(counted[-1], outside)  # (words of all sentences,)
     is_carrier = features.words >= 0  # (tokens,), as the logits are (tokens, tags)
     numbers[features.words[is_carrier]] = logits[is_carrier].argmax(-1)
     return tuple(
@@ -412,7 +414,7 @@ def decode(
 
 def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
     # "I-PER" after "B-PER" or "I-PER" continues it; after anything else it begins one.
-    before = [OUTSIDE, *tags]
+    before = [OUTSIDE, *tags]  # shifted by one: the tag before each
     return tuple(
         f"B-{tag[2:]}" if tag.startswith("I-") and last[1:] != tag[1:] else tag
         for last, tag in zip(before, tags, strict=False)

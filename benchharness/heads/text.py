@@ -77,7 +77,7 @@ class TextNetwork(nn.Module):
         network: Any = self.encoder
         if targets is None:
             return self._say(**inputs)
-        width = int((targets != IGNORED).sum(-1).max())
+        width = int((targets != IGNORED).sum(-1).max())  # of the longest here; waits for the device
         targets = targets[:, :width]
         said = network.prepare_decoder_input_ids_from_labels(targets)
         logits: Tensor = network(**inputs, decoder_input_ids=said, use_cache=False).logits.float()
@@ -85,7 +85,7 @@ class TextNetwork(nn.Module):
         losses = functional.cross_entropy(
             logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
         )
-        return losses.sum(-1)
+        return losses.sum(-1)  # (rows, width) -> (rows,)
 
     def _say(self, **inputs: Tensor) -> Tensor:
         network: Any = self.encoder
@@ -94,7 +94,7 @@ class TextNetwork(nn.Module):
         ids = whole[:, 1:]  # (rows, tokens), without the token that the decoder starts from
         ends = (ids == network.config.eos_token_id).int()
         is_said = ends.cumsum(-1) - ends == 0  # up to the first end, which is among them
-        answer = ids.new_full((len(ids), self.room), SILENT)
+        answer = ids.new_full((len(ids), self.room), SILENT)  # one width for all batches
         answer[:, : ids.shape[1]] = ids.where(is_said, SILENT)
         said: Tensor = answer.float().masked_fill(watch.is_lost[:, None], torch.nan)
         return said
@@ -146,7 +146,7 @@ class _Words:
         answers = [self.cast.targets(example)[:1] for example in examples]
         known = self._rows([text for answer in answers for text in answer], frame)
         targets = [known[answer[0]] if answer else np.zeros(0, np.int32) for answer in answers]
-        lengths = np.array([len(target) for target in targets], dtype=np.int64)
+        lengths = np.array([len(target) for target in targets], dtype=np.int64)  # (rows,)
         said = tokenize_ids([text for answer in answers for text in answer], self.tokenizer)
         cut = {text for text, found in said.items() if len(found) > self.longest - frame.size}
         return TextFeatures(
@@ -177,10 +177,10 @@ class _Words:
             raise DataError(
                 f"{task.name} hides the answer of {hidden.id}: it cannot be trained on."
             )
-        columns = np.arange(lengths.max())
-        places = features.target_starts[:-1, None] + columns
-        is_target = columns < lengths[:, None]
-        ids = features.target_ids[np.where(is_target, places, 0)]
+        columns = np.arange(lengths.max())  # (tokens,)
+        places = features.target_starts[:-1, None] + columns  # (rows, tokens)
+        is_target = columns < lengths[:, None]  # (rows, tokens)
+        ids = features.target_ids[np.where(is_target, places, 0)]  # (rows, tokens)
         return np.where(is_target, ids, IGNORED).astype(np.int64)
 
     def network(self, encoder: Encoder, task: Task) -> TextNetwork:  # noqa: ARG002

@@ -94,7 +94,7 @@ def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
 
 
 def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
-    different = list(dict.fromkeys(texts))
+    different = list(dict.fromkeys(texts))  # in their order
     return (different[start : start + CHUNK] for start in range(0, len(different), CHUNK))
 
 
@@ -205,7 +205,7 @@ class Frame:
 
 def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame, max_tokens: int) -> dict[str, Any]:
     """Rows end to end, none longer than `max_tokens`, by the names that Features has for them."""
-    types = np.concatenate([types for _, types in rows])
+    types = np.concatenate([types for _, types in rows])  # (tokens,)
     return {
         "token_ids": np.concatenate([ids for ids, _ in rows]),
         "token_types": types if frame.has_types else None,

@@ -149,7 +149,7 @@ def mixed_batches(
         alone = shuffled_batches(sizes[0], batch_size, steps, seed)
         yield from ((0, items) for items in alone)
         return
-    counts = [math.ceil(size / batch_size) for size in sizes]
+    counts = [math.ceil(size / batch_size) for size in sizes]  # batches of each task
     per_epoch = sum(counts)
     taken = [0] * len(sizes)  # batches of each task so far
     orders: dict[int, tuple[int, Indices]] = {}  # of each task the epoch of its own, and its order
@@ -177,7 +177,7 @@ def _turns(
     """Which task each step of an epoch is of, (steps,)."""
     if power is None:
         return generator.permutation(np.repeat(np.arange(len(counts)), counts))
-    weights = np.asarray(sizes, dtype=np.float64) ** power
+    weights = np.asarray(sizes, dtype=np.float64) ** power  # (tasks,)
     return generator.choice(len(sizes), size=sum(counts), p=weights / weights.sum())
 
 
@@ -200,9 +200,9 @@ def cut_by_length(
     # The longest first, so that memory runs out at the start of a batch or not at all; stable,
     # because the order decides about dropout and with it about bits.
     order = batch[np.argsort(-lengths[batch], kind="stable")]
-    limit = math.ceil(len(batch) / parts)
+    limit = math.ceil(len(batch) / parts)  # items of a part at most
     widths = _rounded(lengths[order])
-    rows = np.ones_like(widths) if sizes is None else sizes[order]
+    rows = np.ones_like(widths) if sizes is None else sizes[order]  # (items,)
     edges = [0, *_cheapest_cuts(widths, rows, overhead), len(order)]
     return [
         chunk

@@ -98,7 +98,7 @@ class Ranks:
         if self.count == 1:
             return number
         found = torch.tensor(math.nan if number is None else number, dtype=torch.float64)
-        found = found.to(self.device)
+        found = found.to(self.device)  # NCCL takes those of a GPU alone
         dist.broadcast(found, 0)
         value = float(found)
         return None if math.isnan(value) else value
@@ -327,7 +327,7 @@ class Part:
         rows, sizes = features.rows_of(items), features.item_sizes[items]
         options, known = 0, [items]
         if features.items is not None:
-            options = int(sizes.max())
+            options = int(sizes.max())  # of the item with the most rows
             numbers = np.repeat(np.arange(len(items)), sizes)  # (rows,): the item of each
             firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)  # (rows,): where its item begins
             known.append(numbers * options + np.arange(len(rows)) - firsts)

@@ -180,6 +180,7 @@ class Training:
             self.seed,
             recipe.rows.sampling_power,
         )
+        # Generators: a batch is padded when its turn comes, and on a GPU a step ahead.
         chosen = ((self.tasks[number], batch) for number, batch in drawn)
         made = ((task, batch, self.parts_of(task, batch)) for task, batch in chosen)
         return a_step_ahead(made) if self.compute.on_gpu else made
@@ -214,14 +215,14 @@ class Training:
     def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
-        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)
+        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # of all tasks
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
             self.optimizer.state.clear()  # moments of another loss
         task.on_layers(done < self.plan.layer_steps)
-        mean = self._gradients(task, parts)
-        norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
+        mean = self._gradients(task, parts)  # ()
+        norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)  # ()
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
@@ -252,7 +253,7 @@ class Training:
         if lost := ranks.greatest(lost):
             raise OutOfMemoryError(lost)
         ranks.add_gradients(self.weights)
-        return ranks.add_up(mean)
+        return ranks.add_up(mean)  # of every process's share
 
     def _after_step(self) -> None:
         """Reads losses when the plan says so, and marks the points that need no evaluation."""
@@ -283,12 +284,13 @@ class Training:
         elif 1 < recipe.selection.average_last > len(self.plan.evaluations) - number:
             # Their sum alone: copies of several would not fit into memory for long.
             for name, tensor in self._changing():
+                # Counters such as position ids are no weights: the last ones stay.
                 adds = name in self.kept and tensor.is_floating_point()
                 self.kept[name] = self.kept[name] + _copied(tensor) if adds else _copied(tensor)
 
     def _end(self) -> None:
         """Puts the weights that the run ends with into the network; again, it changes nothing."""
-        summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))
+        summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))  # 1 for none
         with torch.no_grad():
             for name, tensor in self._changing() if self.kept else ():
                 kept = self.kept[name]
@@ -336,6 +338,7 @@ class Training:
 
 
 def _copied(tensor: Tensor) -> Tensor:
+    # A second copy of the weights would not fit on every GPU that the training fits on.
     return tensor.detach().to("cpu", copy=True)
 
 
@@ -366,7 +369,7 @@ def _backward(network: nn.Module, goals: Tensor, loss: Loss, parts: Sequence[Par
 
 def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, part: Part) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
-    goals = goals[part.items]
+    goals = goals[part.items]  # (items, ...)
     told = {"targets": goals} if getattr(network, "reads_targets", False) else {}
     # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows, ...) -> (items, options)
     logits = part.side_by_side(network(**part.inputs, **told))

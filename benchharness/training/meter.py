@@ -69,7 +69,7 @@ class Plan:
 
 def _evenly(steps: int, times: int) -> frozenset[int]:
     """The steps after which something is done `times` times, at last after the last step."""
-    times = min(times, steps)
+    times = min(times, steps)  # no step is taken twice
     return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
 
 
@@ -87,12 +87,12 @@ class Meter:
     step: int = 0
     tokens: int = 0
     examples: int = 0
-    rate: float = 0.0
+    rate: float = 0.0  # of the last step
     evaluating: float = 0.0
     started: float = field(default_factory=time.monotonic)
     curve: list[CurvePoint] = field(default_factory=list)
-    unread: list[Tensor] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
+    unread: list[Tensor] = field(default_factory=list)  # (2,) each: loss and norm
+    losses: list[float] = field(default_factory=list)  # since the last point of the curve
     values: list[float | None] = field(default_factory=list)
 
     @property

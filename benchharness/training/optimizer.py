@@ -58,7 +58,7 @@ def _slanted(step: int, steps: int, cut: int) -> float:
 
     Their cut_frac is the warm-up's share, 0.1 in their paper.
     """
-    share = step / cut if step < cut else 1 - (step - cut) / max(1, steps - cut)
+    share = step / cut if step < cut else 1 - (step - cut) / max(1, steps - cut)  # 0 to 1 to 0
     return (1 + share * (_SLANT - 1)) / _SLANT
 
 
@@ -165,7 +165,7 @@ def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float,
     head, *below = _from_the_top(network)
     yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
     for number, weights in enumerate(below):
-        scale = options.layer_decay ** (options.top_layer_depth + number)
+        scale = options.layer_decay ** (options.top_layer_depth + number)  # the top layer first
         yield weights, scale, number + 1 if is_gradual else 0
 
 

@@ -54,7 +54,7 @@ def predict(
     reads_items = getattr(network, "reads_items", False)
     lengths = features.lengths  # of what is not taken apart: rows, or items with all of their rows
     if reads_items:
-        lengths = np.add.reduceat(lengths, features.item_starts[:-1])
+        lengths = np.add.reduceat(lengths, features.item_starts[:-1])  # (rows,) -> (items,)
 
     def rows_of(batch: Indices) -> Indices:
         return features.rows_of(batch) if reads_items else batch
@@ -63,14 +63,14 @@ def predict(
         rows = rows_of(batch)
         inputs, packing, _ = inputs_of(features, rows, compute.device)
         known = {"packing": packing} if packs else {}
-        logits: Tensor = network(**inputs, **known).float()
+        logits: Tensor = network(**inputs, **known).float()  # bf16 under autocast
         # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
         return logits.flatten(0, 1)[packing.places] if logits.ndim == 3 else logits
 
     batches = length_batches(lengths, PREDICTION_TOKENS[compute.device.type])
     # A process without a batch would not know the shape of the logits: then each computes all.
     if is_shared := len(batches) >= compute.ranks.count > 1:
-        batches = batches[compute.ranks.rank :: compute.ranks.count]
+        batches = batches[compute.ranks.rank :: compute.ranks.count]  # dealt out by length
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
     # each_batch may have halved batches, so what they are now is what was computed.
@@ -91,7 +91,7 @@ def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
     # As many tokens as rows: every row has one token, and both ways give the same.
     each_row = len(logits) == len(rows)
     total = len(features) if each_row else len(features.token_ids)
-    ordered = logits.new_zeros((total, *logits.shape[1:]))
+    ordered = logits.new_zeros((total, *logits.shape[1:]))  # (rows or tokens, outputs)
     ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
     return ordered
 
@@ -125,7 +125,7 @@ def free_memory() -> None:
 
     To be called outside of `except`: an exception's traceback refers to all that it went through.
     """
-    gc.collect()
+    gc.collect()  # cycles, as tracebacks with frames are
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 

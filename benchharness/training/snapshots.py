@@ -176,7 +176,7 @@ class Snapshots:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""
         if self.folder is None or not self.folder.is_dir():
             return []
-        found = sorted(self.folder.glob(NAMED), reverse=True)
+        found = sorted(self.folder.glob(NAMED), reverse=True)  # the newest first
         # A draft has the process's number and a kind behind its name.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
@@ -201,6 +201,7 @@ def write_state(folder: Path, state: State) -> None:
     Raises OSError or SafetensorError.
     """
     for group, tensors in state.tensors.items():
+        # Contiguous, as safetensors asks; a weight that is tied has one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # a NaN here is a fault of ours: ValueError

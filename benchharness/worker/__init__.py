@@ -44,7 +44,7 @@ def keep_priority() -> None:
     The kernel shares a processor's time out between sessions first (sched(7), autogroup): a nice
     value counts within its session alone, and each session has another one, which begins at 0.
     """
-    own = os.nice(0)
+    own = os.nice(0)  # adds nothing, and says what it is
     for _ in range(TRIES if own > 0 else 0):
         try:
             AUTOGROUP.write_text(str(own))
@@ -66,7 +66,7 @@ def importing() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
+        gc.freeze()  # what was made is never looked at
         gc.enable()
 
 

@@ -94,7 +94,7 @@ RUNNERS = {
 def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
-    define_task(job.definition)
+    define_task(job.definition)  # of a custom dataset; others are known
     if job.plugins:
         _load_plugins(job)
     kind = ZERO_SHOT if job.is_zero_shot else job.kind
@@ -179,7 +179,7 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
             return
         if note:
             report(Progress(phase="saving", note=note))
-        note = ""
+        note = ""  # once: the engine says it to the user
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 

@@ -125,7 +125,7 @@ def load_head(network: nn.Module, folder: Path, name: str) -> None:
 
 
 def _unfit(what: str, folder: Path, error: object) -> JobError:
-    reason = str(error).splitlines()[-1].strip()
+    reason = str(error).splitlines()[-1].strip()  # the first names the class alone
     return JobError(
         f"{what} in {folder} does not fit this model ({reason}): "
         "delete that folder, and the same command trains it again."

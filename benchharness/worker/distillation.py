@@ -41,6 +41,7 @@ def technique(work: Work) -> Technique:
     load_kept(encoder, folder, name)
     setup = TaskSetup.of(taught.task, taught.fingerprints, own, encoder)
     network = setup.head.network(encoder, setup.task)
+    # A student that learns from the layers compares the states of all tokens.
     if getattr(network, "reads_first_token", False) and not options.layer_weight:
         use_first_token(encoder.network)
     prepare_for(device, network)
@@ -68,7 +69,7 @@ class Distillation(Technique):
         """Adds to the head what the student learns from here."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
-        setup.on_layers = self.network.turn_to
+        setup.on_layers = self.network.turn_to  # the loop says which of the two losses it is
 
     def on_network(self, prepared: Prepared) -> None:
         """Gives the student's network its weights, and its rows the token types it needs."""
@@ -92,7 +93,7 @@ class Distillation(Technique):
             state = own.state_dict()
             for name, weight in student.named_parameters():
                 if id(weight) not in known:
-                    weight.copy_(state[name])
+                    weight.copy_(state[name])  # embeddings and the head, by name
 
     def _add_types(self, prepared: Prepared) -> None:
         """Gives the train split of a student the token types that its teacher alone reads, if any.
@@ -122,6 +123,7 @@ class Distillation(Technique):
                 "vocabulary of its student, so take another of the two."
             )
         if network.reads_types and not network.student_reads_types:
+            # The student drops them again before it reads (heads/teacher.py).
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:

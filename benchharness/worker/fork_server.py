@@ -122,8 +122,8 @@ def _fork(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.setsid()
-        die_with(server)
+        os.setsid()  # a signal to the server's group is none to it
+        die_with(server)  # from here on the server may end
         theirs.send(BEGIN)
         if theirs.recv(1) != BEGIN:  # this process has ended
             os._exit(1)
@@ -164,7 +164,7 @@ def _set_threads() -> None:
 
 def run() -> None:
     """Answers the requests that come from stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it
     os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))
 

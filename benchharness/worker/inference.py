@@ -50,7 +50,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
         predict(network, features, compute, lambda _: None)
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)
 
-    timed(FEW_ROWS)
+    timed(FEW_ROWS)  # libraries make what they need
     first, _ = timed(FEW_ROWS)
     took, tokens = timed(max(FEW_ROWS, int(FEW_ROWS * seconds / first)))
     return {

@@ -169,9 +169,10 @@ def _prepare(work: Work) -> _Job:
     rows = read_rows(job, recipe)
 
     # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-    techniques = techniques_of(work)
+    techniques = techniques_of(work)  # loads a teacher; the seed is set below, anew
     encoder = load_pretrained(job, recipe)
-    keep = work.folders.get("keep") if compute.ranks.is_first else None
+    keep = work.folders.get("keep") if compute.ranks.is_first else None  # one of them writes
+    # Before a head takes the pooler away, and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = {
@@ -211,6 +212,7 @@ def _prepare(work: Work) -> _Job:
     for technique in techniques:
         technique.on_network(prepared)
         provenance |= technique.provenance
+    # Of the whole network: the vocabulary is cut after it.
     prepared.parameters = sum(weight.numel() for weight in network.parameters())
     if not whole and can_be_cut(network.encoder):
         prepared.cut_vocabulary()
@@ -259,7 +261,7 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
                 "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
-            parts *= 2
+            parts *= 2  # so that items of a part are halved
         free_memory()  # no name here refers to the attempt, and its traceback is gone
         sentence = f"ran out of memory and starts over with each batch in {parts} parts"
         report(Progress(phase="loading", note=sentence))
@@ -330,7 +332,7 @@ def provenance_of(
     job: Job, splits: Mapping[str, SplitRows], tokenizer: Any, compute: Compute, started: str
 ) -> Mapping[str, Any]:
     """What a result says of how it was made; `started` is UTC in ISO 8601."""
-    repeats = count_repeats(splits)
+    repeats = count_repeats(splits)  # rows that are there before, or in train
     return collect(
         job,
         splits={
@@ -395,6 +397,7 @@ class JobState:
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         with SIGNALS.held_back():  # a state has an evaluation and its weights, or neither
             training.mark(*_marked(evaluations))
+
             if choice.held_out or choice.average_last > 1:
                 return  # dev is predicted by the weights that the training ends with
             if not choice.best_checkpoint or meter.best in (None, len(meter.values) - 1):
@@ -413,6 +416,7 @@ class JobState:
         """All that `restore` needs; the evaluations only where a later one may not replace them."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
+        # A later evaluation replaces them otherwise, so they need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,

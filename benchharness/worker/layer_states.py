@@ -67,10 +67,10 @@ class Source:
 def _places_of(features: Features, tokens: str) -> Indices:
     """The place of every token, -1 of those that are not read; or of every row."""
     if tokens != "all":
-        return np.arange(len(features))
+        return np.arange(len(features))  # (rows,)
     if features.read is None:
-        return np.arange(len(features.token_ids))
-    return np.where(features.read, np.cumsum(features.read) - 1, -1)
+        return np.arange(len(features.token_ids))  # (tokens,)
+    return np.where(features.read, np.cumsum(features.read) - 1, -1)  # (tokens,)
 
 
 def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
@@ -108,7 +108,7 @@ def network_digest(network: Any) -> str:
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     for name, weight in network.state_dict().items():
         digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
-        digest.update(np.ascontiguousarray(weight.detach().cpu().numpy()).data)
+        digest.update(np.ascontiguousarray(weight.detach().cpu().numpy()).data)  # without a copy
     return digest.hexdigest()
 
 
@@ -176,7 +176,7 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 table = np.lib.format.open_memmap(draft, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
-        table.flush()
+        table.flush()  # before it takes the name by which it is whole
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -48,7 +48,7 @@ class SharedEncoder(nn.Module):
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder
-        self.networks = nn.ModuleList(networks)
+        self.networks = nn.ModuleList(networks)  # whose encoder is the one above
         # What the last layer leaves out, no other head may read.
         self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
 
@@ -69,5 +69,5 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
             encoder.network.pooler = pooler  # the head before has taken it off
-        networks.append(head.network(encoder, task))
+        networks.append(head.network(encoder, task))  # drawn in the order of the tasks
     return SharedEncoder(encoder.network, networks)

@@ -49,7 +49,7 @@ def main(
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves
-    job = sys.stdin.buffer.read()
+    job = sys.stdin.buffer.read()  # each process is given a copy
     described = Job.from_json(json.loads(job))
     # Where no network is trained, there is nothing to share.
     if described.kind == "baseline" or described.is_zero_shot:
@@ -116,7 +116,7 @@ def _settle(failed: Mapping[int, int], result_file: Path) -> int:
     left = {rank: _read(rank_file(result_file, rank)) for rank in failed}
     rank = min(failed, key=lambda rank: _is_consequence(left[rank]))
     if left[rank] is not None:
-        rank_file(result_file, rank).replace(result_file)
+        rank_file(result_file, rank).replace(result_file)  # where the engine looks
         return failed[rank]
     result_file.unlink(missing_ok=True)
     if failed[rank] < 0:  # so that the engine learns which signal it was

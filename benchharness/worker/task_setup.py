@@ -56,14 +56,14 @@ class TaskSetup:
         """The setup of a task's splits among those of its job."""
         task = find_task(name)
         predicted = [split for split in splits if _leader(split) == name]
-        predicted.remove(f"{name}:train")
+        predicted.remove(f"{name}:train")  # train is learned, not predicted
         heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
             head=next(filter(None, heads), None) or head_for(task, recipe.of_head(task.head)),
             trained=f"{name}:train",
             predicted=tuple(predicted),
-            judged=predicted[0],
+            judged=predicted[0],  # dev, or the first of several
         )
 
     @property
@@ -104,6 +104,7 @@ def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
     check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.rows.shots:
+        # Drawn before anything is held out: k shots are all that is seen of train.
         rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
@@ -116,7 +117,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
     encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
-    keep_layers(encoder, recipe.encoder.layers)
+    keep_layers(encoder, recipe.encoder.layers)  # with the weights that the checkpoint has for them
     return encoder
 
 
@@ -135,6 +136,7 @@ def hold_rows_out(
             rows[trained], rows[setup.judged] = hold_out(rows[trained], recipe.selection.held_out)
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
+        # Last, so that no row is trained on in one order and judged in the other.
         rows[trained] = in_orders(rows[trained], orders)
 
 
@@ -148,7 +150,7 @@ def network_of(
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
     if network is None:
-        (setup,) = setups
+        (setup,) = setups  # several tasks share a network by a technique
         network = setup.network = setup.head.network(encoder, setup.task)
     every_state = any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:

@@ -30,7 +30,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0
+    loaded, done = time.monotonic(), 0  # what comes before is no prediction
     total = sum(len(split.examples) for split in rows.values())
 
     def tell(count: int) -> None:
