@@ -31,12 +31,12 @@ from benchharness.encoder.load import (
     TYPES,
     find_folder,
     load_tokenizer,
-    longest_input,
     use_first_token,
 )
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, Packing, is_packed, use_packed_rows
 from benchharness.leaderboard.job import Trust
+from benchharness.models.folder import NO_LIMIT, longest_row
 from benchharness.models.spec import NOTHING
 from benchharness.tasks.errors import ModelError
 
@@ -212,7 +212,7 @@ def load_language_model(
         network=network.eval(),
         tokenizer=tokenizer,
         is_causal=is_causal,
-        max_tokens=longest_input(network, config, tokenizer),
+        max_tokens=longest_row(folder) or NO_LIMIT,
     )
 
 

@@ -20,9 +20,9 @@ from benchharness.encoder.network import (
     load_network,
     takes_input,
 )
-from benchharness.encoder.packing import NARROWED, PACKING, first_position
+from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, is_unbounded
+from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
 from benchharness.models.spec import NOTHING
 from benchharness.models.weights import download
 from benchharness.recipes.recipe import kept_layers
@@ -82,7 +82,7 @@ def load_encoder(
         tokenizer=tokenizer,
         config=config,
         family=config.model_type,
-        max_tokens=longest_input(network, config, tokenizer),
+        max_tokens=longest_row(folder) or NO_LIMIT,
     )
 
 
@@ -126,21 +126,6 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
         folder = download(checkpoint, revision, trust)
     checkpoint_files(folder, trust)
     return folder
-
-
-def longest_input(network: nn.Module, config: Any, tokenizer: Any) -> int:
-    """The longest input that both take.
-
-    RoBERTa and its kin count positions from the padding index on, so 514 of them are 512 tokens.
-    Plans know it by `models.folder.longest_row`, from the files alone.
-    """
-    if is_unbounded(config.model_type, config.to_dict()):
-        return NO_LIMIT
-    limits = [int(min(tokenizer.model_max_length, NO_LIMIT))]  # 10**30 where it has none
-    positions = getattr(config, "max_position_embeddings", None) or -1
-    if positions > 0:
-        limits.append(positions - first_position(network))
-    return min(limits)
 
 
 def check_reach(max_tokens: int, reach: int) -> None:

@@ -15,7 +15,7 @@ from benchharness.api import Results
 from benchharness.driver.plan import Plan
 from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
-from benchharness.encoder.load import NO_LIMIT
+from benchharness.encoder.packing import first_position
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
@@ -23,6 +23,7 @@ from benchharness.heads.tokens import encode_once, tokenize_ids
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import truncated_rows
 from benchharness.models import MODELS, find_model
+from benchharness.models.folder import NO_LIMIT, is_unbounded
 from benchharness.models.weights import reach
 from benchharness.recipes.recipe import PairOptions, SpanOptions
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
@@ -62,8 +63,15 @@ def read_of(job: Job) -> tuple[object, str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_plan_knows_how_far_an_encoder_reads(tmp_path: Path, family: str) -> None:
     folder = save_family(tmp_path / family, family)
-    loaded = load_encoder(str(folder), None, seed=1).max_tokens
-    assert (reach(find_model(str(folder))) or NO_LIMIT) == loaded
+    encoder = load_encoder(str(folder), None, seed=1)
+    # By the network: RoBERTa and its kin count positions from behind the padding index.
+    limits = [min(encoder.tokenizer.model_max_length, NO_LIMIT)]
+    positions = getattr(encoder.config, "max_position_embeddings", None) or -1
+    if is_unbounded(encoder.family, encoder.config.to_dict()):
+        limits = [NO_LIMIT]
+    elif positions > 0:
+        limits.append(positions - first_position(encoder.network))
+    assert (reach(find_model(str(folder))) or NO_LIMIT) == encoder.max_tokens == min(limits)
 
 
 def test_a_model_in_relative_positions_has_no_limit_by_its_name_either() -> None:
