@@ -121,19 +121,18 @@ class Group:
 
 def groups_of(packing: Packing) -> tuple[Group, ...]:
     """The sequences of a packing in groups of like length."""
-    return packing.once("groups", lambda: _groups(packing.lengths))
-
-
-def _groups(lengths: NDArray[np.int64]) -> tuple[Group, ...]:
-    starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
-    widths = -(-lengths // ROUNDING) * ROUNDING
-    return tuple(
-        _group(np.flatnonzero(widths == width), starts, lengths, width)
-        for width in np.unique(widths)
+    lengths = packing.lengths
+    widths = -(-lengths // ROUNDING) * ROUNDING  # rounded up
+    return packing.once(
+        "groups",
+        lambda: tuple(
+            _group(np.flatnonzero(widths == width), lengths, width) for width in np.unique(widths)
+        ),
     )
 
 
-def _group(rows: NDArray[Any], starts: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
+def _group(rows: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
+    starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
     columns = np.arange(width)
     is_real = columns < lengths[rows, None]  # (sequences, width)
     places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)

@@ -66,7 +66,8 @@ class Pooling:
     `activation`, dropout at the rate `dropout`, a linear layer with or without `bias`. The dense
     layer is the encoder's own "pooler", which may have a norm behind its activation, "fresh" from
     random numbers, or with its activation absent ("none"; also where the encoder's pooler has no
-    layer). Functions read their value from the config.
+    layer). Before the logits of every token there is dropout at the rate `tags`, and of a span at
+    the rate `spans`, which is none in most families. Functions read their value from the config.
     """
 
     reads: Callable[[Any], str] = lambda _: "first"
@@ -75,6 +76,8 @@ class Pooling:
     activation: Callable[[Any], Activation] = _tanh
     dropout: Callable[[Any], float] = classifier_dropout
     bias: bool = True
+    tags: Callable[[Any], float] = classifier_dropout
+    spans: Callable[[Any], float] = no_dropout
 
 
 def _classifier_pooling(config: Any) -> str:
@@ -106,8 +109,12 @@ T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
 """Of T5 only the encoder is used, whose mean is what Ni et al., arXiv:2108.08877, found best; the
 layers are those of transformers' class with a decoder."""
 
+ALBERT_RATE = rate_of("classifier_dropout_prob")
+FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
+OWN_RATE = rate_of("classifier_dropout")  # and none where a config has no such rate
+
 POOLINGS: Mapping[str, Pooling] = {
-    "albert": Pooling(dense="pooler", dropout=rate_of("classifier_dropout_prob")),
+    "albert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
     "bert": BERT,
     "big_bird": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
     "camembert": ROBERTA,
@@ -115,21 +122,30 @@ POOLINGS: Mapping[str, Pooling] = {
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
     # Distilled without BERT's pooler, and then with relu behind a layer that is new.
-    "distilbert": Pooling(activation=_always(torch.relu), dropout=rate_of("seq_classif_dropout")),
+    "distilbert": Pooling(
+        activation=_always(torch.relu),
+        dropout=rate_of("seq_classif_dropout"),
+        tags=rate_of("classifier_dropout", "dropout"),
+        spans=rate_of("qa_dropout"),
+    ),
     "electra": Pooling(dropout_first=classifier_dropout, activation=_always(functional.gelu)),
     "ernie": BERT,
     "eurobert": Pooling(
         reads=_classifier_pooling,
         activation=_always(functional.gelu),
-        dropout=rate_of("classifier_dropout"),
+        dropout=OWN_RATE,
+        tags=OWN_RATE,
     ),
-    "funnel": Pooling(dropout=rate_of("classifier_dropout", "hidden_dropout")),
+    "funnel": Pooling(dropout=FUNNEL_RATE, tags=FUNNEL_RATE),
     "gpt2": GPT,
     "longformer": ROBERTA,
     "megatron-bert": BERT,
     "mobilebert": BERT,
     "modernbert": Pooling(
-        reads=_classifier_pooling, dense="pooler", activation=activation_of("classifier_activation")
+        reads=_classifier_pooling,
+        dense="pooler",
+        activation=activation_of("classifier_activation"),
+        spans=classifier_dropout,
     ),
     "mpnet": ROBERTA,
     "mt5": T5,
@@ -139,18 +155,20 @@ POOLINGS: Mapping[str, Pooling] = {
     "umt5": T5,
     "xlm-roberta": ROBERTA,
     # XLNet's tokenizer puts its classification token at the end.
-    "xlnet": Pooling(reads=lambda _: "last", dropout=rate_of("summary_last_dropout")),
+    "xlnet": Pooling(
+        reads=lambda _: "last",
+        dropout=rate_of("summary_last_dropout"),
+        tags=OWN_RATE,  # its states have been through a dropout already
+    ),
 }
 """By transformers' model_type."""
 
-CHOICE_POOLINGS: Mapping[str, Pooling] = {"big_bird": BERT}
-"""Where the options of a choice are scored in another way than a text."""
-
 
 def find_pooling(family: str, is_choice: bool = False) -> Pooling:
-    """The way of a family to classify a text, or to score an option."""
-    pooling = POOLINGS.get(family, DEFAULT)
-    return CHOICE_POOLINGS.get(family, pooling) if is_choice else pooling
+    """The way of a family to classify a text, or to score an option: BigBird's differ."""
+    if is_choice and family == "big_bird":
+        return BERT
+    return POOLINGS.get(family, DEFAULT)
 
 
 # The classifiers.
@@ -255,22 +273,6 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 # The logits of every token.
 
-TAG_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
-    "albert": rate_of("classifier_dropout_prob"),
-    "distilbert": rate_of("classifier_dropout", "dropout"),
-    "eurobert": rate_of("classifier_dropout"),
-    "funnel": rate_of("classifier_dropout", "hidden_dropout"),
-    "xlnet": rate_of("classifier_dropout"),
-}
-"""Where the dropout before the tags is not the classifier's; XLNet's states have been through one,
-and EuroBERT has none."""
-
-SPAN_DROPOUTS: Mapping[str, Callable[[Any], float]] = {
-    "distilbert": rate_of("qa_dropout"),
-    "modernbert": classifier_dropout,
-}
-"""Most families have no dropout before the two logits of a span."""
-
 
 class TokenClassifier(nn.Module):
     """Hidden states (rows, tokens, size) to logits (rows, tokens, outputs)."""
@@ -285,7 +287,7 @@ class TokenClassifier(nn.Module):
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
         """As transformers' TokenClassification classes; the encoder's pooler goes away."""
         transform = _prediction_head(_trim(network, per_token=True), config)
-        dropout = TAG_DROPOUTS.get(config.model_type, classifier_dropout)(config)
+        dropout = find_pooling(config.model_type).tags(config)
         return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
 
     @classmethod
@@ -297,7 +299,7 @@ class TokenClassifier(nn.Module):
         pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
         transform = _FeedForward(config) if is_big_bird else _prediction_head(pooler, config)
-        dropout = SPAN_DROPOUTS.get(config.model_type, no_dropout)(config)
+        dropout = find_pooling(config.model_type).spans(config)
         return cls(transform, dropout, fresh_linear(config.hidden_size, 2, config))
 
     def read(self, hidden: Tensor) -> Tensor:

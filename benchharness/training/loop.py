@@ -187,18 +187,14 @@ class Training:
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """This process's share of a batch in micro-batches, on their way to the device."""
-        features = task.features
-        share = self.compute.ranks.share(batch, features.item_lengths)
-        return [
-            Part.of(
-                features,
-                items,
-                self.compute.device,
-                terms=features.count_terms(batch),
-                packs=self._packs,
-            )
-            for items in self._cut(features, share)
-        ]
+        features, device = task.features, self.compute.device
+        lengths, sizes = features.item_lengths, features.item_sizes
+        share = self.compute.ranks.share(batch, lengths)
+        # A packed batch has no padding to save: another micro-batch would only cost its start.
+        overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
+        cut = cut_by_length(share, lengths, self.recipe.optim.accumulation, overhead, sizes)
+        terms = features.count_terms(batch)  # of the whole batch
+        return [Part.of(features, each, device, terms=terms, packs=self._packs) for each in cut]
 
     @cached_property
     def _packs(self) -> bool:
@@ -295,13 +291,6 @@ class Training:
             for name, tensor in self._changing() if self.kept else ():
                 kept = self.kept[name]
                 tensor.copy_(kept / summed if summed > 1 and kept.is_floating_point() else kept)
-
-    def _cut(self, features: Features, batch: Indices) -> list[Indices]:
-        device = self.compute.device.type
-        # A packed batch has no padding to save: another micro-batch would only cost its start.
-        overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device]
-        lengths, sizes = features.item_lengths, features.item_sizes
-        return cut_by_length(batch, lengths, self.recipe.optim.accumulation, overhead, sizes)
 
     def state(self) -> State:
         """All that the next step depends on. Raises DivergedError rather than keep what is lost."""

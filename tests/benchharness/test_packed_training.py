@@ -124,11 +124,11 @@ def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
     every = np.arange(whole.meter.items)
     cut.recipe = having(SLOWLY, accumulation=3)  # rows that are all of one length are cut, too
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", 0)
-    assert len(cut._cut(cut.tasks[0].features, every)) > 1
+    assert len(cut.parts_of(cut.tasks[0], every)) > 1
     for _ in range(STEPS):
         cut.step()
     monkeypatch.setitem(training.CUT_OVERHEAD, "cpu", sys.maxsize)
-    assert len(whole._cut(whole.tasks[0].features, every)) == 1
+    assert len(whole.parts_of(whole.tasks[0], every)) == 1
     compare_after_fifty_steps(cut, whole)
 
 
