@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,10 +125,10 @@ class PairNetwork(nn.Module):
         return with_losses(self, self.classifier(hidden, mask, extra), hidden, inputs)
 
 
-def network(encoder: Encoder, task: PairTask) -> PairNetwork:
+def network(encoder: Encoder, task: PairTask, kind: type[PairNetwork] = PairNetwork) -> PairNetwork:
     """The network of a task: an output per label, or one for a number."""
     outputs = 1 if task.is_regression else len(task.labels)
-    return PairNetwork(encoder, outputs, marks=task.marks)
+    return kind(encoder, outputs, marks=task.marks)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -387,12 +388,7 @@ def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def added_network(encoder: Encoder, task: PairTask) -> AddedNetwork:
-    """The network of a task: an output per label, or one for a number."""
-    return AddedNetwork(encoder, 1 if task.is_regression else len(task.labels))
-
-
-PAIR_ADDED = replace(PAIR, encode=encode_added, network=added_network)
+PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=AddedNetwork))
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:  # noqa: ARG001  (as every head)

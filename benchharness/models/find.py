@@ -75,7 +75,7 @@ def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
         name=f"{spec.name}@{revision}",
         revision=revision,
         title=f"{spec.checkpoint} at {revision}",
-        note="",
+        note="",  # it was of the pinned commit
         stage=stage,
     )
 
@@ -100,7 +100,7 @@ def _called(name: str, found: ModelSpec) -> ModelSpec:
     return replace(
         known,
         checkpoint=found.checkpoint,
-        revision="",
+        revision="",  # a folder has none
         parameters=found.parameters,
         max_tokens=found.max_tokens,
         trust=found.trust,
@@ -132,7 +132,7 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
-    ways = [*_named(name), ("", name)]
+    ways = [*_named(name), ("", name)]  # the whole name is a pattern too
     given, pattern = next((way for way in ways if _is_there(way[1])), ways[0])
     if given and _is_folder(Path(pattern).expanduser()):
         return (find_model(name, trust),)
@@ -238,7 +238,7 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
     low = name.lower()
     tokens = re.search(rf"tokens?{_NUMBER}", low)
     if tokens:
-        low = low.replace(tokens[0], "")
+        low = low.replace(tokens[0], "")  # "tokens4B" holds no step
     steps = re.findall(rf"steps?{_NUMBER}", low)
     if bare and not steps:
         steps = re.findall(rf"(?<![\d.]){_NUMBER}", low)
@@ -246,4 +246,4 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
 
 
 def _count(digits: str, unit: str) -> int:
-    return round(float(digits) * _UNITS[unit])
+    return round(float(digits) * _UNITS[unit])  # a product of floats may fall just short

@@ -68,7 +68,7 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     weights = sorted(folder.glob("model*.safetensors"))
     pickled = sorted(folder.glob("pytorch_model*.bin"))
     if trust.pickle:
-        weights = weights or pickled
+        weights = weights or pickled  # safetensors first, also where both are trusted
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: {_instead_of_config(folder)}")
@@ -282,7 +282,7 @@ def longest_row(folder: Path) -> int | None:
         found = 1 if family == "mpnet" else config.get("pad_token_id")
         padding = found if isinstance(found, int) else 0  # the worker refuses what is no number
         as_roberta = any(name in family for name in _AS_ROBERTA)
-        limits.append(positions - (padding + 1) * as_roberta)
+        limits.append(positions - (padding + 1) * as_roberta)  # 514 positions are 512 tokens
     with suppress(OSError, ValueError, RecursionError, AttributeError):  # the worker says so
         text = (folder / "tokenizer_config.json").read_text(encoding="utf-8")
         limit = json.loads(text).get("model_max_length")
@@ -320,7 +320,7 @@ def _shapes(path: Path) -> dict[str, list[int]]:
     """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
     try:
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
+            length = int.from_bytes(file.read(8), "little")  # of the JSON table behind it
             if length > path.stat().st_size:
                 raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
             header = json.loads(file.read(length))

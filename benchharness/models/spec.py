@@ -85,7 +85,7 @@ _UNPINNED = "no commit could be confirmed, so the one that main names is recorde
 def _known(path: Path) -> Iterator[ModelSpec]:
     shared = tomllib.loads(path.read_text(encoding="utf-8"))
     for name, own in shared.pop("models").items():
-        fields = shared | own
+        fields = shared | own  # what is its own wins
         if fields.get("revision") == "main":
             fields.setdefault("note", _UNPINNED)
         yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})

@@ -45,7 +45,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
 
 
 def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Path:
-    offline, hub = go_offline_if_unreachable(), _import_hub()
+    offline, hub = go_offline_if_unreachable(), _import_hub()  # in this order
     try:
         with arriving(cache_folder(hub_id)) as damaged:
             folder = hub.snapshot_download(
@@ -57,7 +57,7 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except hub.errors.LocalEntryNotFoundError:
         raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]  # the library adds a page of advice
         raise ModelError(
             f"the hub does not give the checkpoint {hub_id} ({reason}); check its name, or give a "
             "folder with --model."
@@ -142,7 +142,7 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
         ref = cache_folder(hub_id) / "refs" / revision
         if not ref.is_file():
             raise _unreachable(hub_id)
-        return ref.read_text(encoding="ascii").strip()
+        return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
     return _commit_on_hub(hub_id, revision)
 
 

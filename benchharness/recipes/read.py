@@ -188,7 +188,7 @@ def _check_named(name: str) -> None:
     family, _, head = name.partition("/")
     heads = sorted({task.head for task in TASKS.values()})
     if family != "head":
-        find_task(name)
+        find_task(name)  # raises where there is none
     elif head not in heads:
         raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
 
@@ -279,9 +279,9 @@ def _setting(path: Path, where: str, line: object) -> Setting:
         case {"value": value, "source": str(source), **rest} if not rest:
             pass
         case _:
-            value, source = line, path.name
+            value, source = line, path.name  # a bare value of a file of the user's
     if isinstance(value, list) and value:
-        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None
+        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # as typed
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "

@@ -74,7 +74,7 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     if isinstance(wanted, str):
         kept = [int(number) for number in wanted.split(AND)]
     else:
-        last = (count - 1) / max(1, wanted - 1)
+        last = (count - 1) / max(1, wanted - 1)  # how far apart they are
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
@@ -96,13 +96,14 @@ class _Rule(NamedTuple):
 
 
 def _as_number(value: object) -> float | None:
+    # True is an int for Python, and would be a learning rate of 1.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) else None  # "nan" and "inf" are no values
 
 
 def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> _Rule:
@@ -110,7 +111,7 @@ def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) 
         number = _as_number(value)
         if number is None or not holds(number) or (whole and not number.is_integer()):
             return None
-        return int(number) if whole else number
+        return int(number) if whole else number  # 3.0 and 3 are one value, and one key
 
     return _Rule(read, f"a {'whole ' * whole}number that is {words}")
 
@@ -129,7 +130,7 @@ def _read_features(value: object) -> str | None:
     word = str(value)
     number = word.removeprefix(LAYER)
     if word != number and number.isdecimal() and int(number) > 0:
-        return f"{LAYER}{int(number)}"
+        return f"{LAYER}{int(number)}"  # layer-07 is layer-7
     return word if word in FEATURES else None
 
 
@@ -141,7 +142,7 @@ def _read_rows(value: object) -> str | None:
         return text
     if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
         return None
-    return f"{_HELD_OUT}{share}"
+    return f"{_HELD_OUT}{share}"  # 0.10 is 0.1
 
 
 def _read_layers(value: object) -> int | str | None:
@@ -153,7 +154,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # each once
 
 
 _POSITIVE = _number("above 0", lambda value: value > 0)
@@ -196,7 +197,7 @@ def _value(
 ) -> Any:
     """A field of a group; one without a default is always stated."""
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)
+    facts.setdefault("stated", default is MISSING)  # a job has it whatever it is
     known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})
 
@@ -605,7 +606,7 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
-    needed, _, value = facts.needs.partition("=")
+    needed, _, value = facts.needs.partition("=")  # a name, or name=value
     if facts.heads and not {*facts.heads} & {*heads}:
         return False
     if needed and needed not in {*on, *techniques}:

@@ -241,7 +241,7 @@ class _Asked:
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """The configurations of these layers, for each choice of features."""
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)
+        every = (*trained.packaged, *trained.over, trained.typed)  # the later ones win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]
@@ -256,7 +256,7 @@ class _Asked:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
                 problems |= dict.fromkeys(str(error).splitlines())
-        if not self.spec.is_hub:
+        if not self.spec.is_hub:  # whose config is looked at when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
         if problems:
             raise BenchError(*problems)
@@ -366,7 +366,7 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
             "give the value itself."
         )
     return ",".join(
-        f"{own * float(found[1]):.10g}" if found else part
+        f"{own * float(found[1]):.10g}" if found else part  # 0.1 * 3 is 0.3 in a name too
         for part, found in zip(parts, times, strict=True)
     )
 
@@ -383,7 +383,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
     problems += clashes(checked)
     if problems:
         raise BenchError(*problems)
-    return {name: checked[name] for name in SETTINGS if name in checked}
+    return {name: checked[name] for name in SETTINGS if name in checked}  # in their order
 
 
 def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
@@ -414,7 +414,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
                 "one by one, as in features=layer-1,layer-2."
             )
         every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
-        words[(at := words.index(EACH)) : at + 1] = every
+        words[(at := words.index(EACH)) : at + 1] = every  # in its place
     too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
     if too_deep and (is_typed or len(too_deep) == len(words)):
         raise ModelError(
@@ -423,7 +423,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
         )
     if too_deep:
         _tell_left_out(spec.name, layers, ", ".join(too_deep))
-    kept = dict.fromkeys(word for word in words if word not in too_deep)
+    kept = dict.fromkeys(word for word in words if word not in too_deep)  # each once
     return [replace(setting, value=word) for word in kept]
 
 
@@ -620,7 +620,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
             start = start_task(with_start(nothing, spec, task))
             if start is not None and start not in found:
                 found[start] = TASKS[start]
-                waiting.append(TASKS[start])
+                waiting.append(TASKS[start])  # which may start from another one
     return list(found.values())
 
 
@@ -668,7 +668,7 @@ def compare_recipes(
             known = groups.get(values, Difference(setting=name, first=one, second=other))
             if one is None or other is None or one.value != other.value:
                 groups[values] = replace(known, tasks=(*known.tasks, task.name))
-    order = [*SETTINGS, START_FROM]
+    order = [*SETTINGS, START_FROM]  # as they are shown
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
