@@ -31,7 +31,7 @@ NEVER = -1e9
 """The logit of what cannot be. It is finite: a prediction with other numbers is refused."""
 
 
-def head(task: SpanTask, options: SpanOptions) -> Head:  # noqa: ARG001  (as every head)
+def head(task: SpanTask, options: SpanOptions) -> Head:
     """The span head with a beam, or with a classifier of questions without an answer, or both."""
     values = _Values(options=options)
     return Head(
@@ -161,7 +161,7 @@ class _Values:
 
     options: SpanOptions
 
-    def network(self, encoder: Encoder, task: SpanTask) -> AnswerNetwork:  # noqa: ARG002
+    def network(self, encoder: Encoder, task: SpanTask) -> AnswerNetwork:
         return AnswerNetwork(encoder, self.options)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ class _Values:
         logits: NDArray[np.float32],
         features: SpanFeatures,
         examples: Sequence[SpanExample],
-        task: SpanTask,  # noqa: ARG002
+        task: SpanTask,
     ) -> tuple[SpanPrediction, ...]:
         """The best answer of every example's windows, read back from its context.
 

@@ -89,25 +89,17 @@ class _Asked:
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """One loss per window in fp32: the answer's, each group's, the mean of the sentences'."""
-        auxiliary = logits[..., -self.outputs :].float()  # (windows, tokens, outputs)
-        groups, size = self.groups, targets.shape[1]
-        # Sentences have two columns each; whatever is left of it all are the answer's targets.
-        own = self._own_targets(size)
-        losses = self.head.loss(logits[..., : -self.outputs], targets[:, :own])  # (windows,)
-        rows = torch.arange(len(logits), device=logits.device)
-        nulls, rest = targets[:, own], targets[:, own + 1 :]
-        for column, (start, end) in enumerate(groups):
-            classes = auxiliary[rows, nulls, start:end]  # (windows, classes)
-            losses = losses + functional.cross_entropy(classes, rest[:, column], reduction="none")
-        if self.task.facts:
-            places, facts = rest[:, len(groups) :].chunk(2, dim=1)  # (windows, sentences) both
-            found = auxiliary[..., -1].gather(1, places.clamp(min=0))  # (windows, sentences)
-            each = functional.binary_cross_entropy_with_logits(
-                found, facts.float(), reduction="none"
+        own, size = self._own_targets(targets.shape[1]), -self.outputs
+        losses = self.head.loss(logits[..., :size], targets[:, :own])  # (windows,)
+        groups, sentences, places = self._read(logits[..., size:].float(), targets[:, own:])
+        for column, classes in enumerate(groups, start=own + 1):
+            losses = losses + functional.cross_entropy(
+                classes, targets[:, column], reduction="none"
             )
-            is_here = places >= 0  # a window without a sentence has none of its loss
-            means = each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)  # (windows,)
-            losses = losses + means
+        if self.task.facts:
+            facts = targets[:, targets.shape[1] - places.shape[1] :].float()  # behind the places
+            each = functional.binary_cross_entropy_with_logits(sentences, facts, reduction="none")
+            losses = losses + _mean_of_places(each, places)
         return losses
 
     def soft_loss(
@@ -119,21 +111,25 @@ class _Asked:
         losses = self.head.soft_loss(
             logits[..., :size], teacher[..., :size], targets[:, :own], temperature
         )
-        mine, theirs = logits[..., size:], teacher[..., size:]  # (windows, tokens, outputs) both
-        rows = torch.arange(len(logits), device=logits.device)
-        nulls, rest = targets[:, own], targets[:, own + 1 :]
-        for start, end in self.groups:
-            losses = losses + divergence(
-                mine[rows, nulls, start:end], theirs[rows, nulls, start:end], temperature
-            )
+        groups, sentences, places = self._read(logits[..., size:], targets[:, own:])
+        theirs, known, _ = self._read(teacher[..., size:], targets[:, own:])
+        for mine, other in zip(groups, theirs, strict=True):  # (windows, classes) both
+            losses = losses + divergence(mine, other, temperature)
         if self.task.facts:
-            places = rest[:, len(self.groups) :].chunk(2, dim=1)[0]  # (windows, sentences)
-            is_here, at = places >= 0, places.clamp(min=0)  # (windows, sentences) both
-            each = binary_divergence(
-                mine[..., -1].gather(1, at), theirs[..., -1].gather(1, at), temperature
-            )
-            losses = losses + each.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
+            each = binary_divergence(sentences, known, temperature)  # (windows, sentences)
+            losses = losses + _mean_of_places(each, places)
         return losses
+
+    def _read(self, logits: Tensor, targets: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Of auxiliary logits (windows, tokens, outputs) those that are learned, by their targets.
+
+        Each group's (windows, classes), the sentences' and their places (windows, sentences).
+        """
+        rows = torch.arange(len(logits), device=logits.device)
+        # At the classification token; sentences have two columns each behind the groups' one.
+        groups = [logits[rows, targets[:, 0], start:end] for start, end in self.groups]
+        places = targets[:, 1 + len(groups) :].chunk(2, dim=1)[0]
+        return groups, logits[..., -1].gather(1, places.clamp(min=0)), places
 
     def _own_targets(self, size: int) -> int:
         """How many columns the answer's targets have: ELECTRA's head has a third."""
@@ -190,6 +186,12 @@ class _Asked:
                 above = known.argmax(keepdims=True)
             found.append(tuple(above.tolist()))
         return found
+
+
+def _mean_of_places(losses: Tensor, places: Tensor) -> Tensor:
+    """The mean (windows,) over sentences that begin in a window; 0 where none does."""
+    is_here = places >= 0  # (windows, sentences)
+    return losses.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
 
 
 def _places(features: SpanFeatures) -> NDArray[np.int64]:

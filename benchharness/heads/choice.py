@@ -66,9 +66,7 @@ def _cut(context: Ids, tail: Ids, room: int) -> tuple[Ids, Ids]:
 
 
 def targets(
-    features: Features,  # noqa: ARG001  (as every head)
-    examples: Sequence[ChoiceExample],
-    task: ChoiceTask,
+    features: Features, examples: Sequence[ChoiceExample], task: ChoiceTask
 ) -> NDArray[np.int64]:
     """The right option's index of every example; the first where several are right (ReCoRD)."""
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
@@ -122,13 +120,13 @@ class ChoiceNetwork(nn.Module):
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
         # (rows, tokens, size) -> (rows, size) -> (rows, 1) -> (rows,)
-        hidden = self.encoder(**inputs)[0]
-        state = self.classifier.read(hidden, inputs["attention_mask"])
-        logits = in_fp32(self.classifier.score, state)
+        hidden = self.encoder(**inputs)[0]  # (rows, tokens, size)
+        state = self.classifier.read(hidden, inputs["attention_mask"])  # (rows, size)
+        logits = in_fp32(self.classifier.score, state)  # (rows, 1)
         return with_losses(self, logits, hidden, inputs).squeeze(-1)
 
 
-def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:  # noqa: ARG001  (as every head)
+def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:
     """The network of a task, shaped as transformers' MultipleChoice classes."""
     return ChoiceNetwork(encoder)
 
@@ -139,12 +137,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(logits.float(), targets, reduction="none")  # (items,)
 
 
-def soft_loss(
-    logits: Tensor,
-    teacher: Tensor,
-    targets: Tensor,  # noqa: ARG001  (as every head)
-    temperature: float,
-) -> Tensor:
+def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """One loss per item towards a teacher's logits of its options."""
     return divergence(logits, teacher, temperature)
 
@@ -153,14 +146,14 @@ def decode(
     logits: NDArray[np.float32],
     features: Features,
     examples: Sequence[ChoiceExample],
-    task: ChoiceTask,  # noqa: ARG001  (as every head)
+    task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
     """The option with the highest probability among its example's, the first of several."""
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
     # A softmax of each item's rows, less its largest score so that exp does not overflow.
     weights = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
-    shares = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
+    shares = weights / np.repeat(np.add.reduceat(weights, starts), sizes)  # (rows,)
     return tuple(
         ChoicePrediction(id=example.id, option=int(part.argmax()), scores=tuple(part.tolist()))
         for example, part in zip(examples, np.split(shares, starts[1:]), strict=True)
@@ -177,6 +170,6 @@ CHOICE = Head(
 )
 
 
-def head(task: ChoiceTask, options: PairOptions | None) -> Head:  # noqa: ARG001  (as every head)
+def head(task: ChoiceTask, options: PairOptions | None) -> Head:
     """The head, with the language model's loss."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

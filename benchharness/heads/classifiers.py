@@ -49,7 +49,7 @@ def activation_of(name: str) -> Callable[[Any], Activation]:
     return find
 
 
-def _tanh(config: Any) -> Activation:  # noqa: ARG001  (as every activation)
+def _tanh(config: Any) -> Activation:
     return torch.tanh
 
 
@@ -229,7 +229,7 @@ class TextClassifier(nn.Module):
         return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
-        states = self.activation(self.dense(self.dropout_first(states)))
+        states = self.activation(self.dense(self.dropout_first(states)))  # the same shape
         normed: Tensor = self.norm(states)
         return normed
 
@@ -249,7 +249,7 @@ def _inner(pooler: Any) -> nn.Module:
     return dense
 
 
-def _first(hidden: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG001  (as every state)
+def _first(hidden: Tensor, mask: Tensor) -> Tensor:
     return hidden[:, 0]  # (rows, size), also of hidden states that are first tokens' alone
 
 
@@ -323,7 +323,7 @@ class _PredictionHead(nn.Module):
         self.norm = pooler.norm
 
     def forward(self, states: Tensor) -> Tensor:
-        normed: Tensor = self.norm(self.activation(self.dense(states)))
+        normed: Tensor = self.norm(self.activation(self.dense(states)))  # (rows, tokens, size)
         return normed
 
 
@@ -427,7 +427,7 @@ def _places(ids: Tensor) -> Tensor:
     return torch.arange(ids.shape[1], device=ids.device).expand_as(ids)  # (rows, tokens)
 
 
-def _first_token(ids: Tensor, separator: int) -> Tensor:  # noqa: ARG001  (as every choice)
+def _first_token(ids: Tensor, separator: int) -> Tensor:
     return _places(ids) == 0
 
 

@@ -154,9 +154,7 @@ def _segments(words: NDArray[np.int64], sentences: NDArray[np.int64], room: int)
 
 
 def targets(
-    features: CorefFeatures,  # noqa: ARG001  (as every head)
-    examples: Sequence[DocumentExample],
-    task: CorefTask,
+    features: CorefFeatures, examples: Sequence[DocumentExample], task: CorefTask
 ) -> NDArray[np.int64]:
     """The gold mentions of every document: its first and last word and cluster, all from 1.
 
@@ -503,8 +501,9 @@ def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS)
     return CorefNetwork(encoder, len(task.genres), segments)
 
 
-def loss(logits: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  (the network has read them)
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """The documents' losses (documents,), from (documents, segments, 1)."""
+    # The targets are in them: the network has read them.
     found = logits[..., 0]  # (documents, segments), -inf where a document has fewer
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
@@ -513,7 +512,7 @@ def decode(
     logits: NDArray[np.float32],
     features: CorefFeatures,
     examples: Sequence[DocumentExample],
-    task: CorefTask,  # noqa: ARG001  (as every head)
+    task: CorefTask,
 ) -> tuple[ClusterPrediction, ...]:
     """The clusters of every document: spans that are linked by antecedents, in order."""
     # Codes are (tokens, 30), end to end as token_ids are.

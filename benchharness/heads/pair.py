@@ -66,11 +66,7 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
     return [text[:size] for text, size in zip(texts, sizes, strict=True)]
 
 
-def targets(
-    features: Features,  # noqa: ARG001  (as every head)
-    examples: Sequence[PairExample],
-    task: PairTask,
-) -> NDArray[Any]:
+def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
     """Class numbers (int64) in the order of the task's labels, or numbers (float32).
 
     Where an example has several labels: a 1 for each that it has, (rows, labels) in float32.
@@ -120,7 +116,7 @@ class PairNetwork(nn.Module):
         In a training with a `lm_weight` one more column has the weighted language model's losses.
         """
         marks = inputs.pop("marks", None)
-        hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]
+        hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]  # (rows, tokens, size)
         extra = None if self.pooling is None else self.pooling(hidden, marks)
         return with_losses(self, self.classifier(hidden, mask, extra), hidden, inputs)
 
@@ -157,10 +153,7 @@ def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: flo
 
 
 def decode(
-    logits: NDArray[np.float32],
-    features: Features,  # noqa: ARG001  (as every head)
-    examples: Sequence[PairExample],
-    task: PairTask,
+    logits: NDArray[np.float32], features: Features, examples: Sequence[PairExample], task: PairTask
 ) -> tuple[PairPrediction, ...]:
     """The predicted label with the probability of each, or the predicted number.
 
@@ -294,7 +287,7 @@ class MarkPooling(nn.Module):
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
         """The states of a row's marks, side by side."""
-        places = torch.arange(hidden.shape[1], device=hidden.device)
+        places = torch.arange(hidden.shape[1], device=hidden.device)  # (tokens,)
         is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
         # (rows, tokens, 1) -> (rows, 1, tokens) -> (rows, marks, tokens)
         scores = self.attention(hidden).transpose(1, 2).expand_as(is_marked)
@@ -376,14 +369,14 @@ def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
     sizes = mask.sum(-1, keepdim=True) // 2  # (rows, 1)
     columns = torch.arange((mask.shape[1] + 1) // 2, device=mask.device)
     kept = columns < sizes  # (rows, half)
-    last = mask.shape[1] - 1
+    last = mask.shape[1] - 1  # what lies beyond is masked
     places = torch.cat([columns.expand_as(kept), (sizes + columns).clamp(max=last)])
     found: dict[str, Any] = {
         name: torch.cat([values, values]).gather(1, places) for name, values in inputs.items()
     }
     found["attention_mask"] = torch.cat([kept, kept]).to(mask.dtype)
     if packing is not None:
-        lengths = np.tile(packing.lengths // 2, 2)
+        lengths = np.tile(packing.lengths // 2, 2)  # (2 * rows,)
         found["packing"] = Packing.of_lengths(lengths, len(columns), mask.device)
     return found
 
@@ -391,7 +384,7 @@ def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
 PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=AddedNetwork))
 
 
-def head(task: PairTask, options: PairOptions | None) -> Head:  # noqa: ARG001  (as every head)
+def head(task: PairTask, options: PairOptions | None) -> Head:
     """The head that reads a pair in one order or adds both up, with the language model's loss."""
     if options is None:
         return PAIR

@@ -210,7 +210,7 @@ def targets(
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
-        answer = _answer(example, task)
+        answer = _answer(example, task)  # its characters
         if answer is not None:
             windows, places = _find(features, number, *answer)
             if answer[1] <= example.lead and example.evidence:
@@ -239,7 +239,7 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
         return None
     if example.span is not None:
         return example.span
-    text, start = example.answers[0]
+    text, start = example.answers[0]  # the first is learned
     found = example.context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
         raise DataError(
@@ -263,7 +263,7 @@ def _find(
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True
     )
-    tokens = np.stack([firsts[with_first], lasts[with_last]], axis=1)
+    tokens = np.stack([firsts[with_first], lasts[with_last]], axis=1)  # (windows that have both, 2)
     return both, tokens - features.starts[both, None]
 
 
@@ -292,7 +292,7 @@ class SpanNetwork(nn.Module):
         return torch.cat([logits, in_fp32(self.auxiliary, states)], -1)
 
 
-def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:  # noqa: ARG001  (as every head)
+def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:
     """The network of a task, shaped as transformers' QuestionAnswering classes."""
     return SpanNetwork(encoder)
 
@@ -304,12 +304,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     return rows.mean(-1)  # (windows,)
 
 
-def soft_loss(
-    logits: Tensor,
-    teacher: Tensor,
-    targets: Tensor,  # noqa: ARG001  (as every head)
-    temperature: float,
-) -> Tensor:
+def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """One loss per window towards a teacher's logits: the mean of first and last token's."""
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
@@ -318,7 +313,7 @@ def decode(
     logits: NDArray[np.float32],
     features: SpanFeatures,
     examples: Sequence[SpanExample],
-    task: SpanTask,  # noqa: ARG001  (as every head)
+    task: SpanTask,
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
 ) -> tuple[SpanPrediction, ...]:
     """The best answer of every example's windows, read back from its context.
@@ -419,7 +414,7 @@ SPAN = Head(
 )
 
 
-def head(task: SpanTask, options: SpanOptions | None) -> Head:  # noqa: ARG001  (as every head)
+def head(task: SpanTask, options: SpanOptions | None) -> Head:
     """The head whose answers have at most `max_answer_tokens`."""
     if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN

@@ -226,8 +226,8 @@ def _windows(text: _Text, frame: Frame, limits: Limits) -> Iterator[_Window]:
     room = limits.max_tokens - frame.size
     second = tuple(ids[: room // 2] for ids in text.second)
     room -= sum(map(len, second))  # the predicate is in every window
-    parts = cut_windows(len(text.tokens), room, stride=max(1, room // 2))
-    best = best_windows(parts)
+    parts = cut_windows(len(text.tokens), room, stride=max(1, room // 2))  # overlap by half
+    best = best_windows(parts)  # (tokens,)
     for number, part in enumerate(parts):
         ids = text.tokens.ids[part]
         yield _Window(
@@ -339,7 +339,7 @@ class RoleNetwork(nn.Module):
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         # Where its packing tells the lengths, nothing waits for the device.
         lengths = mask.sum(1).cpu() if packing is None else torch.from_numpy(packing.lengths)
-        places = torch.arange(mask.shape[1], device=mask.device)
+        places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
         with torch.autocast(states.device.type, enabled=False):
             told = torch.cat(
@@ -431,7 +431,7 @@ TAG = Head(
 )
 
 
-def head(task: TagTask, options: TagOptions | None) -> Head:  # noqa: ARG001  (as every head)
+def head(task: TagTask, options: TagOptions | None) -> Head:
     """The head with an LSTM below its classifier, as BERT reads frozen features, or in documents.
 
     arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional BiLSTM before

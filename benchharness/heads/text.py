@@ -106,7 +106,7 @@ class _Watch(LogitsProcessor):
     def __init__(self) -> None:
         self.is_lost = torch.zeros(0, dtype=torch.bool)
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG002
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         lost = scores.isnan().any(-1)  # (rows,)
         self.is_lost = self.is_lost.to(lost.device) | lost if len(self.is_lost) else lost
         return scores
@@ -124,7 +124,7 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
     )
 
 
-def loss(logits: Tensor, targets: Tensor) -> Tensor:  # noqa: ARG001  (as every head)
+def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """One loss per row, which the network has computed where the logits were."""
     return logits
 
@@ -142,7 +142,7 @@ class _Words:
         frame = Frame.of(tokenizer, texts=1)
         texts = [self.cast.words(example) for example in examples]
         ids = tokenize_ids(texts, tokenizer)
-        room = limits.max_tokens - frame.size
+        room = limits.max_tokens - frame.size  # what special tokens leave
         answers = [self.cast.targets(example)[:1] for example in examples]
         known = self._rows([text for answer in answers for text in answer], frame)
         targets = [known[answer[0]] if answer else np.zeros(0, np.int32) for answer in answers]
@@ -183,7 +183,7 @@ class _Words:
         ids = features.target_ids[np.where(is_target, places, 0)]  # (rows, tokens)
         return np.where(is_target, ids, IGNORED).astype(np.int64)
 
-    def network(self, encoder: Encoder, task: Task) -> TextNetwork:  # noqa: ARG002
+    def network(self, encoder: Encoder, task: Task) -> TextNetwork:
         """The network of a task; where its answers are known, none may be longer by a token."""
         rows = self._rows(self.cast.answers, Frame.of(self.tokenizer, texts=1)).values()
         longest = 1 + max(map(len, rows)) if rows else self.longest
@@ -192,9 +192,9 @@ class _Words:
     def decode(
         self,
         logits: NDArray[np.float32],
-        features: TextFeatures,  # noqa: ARG002
+        features: TextFeatures,
         examples: Sequence[Any],
-        task: Task,  # noqa: ARG002
+        task: Task,
     ) -> tuple[Prediction, ...]:
         """The prediction that each answer is read as; "logits" are its token ids."""
         said = [row[row != SILENT].tolist() for row in logits.astype(np.int64)]

@@ -48,7 +48,7 @@ def _fallen(done: float, schedule: Schedule) -> float:
         case "constant":
             return 1.0
         case "cosine":
-            return 0.5 * (1 + math.cos(math.pi * done))
+            return 0.5 * (1 + math.cos(math.pi * done))  # 1 to 0
         case _:
             return float((1 - done) ** schedule.schedule_power)
 

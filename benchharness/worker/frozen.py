@@ -49,7 +49,7 @@ class Sum(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """States (layers, rows, tokens, size) to (rows, tokens, size)."""
-        return states.sum(0)
+        return states.sum(0)  # over layers
 
 
 class Concatenation(nn.Module):
