@@ -10,8 +10,7 @@ first token alone (load.py) get that place first, each token with the position t
 the text: attention knows no other order.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,8 +120,11 @@ class LanguageModel:
                 # Where each token stood before the masked one was put first.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
-        with _read_at(_At(torch.tensor(places, device=device), packing)):
+        told = _AT.set(_At(torch.tensor(places, device=device), packing))
+        try:
             logits = self.network(**tensors).logits[0].float()  # (places, vocabulary)
+        finally:
+            _AT.reset(told)
         which, token = torch.tensor(asked, device=device).T  # (asked,) each
         found: Tensor = logits[which, token] - logits.logsumexp(1)[which]  # (asked,)
         return found
@@ -147,15 +149,6 @@ class _At:
 
 
 _AT: ContextVar[_At | None] = ContextVar("_AT", default=None)
-
-
-@contextmanager
-def _read_at(at: _At) -> Iterator[None]:
-    token = _AT.set(at)
-    try:
-        yield
-    finally:
-        _AT.reset(token)
 
 
 def _give_packing(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:

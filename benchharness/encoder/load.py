@@ -168,15 +168,12 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
         )
     names = [name for name in tokenizer.model_input_names if name != TYPES]
     gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
-    types = [TYPES] if gives_types and _has_types(config) else []
+    # Several types have embeddings each; Funnel and XLNet compare types instead.
+    compares = config.model_type in ("funnel", "xlnet")
+    has_types = compares or getattr(config, "type_vocab_size", 0) > 1
+    types = [TYPES] if gives_types and has_types else []
     tokenizer.model_input_names = [*names, *types]  # what it gives from now on
     return tokenizer
-
-
-def _has_types(config: Any) -> bool:
-    """Whether there are embeddings of several types; Funnel and XLNet compare types instead."""
-    compares = config.model_type in ("funnel", "xlnet")
-    return compares or getattr(config, "type_vocab_size", 0) > 1
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:

@@ -49,12 +49,11 @@ def activation_of(name: str) -> Callable[[Any], Activation]:
     return find
 
 
-def _tanh(config: Any) -> Activation:
-    return torch.tanh
-
-
 def _always(activation: Activation) -> Callable[[Any], Activation]:
     return lambda _: activation
+
+
+tanh = _always(torch.tanh)  # BERT's pooler has it, and most layers that are in its place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +72,7 @@ class Pooling:
     reads: Callable[[Any], str] = lambda _: "first"
     dropout_first: Callable[[Any], float] = no_dropout
     dense: str = "fresh"
-    activation: Callable[[Any], Activation] = _tanh
+    activation: Callable[[Any], Activation] = tanh
     dropout: Callable[[Any], float] = classifier_dropout
     bias: bool = True
     tags: Callable[[Any], float] = classifier_dropout
@@ -239,14 +238,9 @@ def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
     if pooling.dense == "none":
         return nn.Identity()
     if pooling.dense == "pooler" and pooler is not None:
-        dense: nn.Module = pooler if isinstance(pooler, nn.Linear) else _inner(pooler)
-        return dense
+        dense = pooler if isinstance(pooler, nn.Linear) else getattr(pooler, "dense", None)
+        return dense or nn.Identity()
     return fresh_linear(config.hidden_size, config.hidden_size, config)
-
-
-def _inner(pooler: Any) -> nn.Module:
-    dense: nn.Module = getattr(pooler, "dense", None) or nn.Identity()
-    return dense
 
 
 def _first(hidden: Tensor, mask: Tensor) -> Tensor:

@@ -308,12 +308,8 @@ def _count_parameters(weights: list[Path]) -> float | None:
     """Millions of parameters by the headers of the safetensors files; None of pickled ones."""
     if any(path.suffix != ".safetensors" for path in weights):
         return None
-    return round(sum(_header_parameters(path) for path in weights) / 1e6, 1)
-
-
-def _header_parameters(path: Path) -> int:
-    """The number of values in a safetensors file."""
-    return sum(prod(shape) for shape in _shapes(path).values())
+    shapes = (shape for path in weights for shape in _shapes(path).values())
+    return round(sum(map(prod, shapes)) / 1e6, 1)
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:

@@ -134,7 +134,9 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
     asked of the hub, or of the local cache where the hub is switched off (HF_HUB_OFFLINE) or
     silent. Raises ModelError where neither knows it.
     """
-    if _COMMIT.fullmatch(revision) and _is_sure(hub_id, revision):
+    pinned = {(spec.checkpoint, spec.revision) for spec in MODELS.values()}
+    cached = cache_folder(hub_id) / "snapshots" / revision
+    if _COMMIT.fullmatch(revision) and ((hub_id, revision) in pinned or cached.is_dir()):
         return revision
     if go_offline_if_unreachable():
         if _COMMIT.fullmatch(revision):
@@ -144,11 +146,6 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
             raise _unreachable(hub_id)
         return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
     return _commit_on_hub(hub_id, revision)
-
-
-def _is_sure(hub_id: str, commit: str) -> bool:
-    pinned = {(spec.checkpoint, spec.revision) for spec in MODELS.values()}
-    return (hub_id, commit) in pinned or (cache_folder(hub_id) / "snapshots" / commit).is_dir()
 
 
 def _commit_on_hub(hub_id: str, revision: str) -> str:

@@ -138,12 +138,6 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     return _read_packaged(path) if _PACKAGE in path.parents else _parse(path)
 
 
-@cache
-def _read_packaged(path: Path) -> Mapping[str, Mapping[str, Setting]]:
-    """One of ours, which does not change: it is asked for by every model, task and layer."""
-    return _parse(path)
-
-
 def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -154,6 +148,10 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
+
+
+_read_packaged = cache(_parse)
+"""Ours do not change, and are asked for by every model, task and layer."""
 
 
 def file_facts(path: Path) -> dict[str, Any]:
