@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -214,24 +215,17 @@ def cut_by_length(
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
     """Where to cut items of falling widths, by dynamic programming over the widths that occur."""
+    # Of the items before each edge: their least work, and where its parts begin.
+    best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Within items of one width no cut saves padding: only where the width changes may one be.
-    edges = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
-    before = [0, *np.cumsum(rows).tolist()]  # rows of the items before each
-    best: list[tuple[int, list[int]]] = [(0, [])]  # of the items up to each edge: work, its starts
-    for end in range(1, len(edges)):
-        # The last part begins at edge i, and all of its rows are as wide as its first one.
+    for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
+        # All rows of the last part are as wide as its first one. Of equal ones the longest part.
         options = (
-            (
-                best[i][0]
-                + overhead
-                + int(widths[edges[i]]) * (before[edges[end]] - before[edges[i]]),
-                i,
-            )
-            for i in range(end)
+            (work + overhead + int(widths[start] * rows[start:end].sum()), [*starts, start])
+            for start, (work, starts) in best.items()
         )
-        work, start = min(options)
-        best.append((work, [*best[start][1], edges[start]]))
-    return best[-1][1][1:]  # the first part always begins at 0
+        best[end] = min(options, key=itemgetter(0))
+    return best[len(widths)][1][1:]  # the first part always begins at 0
 
 
 def _chunks(items: Indices, limit: int, tokens: int) -> list[Indices]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -93,7 +93,9 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
             compute=compute,
             report=report,
         )
-        done = JobState.begin(training, began, newest)
+        done = JobState(training=training, began=began)
+        if newest is not None:
+            done.restore(newest)
 
         # ---- Train, and evaluate now and then; a signal that ends the job leaves a snapshot.
         with states.saved_at_a_signal(done.state, training.meter.announce_saving):
@@ -380,14 +382,6 @@ class JobState:
     earlier: float = 0.0
     resumed: list[int] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-
-    @classmethod
-    def begin(cls, training: Training, began: float, newest: State | None) -> Self:
-        """The state of a job before its first step, or where its newest snapshot was taken."""
-        done = cls(training=training, began=began)
-        if newest is not None:
-            done.restore(newest)
-        return done
 
     def judge(self, evaluations: Sequence[Evaluation]) -> None:
         """Marks evaluations, and keeps their predictions where the job may end with its weights.
