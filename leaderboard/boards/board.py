@@ -1,9 +1,10 @@
 """Boards: stored runs of a suite, gathered into ranked entries. Pure: rows in, tables out."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
@@ -80,33 +81,21 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    imported = [run for run in ordered if run.kind == "imported" and run.status == "finished"]
-    boards = list(_with_imported(boards, imported, suite))
+    # Nobody knows the fingerprints of imported rows: a score belongs wherever the limit agrees and
+    # the data are mini on both sides or on neither. Those that belong nowhere have own boards.
+    imported: dict[tuple[int | None, bool], list[RunRow]] = {}
+    for run in ordered:
+        if run.kind == "imported" and run.status == "finished":
+            imported.setdefault((run.limit, run.data == "mini"), []).append(run)
+    kinds = [(board.limit, "mini" in board.data) for board in boards]
+    boards = [
+        replace(board, imported=tuple(imported.get(kind, ())))
+        for board, kind in zip(boards, kinds, strict=True)
+    ]
+    boards += [_board((), suite, imported[kind]) for kind in imported.keys() - set(kinds)]
     return tuple(
         sorted(boards, key=lambda b: (-sum(len(entry.runs) for entry in b.entries), b.data_label))
     )
-
-
-def _with_imported(
-    boards: Sequence[Board], imported: Sequence[RunRow], suite: Suite
-) -> Iterator[Board]:
-    """The boards with the imported scores that belong there, and boards of those with no home.
-
-    Nobody knows the fingerprints of the rows: a score belongs wherever the limit agrees and the
-    data are mini on both sides or on neither.
-    """
-    groups: dict[tuple[int | None, bool], list[RunRow]] = {}
-    for run in imported:
-        groups.setdefault((run.limit, run.data == "mini"), []).append(run)
-    for board in boards:
-        yield replace(board, imported=tuple(groups.get(_kind_of_data(board), ())))
-    homeless = groups.keys() - set(map(_kind_of_data, boards))
-    for kind in sorted(homeless, key=str):
-        yield _board((), suite, groups[kind])
-
-
-def _kind_of_data(board: Board) -> tuple[int | None, bool]:
-    return board.limit, "mini" in board.data
 
 
 def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()) -> Board:
@@ -133,11 +122,18 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Best first; ties share the better rank (1, 2, 2, 4); entries without a score come last.
 
-    Predictions of others, ensembles and baselines stand below the models, without a rank.
+    Predictions of others, ensembles and baselines stand below the models, without a rank. Ties as
+    shown stand in the order of their names.
     """
-    ordered = sorted(entries, key=_board_order)
+
+    def order(entry: Entry) -> tuple[Any, ...]:
+        has_none = entry.score is None
+        last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
+        names = (entry.model, entry.recipe, entry.precision, entry.variant)
+        return (_KINDS.index(entry.kind), has_none, last, *names)
+
     rank, last = 0, ""
-    for place, entry in enumerate(ordered, start=1):
+    for place, entry in enumerate(sorted(entries, key=order), start=1):
         if entry.score is None or not entry.competes:
             yield entry
             continue
@@ -149,15 +145,6 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 def unranked(board: Board) -> Board:
     """The board without ranks, for where not all of its rows were read."""
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
-
-
-def _board_order(entry: Entry) -> tuple[int, bool, float, int, str, str, str, str]:
-    kind = _KINDS.index(entry.kind)
-    tie = (entry.model, entry.recipe, entry.precision, entry.variant)
-    if entry.score is None:
-        return (kind, True, 0.0, len(entry.missing), *tie)
-    # Ties as shown stand in the order of their names.
-    return (kind, False, -float(shown(entry.score)), 0, *tie)
 
 
 # The best of a board, for where all of it would be too much.
@@ -221,12 +208,9 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
 
     A key is told by 6 characters or more. Raises BenchError where several fit.
     """
-    return select_entry(board, name) or _entry_of_run(board, name.lower())
-
-
-def _entry_of_run(board: Board, prefix: str) -> Entry | None:
-    if not re.fullmatch("[0-9a-f]{6,64}", prefix):
-        return None
+    entry, prefix = select_entry(board, name), name.lower()
+    if entry or not re.fullmatch("[0-9a-f]{6,64}", prefix):
+        return entry
     found = {
         run.key: entry
         for entry in board.entries
@@ -272,24 +256,24 @@ def boards_with(
     if found:
         return found
     unfound = [name for name in wanted if not any(select(board, name) for board in listed)]
-    models = [
-        short_name(entry, board.entries)
-        for board in listed
-        for entry in board.entries
-        if any(is_called(entry, name.partition(":")[0]) for name in unfound)
-    ] or (known() if known else (entry.model for board in listed for entry in board.entries))
+    models = dict.fromkeys(
+        [
+            short_name(entry, board.entries)
+            for board in listed
+            for entry in board.entries
+            if any(is_called(entry, name.partition(":")[0]) for name in unfound)
+        ]
+        or (known() if known else (entry.model for board in listed for entry in board.entries))
+    )
+    some = [*models][:_MANY_NAMES]
+    more = len(models) - len(some)
+    stored = ", ".join(some) + (f" and {more} more" if more else "")
     hidden = any(board.hidden for board in listed)
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
-        f"{_some(dict.fromkeys(models)) or 'no runs'}; `bench list runs` shows on which data each "
+        f"{stored or 'no runs'}; `bench list runs` shows on which data each "
         f"was run{', `bench hide` which rows are hidden' if hidden else ''}."
     )
-
-
-def _some(names: Collection[str]) -> str:
-    """The names, or the first of very many."""
-    more = len(names) - _MANY_NAMES
-    return ", ".join(list(names)[:_MANY_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:

@@ -1,7 +1,7 @@
 """A cell of a board: one entry's runs of one task, and what is said of their values."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 
@@ -174,13 +174,12 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     """
     if not runs[0].is_sweep:
         return list(runs)
-    return [
-        run
-        for points in _points(runs).values()
-        for run in max(
-            _most_tried(points.values()), key=lambda point: _median_and_seeds(point, rule)
-        )
-    ]
+    best = []
+    for points in _points(runs).values():
+        counts = {digest: len({run.seed for run in point}) for digest, point in points.items()}
+        tried = [point for d, point in points.items() if counts[d] == max(counts.values())]
+        best += max(tried, key=lambda point: _median_and_seeds(point, rule))
+    return best
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
@@ -200,12 +199,6 @@ def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
     others = tuple(other for other in tried if other is not None)
     gain = selection_gain(cell.values, [other.values for other in others])
     return replace(cell, others=others, gain=gain)
-
-
-def _most_tried(points: Collection[Sequence[RunRow]]) -> list[Sequence[RunRow]]:
-    """The points that have been tried with the most seeds, in their order."""
-    counts = [len({run.seed for run in point}) for point in points]
-    return [point for point, count in zip(points, counts, strict=True) if count == max(counts)]
 
 
 def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:

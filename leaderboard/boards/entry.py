@@ -237,7 +237,15 @@ class Entry:
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     """The entry that these runs make, all of one model and recipe; not yet ranked."""
-    words = (*recipe_words(runs[0].recipe_label, runs), *_kind_words(runs[0]))
+    words, first = recipe_words(runs[0].recipe_label, runs), runs[0]
+    if first.teacher is not None:
+        name = first.teacher.model
+        words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
+    elif len(first.trained_tasks) > 1:  # the encoder is shared
+        words = (*words, Word(first.title, TOGETHER))
+    # What a row's name leaves out: all where the user has named it, else the usual recipe.
+    usual = PAPER if first.kind in ("model", ZERO_SHOT) else first.recipe_label
+    unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
@@ -260,26 +268,10 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         seed_scores=_seed_scores(suite.rule, cells),
         missing=tuple(task for task in suite.rule.cells if task not in cells),
         words=words,
-        unsaid=_unsaid(runs[0], words),
+        unsaid=unsaid,
         variant=variant_of(runs[0]),
         points=points,
     )
-
-
-def _kind_words(run: RunRow) -> tuple[Word, ...]:
-    """What marks runs whose encoder several tasks have shared, or who had a teacher."""
-    if run.teacher is not None:
-        name = run.teacher.model
-        return (Word(f"student of {name}", f"student={unquoted(name)}"),)
-    return (Word(run.title, TOGETHER),) if len(run.trained_tasks) > 1 else ()
-
-
-def _unsaid(run: RunRow, words: Sequence[Word]) -> int:
-    """How many of the words a row's name leaves out."""
-    if run.is_named:
-        return len(words)
-    usual = PAPER if run.kind in ("model", ZERO_SHOT) else run.recipe_label
-    return int(words[0].shown == usual)
 
 
 def _latest(runs: Iterable[RunRow]) -> list[RunRow]:

@@ -72,7 +72,13 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
             homes[alike] = _homes(run, groups)
         for group in homes[alike]:
             group.runs.append(run)
-    return [group.runs for group in groups if not _is_inside_another(group, groups)]
+    limited = [{run.key for run in group.runs} for group in groups if group.limit is not None]
+    return [
+        group.runs
+        for group in groups
+        if group.limit is not None
+        or not any(keys.issuperset(run.key for run in group.runs) for keys in limited)
+    ]
 
 
 def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
@@ -87,12 +93,6 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
     for group in found:
         group.widen(run)
     return found
-
-
-def _is_inside_another(group: _DataGroup, groups: Iterable[_DataGroup]) -> bool:
-    keys = {run.key for run in group.runs}
-    others = ({run.key for run in other.runs} for other in groups if other.limit != group.limit)
-    return group.limit is None and any(keys <= other for other in others)
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
@@ -112,19 +112,21 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
     several = {names for (names, _), features in probed.items() if len(features) > 1}
-    entries: list[_Entry] = []
-    named: dict[_Names, list[_Entry]] = {}
+    entries: list[list[RunRow]] = []
+    named: dict[_Names, list[list[RunRow]]] = {}
     for (names, *_), alike in groups.items():
         parts = _by_features(alike) if names in several else {None: alike}
         for features, runs_alike in parts.items():
-            rivals = named.setdefault((*names, features), [])
-            home = _home(rivals, runs_alike[0])
-            if home is None:
-                home = _Entry()
-                rivals.append(home)
-                entries.append(home)
-            home.add(runs_alike)
-    return [entry.runs for entry in entries]
+            rivals, first = named.setdefault((*names, features), []), runs_alike[0]
+            free = [e for e in rivals if all(run.task != first.task for run in e)]
+            # What has these very values on another task goes before what merely has no such task.
+            free.sort(key=lambda e: all(run.recipe_digest != first.recipe_digest for run in e))
+            if not free:
+                free.append([])
+                rivals.append(free[0])
+                entries.append(free[0])
+            free[0] += runs_alike
+    return entries
 
 
 def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
@@ -141,24 +143,6 @@ def _value(run: RunRow, name: str) -> object:
     return None if setting is None else setting.value
 
 
-class _Entry:
-    def __init__(self) -> None:
-        self.tasks: set[str] = set()
-        self.digests: set[str] = set()
-        self.runs: list[RunRow] = []
-
-    def add(self, runs: Sequence[RunRow]) -> None:
-        self.tasks.add(runs[0].task)
-        self.digests.update(run.recipe_digest for run in runs)
-        self.runs += runs
-
-
-def _home(entries: Iterable[_Entry], run: RunRow) -> _Entry | None:
-    free = [entry for entry in entries if run.task not in entry.tasks]
-    same_values = [entry for entry in free if run.recipe_digest in entry.digests]
-    return next(iter(same_values + free), None)
-
-
 def variant_of(run: RunRow) -> str:
     """Four hex digits that stand for the run's weights, values and training rows."""
     text = " ".join((run.weights, *_training(run)))
@@ -169,16 +153,12 @@ def _training(run: RunRow) -> tuple[str, ...]:
     values = _SWEPT if run.is_sweep else run.recipe_digest
     start = f"{run.start_task} {run.start_variant}".strip()
     teacher = () if run.teacher is None else (run.teacher.variant,)
-    return (values, *_trained_on(tuple(run.fingerprints.items())), start, *teacher)
-
-
-def training_rows(run: RunRow) -> str:
-    """The digests of the rows that a run was trained on."""
-    return " ".join(_trained_on(tuple(run.fingerprints.items())))
+    return (values, *trained_on(tuple(run.fingerprints.items())), start, *teacher)
 
 
 @lru_cache(maxsize=4096)
-def _trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
+def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
+    """The digests of the rows that a run with these fingerprints was trained on."""
     return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 

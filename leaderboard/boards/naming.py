@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.boards.grouping import training_rows
+from benchharness.leaderboard.boards.grouping import trained_on
 from benchharness.leaderboard.job import START_FROM, Word, is_setting, setting_word, unquoted
 from benchharness.leaderboard.result import RunRow
 from benchharness.tasks.suites import distinct_title, title_of
@@ -73,11 +73,6 @@ def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
 _Words = Sequence[tuple[Word, ...]]
 
 
-def _settings(entries: Sequence[Entry]) -> _Words:
-    """The settings in which they differ on a task that several of them have."""
-    return _differing([{run.task: _plain(run) for run in entry.runs} for entry in entries])
-
-
 def _plain(run: RunRow) -> Mapping[str, str | float]:
     return {name: setting.value for name, setting in run.settings.items()}
 
@@ -126,10 +121,11 @@ def _setting_words(
             yield Word(f"no {name.replace('_', ' ')}", f"{name}=off")
 
 
-def _starts(entries: Sequence[Entry]) -> _Words:
-    """What their runs started from."""
-    found = (sorted(set(entry.starts.values()) or {"pretrained"}) for entry in entries)
-    return [tuple(map(_start_word, names)) for names in found]
+def _of_each(
+    found: Callable[[Entry], Iterable[str]], word: Callable[[str], Word]
+) -> Callable[[Sequence[Entry]], _Words]:
+    """A word for each text that is found of an entry, in alphabetical order."""
+    return lambda entries: [tuple(map(word, sorted(set(found(entry))))) for entry in entries]
 
 
 def _start_word(name: str) -> Word:
@@ -137,21 +133,12 @@ def _start_word(name: str) -> Word:
     return Word(f"from {title}", f"from={unquoted(name.partition('/')[2] or name)}")
 
 
-def _tasks(entries: Sequence[Entry]) -> _Words:
-    """The tasks that started from others, where what they started from is the same."""
-    found = [tuple(sorted(title_of(task) for task in entry.starts)) for entry in entries]
-    return [
-        tuple(Word(f"{name} from a start", f"start={unquoted(name)}") for name in names)
-        for names in found
-    ]
-
-
-def _weights(entries: Sequence[Entry]) -> _Words:
-    """Of which weights they are: a revision of the hub, or the beginning of a folder's digest."""
-    return [tuple(map(_weight_word, sorted({run.weights for run in e.runs}))) for e in entries]
+def _task_word(name: str) -> Word:
+    return Word(f"{name} from a start", f"start={unquoted(name)}")
 
 
 def _weight_word(weights: str) -> Word:
+    """A revision of the hub, or the beginning of a folder's digest."""
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -160,7 +147,10 @@ def _weight_word(weights: str) -> Word:
 
 def _rows(entries: Sequence[Entry]) -> _Words:
     """Which rows of a task that several of them have they were trained on."""
-    by_task = [{run.task: training_rows(run) for run in entry.runs} for entry in entries]
+    by_task = [
+        {run.task: " ".join(trained_on(tuple(run.fingerprints.items()))) for run in entry.runs}
+        for entry in entries
+    ]
     for task in dict.fromkeys(task for tasks in by_task for task in tasks):
         found = [tasks.get(task, "") for tasks in by_task]
         if len(set(filter(None, found))) > 1:
@@ -168,21 +158,9 @@ def _rows(entries: Sequence[Entry]) -> _Words:
     return [()] * len(entries)
 
 
-def _values(entries: Sequence[Entry]) -> _Words:
-    """Values of which nothing is known but that they differ."""
-    return [_digest_word("values", "values", min(r.recipe_digest for r in e.runs)) for e in entries]
-
-
-def _start_runs(entries: Sequence[Entry]) -> _Words:
-    """How what they started from was trained."""
-    found = [max((run.start_variant for run in e.runs), default="") for e in entries]
-    return [_digest_word("start", "start", text) for text in found]
-
-
-def _teachers(entries: Sequence[Entry]) -> _Words:
-    """How their teachers of one model were trained."""
-    found = [max((r.teacher.variant for r in e.runs if r.teacher), default="") for e in entries]
-    return [_digest_word("teacher", "teacher", text) for text in found]
+def _by_digest(name: str, digest: Callable[[Entry], str]) -> Callable[[Sequence[Entry]], _Words]:
+    """What is told by no more than a digest, where an entry has one."""
+    return lambda entries: [_digest_word(name, name, digest(entry)) for entry in entries]
 
 
 def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
@@ -192,15 +170,21 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
-    _settings,
+    # The settings in which they differ on a task that several of them have.
+    lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
-    _starts,
-    _tasks,
-    _weights,
+    _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
+    # The tasks that started from others, where what they started from is the same.
+    _of_each(lambda e: map(title_of, e.starts), _task_word),
+    _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    _values,
-    _start_runs,
-    _teachers,
+    # Values of which nothing is known but that they differ.
+    _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
+    # How what they started from, and how their teachers of one model, were trained.
+    _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
+    _by_digest(
+        "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
+    ),
 )
 """What may tell apart rows of one model, what is said first before the others."""
 
@@ -210,17 +194,14 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
-    shared = set.intersection(*(set(_said(entry)) for entry in entries))
-    found = [", ".join(w for w in _said(e) if w not in shared) or e.model for e in entries]
+    said = [(e.model, *(word.shown for word in e.words), e.precision) for e in entries]
+    shared = set.intersection(*map(set, said))
+    found = [", ".join(w for w in words if w not in shared) or words[0] for words in said]
     if len(set(found)) < len(found):
         found = [entry.name for entry in entries]
     if len(set(found)) < len(found):
         found = [f"{entry.name}, {entry.precision}" for entry in entries]
     return tuple(found)
-
-
-def _said(entry: Entry) -> tuple[str, ...]:
-    return (entry.model, *(word.shown for word in entry.words), entry.precision)
 
 
 # What a row may be called on the command line.
@@ -236,15 +217,13 @@ def is_called(entry: Entry, name: str) -> bool:
             return True
         if name.startswith(f"{model}:"):
             rest = name[len(model) + 1 :]
-            return all(_is_said(entry, part) for part in rest.split(":"))
+            # A part is the entry's precision, its recipe, or words of its own.
+            known = (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label)
+            return all(
+                part in known or all(_is_word(entry, word.strip()) for word in part.split(","))
+                for part in rest.split(":")
+            )
     return False
-
-
-def _is_said(entry: Entry, part: str) -> bool:
-    """Whether a part of a name is the entry's precision, its recipe, or words of its own."""
-    if part in (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label):
-        return True
-    return all(_is_word(entry, word.strip()) for word in part.split(","))
 
 
 def _is_word(entry: Entry, word: str) -> bool:

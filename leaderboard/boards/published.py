@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 
@@ -195,13 +195,43 @@ class System:
 @cache
 def systems() -> tuple[System, ...]:
     """Every system of the published tables and of the lectures, by name."""
-    return tuple(sorted(_systems(), key=lambda system: (system.name.lower(), system.table)))
+    file = files("benchharness.leaderboard") / "published" / "systems.toml"
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    # What is known of each: the model, why there is none or in which way it runs, whether it runs.
+    known: dict[str, tuple[str, str, bool]] = {}
+    for key, model in document["runs"].items():
+        known[key] = (model, "", True)
+    for part in ("ways", "absent"):
+        for reason, keys in document[part].items():
+            known |= dict.fromkeys(keys, ("", reason, part == "ways"))
+    tables, found = {row.table for row in every_row()}, []
+    for key, (model, reason, runs) in known.items():
+        table, _, name = key.partition(": ")
+        if table not in tables or not name:
+            table, name = "", key
+        rows = [row for row in every_row() if row.system == name and table in ("", row.table)]
+        system = System(
+            name=name,
+            table=table,
+            model=model,
+            reason=reason,
+            runs=runs,
+            rows=len(rows),
+            in_lectures=not table and name in document["lectures"],
+        )
+        found.append(system)
+    return tuple(sorted(found, key=lambda system: (system.name.lower(), system.table)))
 
 
 def find_system(name: str, table: str) -> System | None:
     """The system that a table means by a name; None where nobody has said yet what it is."""
     named = _by_name()
     return named.get((name, table), named.get((name, "")))
+
+
+@cache
+def _by_name() -> Mapping[tuple[str, str], System]:
+    return {(system.name, system.table): system for system in systems()}
 
 
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
@@ -243,22 +273,13 @@ def like_those_of(
         system = find_system(row.system, row.table)
         model = system.model if system else ""
         size = printed_size(row.parameters) or sizes.get(model)
-        far = 0.0 if model in names and model else _distance(size, own)
+        # How far its size is from the nearest of ours, as a logarithm.
+        apart = [abs(math.log(size / other)) for other in own if size and other]
+        far = 0.0 if model in names and model else min(apart, default=math.inf)
         if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):
             near.append((far, place))
     chosen = sorted(place for _, place in sorted(near)[:_MOST])
     return replace(block, tasks=tuple(tasks), rows=tuple(block.rows[place] for place in chosen))
-
-
-def _distance(size: float | None, others: Sequence[float | None]) -> float:
-    """How far a size is from the nearest of others, as a logarithm."""
-    known = [abs(math.log(size / other)) for other in others if size and other]
-    return min(known, default=math.inf)
-
-
-@cache
-def _by_name() -> Mapping[tuple[str, str], System]:
-    return {(system.name, system.table): system for system in systems()}
 
 
 @cache
@@ -268,26 +289,3 @@ def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
         if (system := find_system(row.system, row.table)) is not None:
             found[system.model].append(row)
     return {model: tuple(rows) for model, rows in found.items() if model}
-
-
-def _systems() -> Iterator[System]:
-    file = files("benchharness.leaderboard") / "published" / "systems.toml"
-    document = tomllib.loads(file.read_text(encoding="utf-8"))
-    lectures = set(document["lectures"])
-    for key, model in document["runs"].items():
-        yield _system(key, lectures, model=model, reason="", runs=True)
-    for part in ("ways", "absent"):
-        for reason, keys in document[part].items():
-            for key in keys:
-                yield _system(key, lectures, model="", reason=reason, runs=part == "ways")
-
-
-def _system(key: str, lectures: set[str], **found: Any) -> System:
-    tables = {row.table for row in every_row()}
-    table, colon, name = key.partition(": ")
-    if not (colon and table in tables):
-        table, name = "", key
-    rows = [row for row in every_row() if row.system == name and table in ("", row.table)]
-    return System(
-        name=name, table=table, rows=len(rows), in_lectures=not table and name in lectures, **found
-    )

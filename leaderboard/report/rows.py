@@ -4,23 +4,18 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from statistics import fmean
 from types import MappingProxyType
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, score_names
-from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.published import (
     PublishedBlock,
     PublishedCell,
     PublishedRow,
-    find_system,
-    printed_size,
 )
-from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
-from benchharness.leaderboard.report.plots.cost import Sizes, count_text, known_size
+from benchharness.leaderboard.report.plots.cost import Sizes, count_text, published_size
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
@@ -203,9 +198,7 @@ def block_group(
 def _published_row(
     row: PublishedRow, block: PublishedBlock, columns: Sequence[Column], sizes: Sizes
 ) -> RowView:
-    system = find_system(row.system, row.table)
-    known = known_size(system.model, sizes) if system is not None else None
-    size = printed_size(row.parameters) or (known.parameters if known else None)
+    size, known = published_size(row, sizes)
     said = (row.by, row.said_protocol, row.parameters, row.date)
     return RowView(
         anchor=row_anchor(row.table, row.split, row.source, row.place, row.system, *said),
@@ -265,14 +258,3 @@ def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence
         basis=basis_of(split, tuple(" or ".join(cell.scores) for cell in counted)),
         parts={basis_of(split, (" or ".join(c.scores),)): c.value for c in cells if len(cells) > 1},
     )
-
-
-# Published numbers next to ours.
-
-_MOST = 50  # entries below a board; a page has the comparisons of any other beside its runs
-
-
-def reproduced_entries(board: Board) -> tuple[tuple[Entry, Sequence[Reproduction]], ...]:
-    """The entries of which something is published, in the order of the board; the first _MOST."""
-    found = ((entry, reproductions(board, entry)) for entry in board.entries)
-    return tuple(islice(((entry, ours) for entry, ours in found if ours), _MOST))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import fmean, median
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +12,7 @@ from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
-from benchharness.leaderboard.boards.reproduction import Reproduction
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
@@ -24,7 +25,6 @@ from benchharness.leaderboard.report.rows import (
     block_group,
     build_column,
     percent,
-    reproduced_entries,
     row_anchor,
 )
 from benchharness.leaderboard.text import counted
@@ -54,7 +54,8 @@ def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
         known.update(_scales(cells))
 
     def row_with_heat(row: RowView) -> RowView:
-        score, *cells = map(_with_heat, _cells(row), scales)
+        found = zip(_cells(row), scales, strict=True)
+        score, *cells = (_with_heat(cell, of.get(cell.basis)) for cell, of in found)
         return replace(row, score=score, cells=tuple(cells))
 
     return tuple(replace(g, rows=tuple(map(row_with_heat, g.rows))) for g in groups)
@@ -103,10 +104,9 @@ def _scales(cells: Iterable[CellView]) -> dict[str, _Scale]:
     return scales
 
 
-def _with_heat(cell: CellView, scales: dict[str, _Scale]) -> CellView:
+def _with_heat(cell: CellView, scale: _Scale | None) -> CellView:
     """The cell on its column's scale; a bar begins, has the number and ends at three places."""
-    scale = scales.get(cell.basis) if cell.order else None
-    if scale is None:
+    if scale is None or not cell.order:
         return cell
     value = float(cell.order)
     share = (value - scale.low) / (scale.high - scale.low)
@@ -129,6 +129,8 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
 )
 """The board's own kinds of rows in the order in which they stand, with what is said of them."""
 
+
+_MOST_REPRODUCED = 50  # entries below a board; any other has its comparisons beside its runs
 
 Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
 """Tests of two entries, task by task, by the places of the entries on their board."""
@@ -201,7 +203,8 @@ def build_table(
     others = (block_group(block, columns, anchor, sizes) for block in blocks)
     groups = heated((*own, *others))
     rows = [row for group in groups for row in group.rows]
-    views = [cell for row in rows for cell in (row.score, *row.cells)]
+    views = [cell for row in rows for cell in _cells(row)]
+    reproduced = ((entry, reproductions(board, entry)) for entry in board.entries)
     return TableView(
         anchor=anchor,
         title=board.title,
@@ -219,7 +222,7 @@ def build_table(
         has_intervals=any(entry.uncertainty is not None for entry in board.entries),
         has_heat=any(cell.heat for cell in views),
         has_bars=any(cell.bar for cell in views),
-        reproduced=reproduced_entries(board),
+        reproduced=tuple(islice(((e, ours) for e, ours in reproduced if ours), _MOST_REPRODUCED)),
         contrasts=tuple(
             (*(_row_anchor(board, board.entries[place]) for place in pair), _verdicts(board, found))
             for pair, found in contrasts.items()

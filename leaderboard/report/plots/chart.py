@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
@@ -13,8 +14,7 @@ from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.text import visible
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tick:
+class Tick(NamedTuple):
     """A tick at `place` along its axis, with its text."""
 
     place: float
@@ -47,7 +47,7 @@ class Axis:
     @property
     def ticks(self) -> tuple[Tick, ...]:
         """The ticks as they are drawn."""
-        return tuple(Tick(place=self(value), text=self.text(value)) for value in self.values)
+        return tuple(Tick(self(value), self.text(value)) for value in self.values)
 
 
 _LEAST_SPAN = 1e-11  # ticks are rounded to twelve decimals, which must tell them apart

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from benchharness.leaderboard.boards.published import PublishedRow, find_system, printed_size
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import counted
 
@@ -85,6 +86,13 @@ def known_size(model: str, sizes: Sizes) -> ModelSize | None:
     return sizes.get(model.rpartition("/")[2].lower())
 
 
+def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, ModelSize | None]:
+    """The weights that a source prints, else those of the checkpoint; what is known of the last."""
+    system = find_system(row.system, row.table)
+    known = known_size(system.model, sizes) if system is not None else None
+    return printed_size(row.parameters) or (known.parameters if known else None), known
+
+
 def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
     """The size of a run's model, as far as its name says it; else that of all weights it had.
 
@@ -129,10 +137,6 @@ def _in_units(value: float, *units: tuple[float, str]) -> str:
 def count_text(value: float) -> str:
     """A large number in its unit: "22.7M"."""
     return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
-
-
-def _time(seconds: float) -> str:
-    return _in_units(seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s"))
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -198,7 +202,9 @@ QUANTITIES = (
         note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
         "the kind of machine that has most are shown; other work on it may have slowed them.",
         of=lambda facts, _: facts.train_seconds or None,
-        text=_time,
+        text=lambda seconds: _in_units(
+            seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s")
+        ),
         steps=_TIMES,
     ),
 )

@@ -2,11 +2,11 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, build_cell, shown
@@ -36,7 +36,7 @@ lines differ."""
 class _Point:
     """A score in percent at x, and the ends of an upright line through it.
 
-    `note`, `entry` and `href` are as a Mark's; `row` is what a table of the points has.
+    `note`, `entry` and `href` are as a Mark's; `cells` are its row of a table, the name first.
     """
 
     x: float
@@ -45,7 +45,7 @@ class _Point:
     ends: tuple[float, float] | None = None
     entry: str = ""
     href: str = ""
-    row: chart.TableRow | None = None
+    cells: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,77 +117,93 @@ def _line_figure(
 # Medians over seeds against a number: of a layer, of training rows, of a checkpoint.
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """What such medians are against: the axis of some places, and what a figure says of it.
+
+    The last of `columns`, which are those of its table, has the ends of the upright lines.
+    """
+
+    axis: Callable[[Sequence[float]], chart.Axis]
+    columns: tuple[str, ...]
+    by: str
+    note: str
+
+
+_LAYERS = _Kind(
+    axis=lambda places: chart.linear_axis(
+        [0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1
+    ),
+    columns=("model", "layer", "95 % interval"),
+    by="the layer that is read",
+    note="Points are medians over seeds of a head on that layer of the frozen encoder; "
+    "lines through them are 95 % intervals of the median, from three seeds on.",
+)
+
+_SHOTS = _Kind(
+    axis=lambda places: chart.log_axis(
+        places, "training rows", _ACROSS, steps=[2**n for n in range(30)], text="{:g}".format
+    ),
+    columns=("model", "training rows", "lowest to highest"),
+    by="the number of training rows",
+    note="Points are medians over seeds, which draw other rows each; lines through them reach "
+    "from the lowest to the highest seed.",
+)
+
+
+def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
+    places = [point.x for line in lines for point in line.points]
+    return _line_figure(
+        lines,
+        kind.axis(places),
+        title,
+        title=title,
+        description=f"{len(places)} scores by {kind.by}, in the table below.",
+        note=kind.note,
+        table=_table(lines, kind.columns),
+    )
+
+
 def _over_seeds(
-    x: float, said: str, row: tuple[str, ...], scored: Cell | StagePoint, ends: Interval | None
+    x: float, names: tuple[str, ...], said: str, scored: Cell | StagePoint, ends: Interval | None
 ) -> _Point:
-    """The median of some values; `said` begins its note and `row` its row of the table."""
+    """The median of some values; `names` begin its row of the table, `said` its note."""
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
-    cells = (*row[1:], str(len(scored.values)), shown(scored.median), between)
     return _Point(
         x=x,
         y=100 * scored.median,
         note=f"{said}: {shown(scored.median)} ({', '.join(map(shown, scored.values))})",
         ends=(100 * ends.low, 100 * ends.high) if ends else None,
-        row=chart.TableRow(name=row[0], cells=cells),
+        cells=(*names, str(len(scored.values)), shown(scored.median), between),
     )
 
 
-def _linked(point: _Point, named: chart.NamedEntry, cell: Cell) -> _Point:
-    """The point and its row, leading to the runs."""
-    href = named.href(cell)
-    return replace(
-        point, entry=named.id, href=href, row=point.row and replace(point.row, href=href)
-    )
-
-
-def _table(lines: Iterable[_Line], *columns: str, words: Sequence[str] = ()) -> chart.Table:
-    """The rows of the points; what is behind the columns is the median and the ends."""
-    rows = (point.row for line in lines for point in line.points)
+def _table(
+    lines: Iterable[_Line], columns: Sequence[str], words: Sequence[str] = ()
+) -> chart.Table:
+    """The rows of the points; before the last column stand how many seeds there are, the median."""
+    *named, between = columns
+    points = (point for line in lines for point in line.points)
     return chart.Table(
-        columns=(*columns[:-1], "seeds", "median", columns[-1]),
-        words=(*words, columns[-1]),
-        rows=tuple(filter(None, rows)),
+        columns=(*named, "seeds", "median", between),
+        words=(*words, between),
+        rows=tuple(chart.TableRow(name=p.cells[0], cells=p.cells[1:], href=p.href) for p in points),
     )
 
 
 def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
     """A figure for each task of which a model has two layers or more, with a line a model."""
     entries = {id(each.entry): each for each in named}
-    figures = []
-    for title, curves in groupby(layer_curves(board), key=lambda curve: curve.title):
-        lines = [
-            _Line(
-                name=curve.name,
-                points=[
-                    _linked(
-                        _over_seeds(
-                            point.layer,
-                            f"{curve.name}, layer {point.layer}",
-                            (curve.name, str(point.layer)),
-                            point.cell,
-                            point.interval,
-                        ),
-                        entries[id(point.entry)],
-                        point.cell,
-                    )
-                    for point in curve.points
-                ],
-            )
-            for curve in curves
-        ]
-        places = [point.x for line in lines for point in line.points]
-        figure = _line_figure(
-            lines,
-            chart.linear_axis([0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1),
-            title,
-            title=title,
-            description=f"{len(places)} scores by the layer that is read, in the table below.",
-            note="Points are medians over seeds of a head on that layer of the frozen encoder; "
-            "lines through them are 95 % intervals of the median, from three seeds on.",
-            table=_table(lines, "model", "layer", "95 % interval"),
-        )
-        figures.append(figure)
-    return tuple(figures)
+    found: dict[str, list[_Line]] = {}
+    for curve in layer_curves(board):
+        points = []
+        for p in curve.points:
+            names, said = (curve.name, str(p.layer)), f"{curve.name}, layer {p.layer}"
+            point = _over_seeds(p.layer, names, said, p.cell, p.interval)
+            each = entries[id(p.entry)]
+            points.append(replace(point, entry=each.id, href=each.href(p.cell)))
+        found.setdefault(curve.title, []).append(_Line(name=curve.name, points=points))
+    return tuple(_against(lines, title, _LAYERS) for title, lines in found.items())
 
 
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
@@ -195,26 +211,8 @@ def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart
 
     What a language model scores without training stands at 0.
     """
-    figures = []
-    for task in board.tasks:
-        if lines := _shot_lines(named, task):
-            places = [point.x for line in lines for point in line.points]
-            figure = _line_figure(
-                lines,
-                chart.log_axis(places, "training rows", _ACROSS, steps=_ROUND, text="{:g}".format),
-                title_of(task),
-                title=title_of(task),
-                description=f"{len(places)} scores by the number of training rows, in the table "
-                "below.",
-                note="Points are medians over seeds, which draw other rows each; lines through "
-                "them reach from the lowest to the highest seed.",
-                table=_table(lines, "model", "training rows", "lowest to highest"),
-            )
-            figures.append(figure)
-    return tuple(figures)
-
-
-_ROUND = tuple(2**power for power in range(30))
+    found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
+    return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
 
 
 def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
@@ -231,13 +229,14 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
     lines = []
     for name, trained in found.items():
         start = untrained.get(next(iter(trained.values())).entry.runs[0].weights)
-        drawn = []
+        points = []
         for shots, each in sorted((trained | ({0: start} if start else {})).items()):
-            cell, said = each.entry.cells[task], f"{name}, {shots} rows"
+            cell, names = each.entry.cells[task], (name, f"{shots:,}")
             ends = Interval(low=min(cell.values), high=max(cell.values))
-            point = _over_seeds(shots, said, (name, f"{shots:,}"), cell, ends)
-            drawn.append(_linked(point, each, cell))
-        lines += [_Line(name=name, points=drawn)] if len(drawn) > 1 else []
+            said = f"{name}, {shots} rows"
+            point = _over_seeds(shots, names, said, cell, ends)
+            points.append(replace(point, entry=each.id, href=each.href(cell)))
+        lines += [_Line(name=name, points=points)] if len(points) > 1 else []
     return lines
 
 
@@ -258,10 +257,9 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
         points = []
         for point in curve.points:
             step, tokens = point.stage.step, point.stage.tokens
-            facts = (f"{step:,}", "–" if tokens is None else f"{tokens:,}", name)
+            facts = (point.model, f"{step:,}", "–" if tokens is None else f"{tokens:,}", name)
             x = float((tokens if in_tokens else step) or 0)
-            said_of_it, row = f"{point.model}, {name}", (point.model, *facts)
-            points.append(_over_seeds(x, said_of_it, row, point, point.interval))
+            points.append(_over_seeds(x, facts, f"{point.model}, {name}", point, point.interval))
         lines.append(_Line(name=name, points=points))
         for part in curve.stretches:
             inside = points[part.first : part.last + 1]
@@ -282,7 +280,7 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
         title=f"{curves[0].run}, {curves[0].title}",
         description=f"{len(places)} scores of checkpoints. The table below has every one.",
         note=" ".join(said),
-        table=_table(lines, *columns, words=("recipe",)),
+        table=_table(lines, columns, ("recipe",)),
     )
 
 
@@ -304,8 +302,7 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
 # A model over time: every run of a task by the day it finished, with the code that made it.
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
+class _Run(NamedTuple):
     row: RunRow
     code: str
     seconds: float
@@ -351,18 +348,12 @@ def _runs_of(
     """The runs with a score of the task on the board's rows, oldest first."""
     found = []
     names = recipe_names(run.row for run in past if task in run.row.scores)
-    for run in past:
-        row, seconds = run.row, chart.seconds_of(run.row.finished)
-        own = {
-            split
-            for split in evaluation_fingerprints(row).items()
-            if split[0].startswith(f"{task}:")
-        }
-        cell = build_cell(task, [row], board.rule)
+    for row, code in ((run.row, run.code) for run in past):
+        seconds, cell = chart.seconds_of(row.finished), build_cell(task, [row], board.rule)
+        own = {s for s in evaluation_fingerprints(row).items() if s[0].startswith(f"{task}:")}
         if cell and seconds is not None and own and own <= evaluated:
             recipe = f"{names[row.recipe_label, row.recipe_digest]}, {row.precision}"
-            score = 100 * cell.median
-            found.append(_Run(row=row, code=run.code, seconds=seconds, score=score, recipe=recipe))
+            found.append(_Run(row, code, seconds, 100 * cell.median, recipe))
     return sorted(found, key=lambda run: (run.seconds, run.row.key))
 
 
@@ -408,27 +399,17 @@ def _middle(batch: _Batch) -> chart.Corner:
 
 
 def _past_point(run: _Run, keys: frozenset[str]) -> _Point:
-    row = run.row
-    said = (
-        f"seed {row.seed}",
-        f"{run.score:.1f}",
-        chart.date_text(run.seconds),
-        run.recipe,
-        run.code,
-    )
-    return _Point(
-        x=run.seconds,
-        y=run.score,
-        note=", ".join(filter(None, said)),
-        href="#" + run_anchor(row.key) if row.key in keys else "",
-    )
+    row, score, date = run.row, f"{run.score:.1f}", chart.date_text(run.seconds)
+    note = ", ".join(filter(None, (f"seed {row.seed}", score, date, run.recipe, run.code)))
+    href = "#" + run_anchor(row.key) if row.key in keys else ""
+    return _Point(x=run.seconds, y=run.score, note=note, href=href)
 
 
 def _batch_row(batch: _Batch) -> chart.TableRow:
     first, last = chart.date_text(batch[0].seconds), chart.date_text(batch[-1].seconds)
-    score = shown(_middle(batch)[1] / 100)
-    code, recipe = batch[0].code or "–", batch[0].recipe
-    return chart.TableRow(name=first, cells=(last, code, recipe, str(len(batch)), score))
+    code, score = batch[0].code or "–", shown(_middle(batch)[1] / 100)
+    cells = (last, code, batch[0].recipe, str(len(batch)), score)
+    return chart.TableRow(name=first, cells=cells)
 
 
 # Learning curves: small charts of the loss and the dev scores over the steps of training.
@@ -447,12 +428,11 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[char
 
     Values that are not finite leave a gap.
     """
-    scores = {name: _scores(curve, name) for name in _names([curve])[:_MOST_LINES]}
-    charts = [
-        _curve_figure("training loss", "loss", {"loss": _losses(curve)}),
-        _curve_figure(f"{split} score", "score × 100", scores),
-    ]
-    return tuple(filter(None, charts))
+    names = _names([curve])[:_MOST_LINES]
+    return _charts(
+        ("training loss", "loss", {"loss": _values(curve)}),
+        (f"{split} score", "score × 100", {name: _values(curve, name) for name in names}),
+    )
 
 
 def seed_figures(
@@ -462,12 +442,17 @@ def seed_figures(
 
     Of several scores each has a chart, the first two.
     """
-    losses = {run: _losses(curve) for run, curve in curves.items()}
-    charts = [_curve_figure("training loss of every seed", "loss", losses)]
-    for name in _names(curves.values())[:_MOST_SCORES]:
-        scores = {run: _scores(curve, name) for run, curve in curves.items()}
-        charts.append(_curve_figure(f"{split} {name} of every seed", f"{name} × 100", scores))
-    return tuple(filter(None, charts))
+
+    def of_runs(name: str = "") -> Mapping[str, _Steps]:
+        return {run: _values(curve, name) for run, curve in curves.items()}
+
+    return _charts(
+        ("training loss of every seed", "loss", of_runs()),
+        *(
+            (f"{split} {name} of every seed", f"{name} × 100", of_runs(name))
+            for name in _names(curves.values())[:_MOST_SCORES]
+        ),
+    )
 
 
 def _names(curves: Iterable[Sequence[CurvePoint]]) -> list[str]:
@@ -475,12 +460,15 @@ def _names(curves: Iterable[Sequence[CurvePoint]]) -> list[str]:
     return list(dict.fromkeys(n for curve in curves for point in curve for n in point.scores))
 
 
-def _losses(curve: Sequence[CurvePoint]) -> _Steps:
-    return [(point.step, point.loss) for point in curve]
-
-
-def _scores(curve: Sequence[CurvePoint], name: str) -> _Steps:
+def _values(curve: Sequence[CurvePoint], name: str = "") -> _Steps:
+    """A score in percent by its step, or the loss."""
+    if not name:
+        return [(point.step, point.loss) for point in curve]
     return [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
+
+
+def _charts(*wanted: tuple[str, str, Mapping[str, _Steps]]) -> tuple[chart.Figure, ...]:
+    return tuple(filter(None, (_curve_figure(*each) for each in wanted)))
 
 
 def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart.Figure | None:

@@ -10,12 +10,7 @@ from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_names
-from benchharness.leaderboard.boards.published import (
-    PublishedRow,
-    find_system,
-    printed_size,
-    published,
-)
+from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
 from benchharness.leaderboard.report.plots import chart
 from benchharness.leaderboard.report.plots.cost import (
@@ -23,6 +18,7 @@ from benchharness.leaderboard.report.plots.cost import (
     Facts,
     Quantity,
     Sizes,
+    published_size,
     size_of_run,
 )
 from benchharness.leaderboard.text import counted
@@ -78,9 +74,13 @@ def _measured(
     machine = machines.pop() if len(machines) == 1 else ""
     costs = {}
     for quantity in QUANTITIES:
-        by_cell = [_cost(quantity, entry.model, cell, facts, sizes) for cell in cells]
-        known = [cost for cost in by_cell if cost is not None]
-        if len(known) == len(by_cell) and (machine or quantity.name != "training-time"):
+        known = []
+        for cell in cells:
+            runs = [facts[run.key] for run in cell.runs]
+            found = [quantity.of(run, size_of_run(entry.model, run, sizes)) for run in runs]
+            # A task has a cost where all of its seeds have one.
+            known += [median(filter(None, found))] if all(found) else []
+        if len(known) == len(cells) and (machine or quantity.name != "training-time"):
             # Sizes are one model's, what training takes adds up.
             costs[quantity.name] = median(known) if quantity.name == "parameters" else sum(known)
     return Point(
@@ -97,14 +97,6 @@ def _measured(
     )
 
 
-def _cost(quantity: Quantity, model: str, cell: Cell, facts: Facts, sizes: Sizes) -> float | None:
-    """The median over a task's seeds; None where one of them has no such cost."""
-    runs = [facts[run.key] for run in cell.runs]
-    found = [quantity.of(run, size_of_run(model, run, sizes)) for run in runs]
-    known = [value for value in found if value is not None]
-    return median(known) if len(known) == len(found) else None
-
-
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
     """The published rows with the same score on dev, of single models as ours are.
 
@@ -112,28 +104,21 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
     """
     if not board.is_whole:
         return []
-    return [
-        _published(row, score, anchor, sizes)
-        for row in published(board.suite)
-        if row.split == "dev" and not row.is_human and row.protocol.startswith(LIKE_OURS)
-        if (score := _printed(board, row, task)) is not None
-    ]
-
-
-def _printed(board: Board, row: PublishedRow, task: str | None) -> float | None:
-    """The very score that the board shows; None where a part of it is not printed."""
-    cells = row.of(board.suite if task is None else task)
+    # The very score that the board shows; None where a part of it is not printed.
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
-    return complete_mean(
-        [next((c.value for c in cells if (c.scores == (name,))), None) for name in names]
-    )
+    points = []
+    for row in published(board.suite):
+        if row.split != "dev" or row.is_human or not row.protocol.startswith(LIKE_OURS):
+            continue
+        printed = {cell.scores: cell.value for cell in reversed(row.of(task or board.suite))}
+        score = complete_mean([printed.get((name,)) for name in names])
+        if score is not None:
+            points.append(_published(row, score, anchor, sizes))
+    return points
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
-    # The size that the source prints, else that of the checkpoint; nobody prints the others.
-    system = find_system(row.system, row.table)
-    known = sizes.get(system.model) if system is not None else None
-    size = printed_size(row.parameters) or (known.parameters if known else None)
+    size, _ = published_size(row, sizes)  # nobody prints the other costs
     return Point(
         kind="published",
         entry="",
@@ -207,7 +192,11 @@ def _figure(
     places = [(x(cost), y(point.score)) for cost, point in zip(costs, points, strict=True)]
     fronts = _fronts(points, costs)
     best = {number for front in fronts.values() for number in front}
-    lines = {kind: _steps([places[n] for n in front]) for kind, front in fronts.items()}
+    lines: dict[str, list[chart.Corner]] = {}
+    for kind, front in fronts.items():  # the best score so far at each cost
+        lines[kind] = [places[front[0]]]
+        for before, n in pairwise(front):
+            lines[kind] += [(places[n][0], places[before][1]), places[n]]
     # Drawn are the points on fronts before others, in their order, ours on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
@@ -290,14 +279,6 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
     )
 
 
-def _steps(front: Sequence[chart.Corner]) -> list[chart.Corner]:
-    """The best score so far at each cost."""
-    corners = [*front[:1]]
-    for (_, before), (x, y) in pairwise(front):
-        corners += [(x, before), (x, y)]
-    return corners
-
-
 def cost_table(points: Sequence[Point]) -> chart.Table:
     """Points with all their costs, the best first, and MOST_MARKS of each kind."""
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
@@ -311,9 +292,8 @@ def cost_table(points: Sequence[Point]) -> chart.Table:
             rows.append(
                 chart.TableRow(name=point.name, href=point.href, details=point.details, cells=cells)
             )
-    titles = (quantity.title for quantity in QUANTITIES)
     return chart.Table(
-        columns=("model", "kind", "score × 100", *titles, "trained on"),
+        columns=("model", "kind", "score × 100", *(q.title for q in QUANTITIES), "trained on"),
         words=("kind", "trained on"),
         rows=tuple(rows),
     )
