@@ -5,7 +5,7 @@ import json
 import math
 import os
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EISDIR
 from numbers import Integral, Real
@@ -36,6 +36,14 @@ def counted(number: int, noun: str, to: int | None = None) -> str:
     """How many there are: "1 seed", "3 seeds", from one number to another "1 to 3 seeds"."""
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
+
+
+def grouped(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Every sentence once, with all of whom it is said, in their order."""
+    found: dict[str, list[str]] = {}
+    for sentence, name in said:
+        found.setdefault(sentence, []).append(name)
+    return found
 
 
 def storable(text: str) -> str:

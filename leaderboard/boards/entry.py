@@ -27,6 +27,7 @@ from benchharness.leaderboard.job import (
 )
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
 # How sure an entry's numbers are: the intervals of its cells, its score and its rank.
@@ -195,9 +196,7 @@ class Entry:
     @property
     def start_labels(self) -> tuple[str, ...]:
         """The same for a reader: "MRPC, RTE from MNLI"."""
-        tasks: defaultdict[str, list[str]] = defaultdict(list)
-        for task, start in sorted(self.starts.items()):
-            tasks[start].append(title_of(task))
+        tasks = grouped((start, title_of(task)) for task, start in sorted(self.starts.items()))
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
         )

@@ -189,14 +189,7 @@ def to_result(score: ImportedScore) -> Result:
     is of but not the score: a corrected one is another attempt at the same job, and counts.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
-    told: dict[str, str | int] = {
-        "model": score.model,
-        "metric": name,
-        "recipe": score.recipe,
-        "data": score.data,
-        "limit": score.limit or 0,
-    }
-    precision = score.precision or "unknown precision"
+    told = {"model": score.model, "metric": name, "recipe": score.recipe, "data": score.data}
     job = Job(
         model=score.model,
         checkpoint="",
@@ -209,19 +202,17 @@ def to_result(score: ImportedScore) -> Result:
         source=score.source,
         recipe=score.recipe or "imported",
         settings={
-            field: Setting(value=value, source=score.source) for field, value in told.items()
+            field: Setting(value=value, source=score.source)
+            for field, value in {**told, "limit": score.limit or 0}.items()
         },
         seed=0,
-        precision=precision,
+        precision=score.precision or "unknown precision",
         limit=score.limit,
         method=0,
     )
+    scores = {name: score.score}
     evaluation = Evaluation(
-        task=score.task,
-        split=score.split,
-        fingerprint="",
-        scores={name: score.score},
-        predictions=(),
+        task=score.task, split=score.split, fingerprint="", scores=scores, predictions=()
     )
     return Result(
         job=job,
@@ -239,7 +230,11 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        key = (run.model, run.recipe, run.precision, run.source, _split(run))
+        # Dev or test: of two dev splits, the second is told apart by its scores' names.
+        (measure,) = run.measures[run.task].values()
+        tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
+        split = "test" if measure.split in tests else "dev"
+        key = (run.model, run.recipe, run.precision, run.source, split)
         groups.setdefault(key, []).append(run)
     for (model, recipe, precision, source, split), runs in groups.items():
         row = PublishedRow(
@@ -265,11 +260,3 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
         )
         rows.append(row)
     return blocks_of(board, rows, "imported")
-
-
-def _split(run: RunRow) -> str:
-    """Dev or test: of two dev splits, the second is told apart by its scores' names."""
-    (measure,) = run.measures[run.task].values()
-    task = TASKS.get(run.task)
-    tests = task.test_splits if task else ("test",)
-    return "test" if measure.split in tests else "dev"

@@ -2,9 +2,10 @@
 
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from statistics import median, stdev
 from types import MappingProxyType
 from typing import Literal
@@ -32,14 +33,14 @@ BEST_OF_GRID = "best of"
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
 
-def _read_references() -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
-    file = files("benchharness.leaderboard") / "published" / "references.toml"
-    for model, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
-        named = (row.partition(": ") for row in rows)
-        yield model, tuple((table, system) for table, _, system in named)
+_FILE = files("benchharness.leaderboard") / "published" / "references.toml"
 
-
-REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(dict(_read_references()))
+REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        model: tuple((table, system) for table, _, system in (row.partition(": ") for row in rows))
+        for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
+    }
+)
 """The published dev rows (table, system) that a model is held against, by its lower-case name; of
 frozen features by that and what is read of them, as in "bert-base-cased, features=last"."""
 
@@ -87,28 +88,23 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
     name = entry.model.rpartition("/")[2].lower()
     read = {run.settings["features"].value for run in entry.runs if "features" in run.settings}
     known = f"{name}, features={'/'.join(map(str, sorted(read)))}" if read else name
-    found = tuple(_of_tasks(entry, _known(board.suite, REFERENCES.get(known, ()))))
+    references = REFERENCES.get(known, ())
+    dev = published(board.suite) if references else ()
+    rows = {(row.table, row.system): row for row in dev if row.split == "dev"}
+    listed = [rows[reference] for reference in references if reference in rows]
+    found = [
+        _compare(entry, row, cell)
+        for task in entry.cells
+        for row in listed
+        for cell in row.of(task)
+    ]
     done = {each.task for each in found}
-    left = [task for task in entry.cells if task not in done and find_task(task).dev_splits]
-    return (*found, *_unlike(left, name, entry.points))
-
-
-def _known(suite: str, references: Sequence[tuple[str, str]]) -> list[PublishedRow]:
-    """The dev rows of these tables and systems that have numbers of the suite."""
-    if not references:
-        return []
-    rows = {(row.table, row.system): row for row in published(suite) if row.split == "dev"}
-    return [rows[reference] for reference in references if reference in rows]
-
-
-def _unlike(tasks: Iterable[str], model: str, points: int) -> Iterator[Reproduction]:
-    """Of each task a published number of the model that is not of runs like ours, with why."""
-    rows = rows_of_model(model)
-    others = [(row, reason) for row in rows if (reason := _unlikeness(row, points))]
-    for task in tasks:
-        cells = ((row, cell, reason) for row, reason in others for cell in row.of(task))
-        if first := next(cells, None):
-            yield _incomparable(*first)
+    others = [(row, why) for row in rows_of_model(name) if (why := _unlikeness(row, entry.points))]
+    for task in entry.cells:
+        if task not in done and find_task(task).dev_splits:
+            cells = ((row, cell, why) for row, why in others for cell in row.of(task))
+            found += [_incomparable(*each) for each in islice(cells, 1)]
+    return tuple(found)
 
 
 def _unlikeness(row: PublishedRow, points: int) -> str:
@@ -122,13 +118,6 @@ def _unlikeness(row: PublishedRow, points: int) -> str:
         return ""
     ours = f", ours is the best of {points}" if points else ""
     return f"different protocol: theirs is {row.protocol}{ours}"
-
-
-def _of_tasks(entry: Entry, rows: list[PublishedRow]) -> Iterator[Reproduction]:
-    for task in entry.cells:
-        for row in rows:
-            for cell in row.of(task):
-                yield _compare(entry, row, cell)
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:

@@ -16,7 +16,6 @@ from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 
 _PATH = re.compile(
@@ -42,12 +41,12 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
         text = text.replace(path, path_label(path))
     if _is_path(home := _home()):
         text = text.replace(home, "~")
-    return _PATH.sub(_labelled, text)
 
+    def labelled(found: re.Match[str]) -> str:
+        path = found[0].rstrip(".")
+        return path_label(path) + found[0][len(path) :]
 
-def _labelled(found: re.Match[str]) -> str:
-    path = found[0].rstrip(".")
-    return path_label(path) + found[0][len(path) :]
+    return _PATH.sub(labelled, text)
 
 
 @cache
@@ -96,9 +95,24 @@ def _shared_entry(entry: Entry, known: Iterable[str]) -> Entry:
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
     """The run as others see it; its key, its scores and its predictions stay."""
-    job = outcome.job
-    known = _paths_of(job)
-    shared = _shared_job(job, known)
+    job, is_file = outcome.job, outcome.job.kind == "scored"
+    # The places that a job names: its checkpoint, its data, and the files that it scored.
+    sources = [setting.source for setting in job.settings.values() if is_file]
+    start = job.start.name if job.start else ""
+    known = tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
+    settings = {}
+    for name, each in job.settings.items():
+        is_place = is_file and "/" in each.source
+        source = path_label(each.source) if is_place else without_paths(each.source, known)
+        settings[name] = replace(each, source=source)
+    shared = replace(  # its key does not follow from the places
+        job,
+        checkpoint=without_paths(job.checkpoint, known),
+        data=without_paths(job.data, known),
+        source=without_paths(job.source, known),
+        settings=settings,
+        start=job.start and replace(job.start, name=without_paths(start, known)),
+    )
     if isinstance(outcome, Failure):
         return replace(
             outcome,
@@ -108,37 +122,6 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
         )
     provenance = {name: _walked(value, known) for name, value in outcome.provenance.items()}
     return replace(outcome, job=shared, provenance=provenance)
-
-
-def _paths_of(job: Job) -> tuple[str, ...]:
-    """The places that a job names: its checkpoint, its data, and the files that it scored."""
-    is_file = job.kind == "scored"
-    sources = [setting.source for setting in job.settings.values() if is_file]
-    start = job.start.name if job.start else ""
-    return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
-
-
-def _shared_job(job: Job, known: Iterable[str]) -> Job:
-    """The job with places as labels; its key does not follow from them."""
-    is_file = job.kind == "scored"
-    settings = {
-        name: replace(
-            setting,
-            source=path_label(setting.source)
-            if is_file and "/" in setting.source
-            else without_paths(setting.source, known),
-        )
-        for name, setting in job.settings.items()
-    }
-    start = job.start and replace(job.start, name=without_paths(job.start.name, known))
-    return replace(
-        job,
-        checkpoint=without_paths(job.checkpoint, known),
-        data=without_paths(job.data, known),
-        source=without_paths(job.source, known),
-        settings=settings,
-        start=start,
-    )
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:

@@ -27,7 +27,7 @@ from benchharness.leaderboard.boards.published import (
     published_blocks,
 )
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.text import counted, visible
+from benchharness.leaderboard.text import counted, grouped, visible
 from benchharness.tasks.suites import title_of
 
 _NAMES = 1  # the place of the column of names, the one that may be folded to fit
@@ -99,10 +99,7 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    every, scores, none = (
-        _Spreads(score=score, tasks=tasks)
-        for score, tasks in ((True, True), (True, False), (False, False))
-    )
+    every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
     lengths = sorted(len(entry.name) for entry in board.entries)
@@ -153,12 +150,11 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]
     rows = [heads, *(row for group in groups for row in group)]
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = [
+        max(cell_len(line) for cell in column for line in cell.plain.split("\n"))
+        for column in zip(*rows, strict=True)
+    ]
     return _Grid(heads, groups, widths, [entry.shown_kind for entry in board.entries])
-
-
-def _width(cell: Text) -> int:
-    return max((cell_len(line) for line in cell.plain.split("\n")), default=0)
 
 
 def _folded(name: Text, width: int) -> Text:
@@ -283,12 +279,19 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         yield f"{', '.join(map(title_of, beside))}: not part of the score, {place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines stand below the models and have no rank."
-    for said, rows in _said_of_rows(board).items():
+    of_rows = grouped((said, entry.name) for entry in board.entries for said in _details(entry))
+    for said, rows in of_rows.items():
         is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1
         yield visible(f"{said}: {'all models' if is_everybody else ', '.join(rows)}.")
     yield from _choices(board)
     yield from _intervals(board)
-    for note, places in _notes(board).items():
+    of_values = grouped(
+        (note, f"{entry.name} {title_of(task)}")
+        for entry in board.entries
+        for task, cell in entry.cells.items()
+        for note in cell.notes
+    )
+    for note, places in of_values.items():
         yield f"!: {visible(note)}: {visible(', '.join(places))}."
     yield from _hidden(board)
 
@@ -297,15 +300,6 @@ def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
         yield f"{hidden} hidden; `bench hide` shows which."
-
-
-def _said_of_rows(board: Board) -> dict[str, list[str]]:
-    """What a reader must know of a row beside its name, and of which rows it is so."""
-    found: dict[str, list[str]] = {}
-    for entry in board.entries:
-        for said in _details(entry):
-            found.setdefault(said, []).append(entry.name)
-    return found
 
 
 def _details(entry: Entry) -> Iterator[str]:
@@ -356,16 +350,6 @@ def _intervals(board: Board) -> Iterator[str]:
             yield visible(f"{entry.name} is not significantly different from {tied}.")
 
 
-def _notes(board: Board) -> dict[str, list[str]]:
-    """What a reader must know, and of which values: "tiny wnli"."""
-    found: dict[str, list[str]] = {}
-    for entry in board.entries:
-        for task, cell in entry.cells.items():
-            for note in cell.notes:
-                found.setdefault(note, []).append(f"{entry.name} {title_of(task)}")
-    return found
-
-
 def _seeds(board: Board, found: _Fitting) -> str:
     models = [entry for entry in board.entries if entry.is_single] or board.entries
     counts = [count for entry in models for count in entry.seeds if count]
@@ -378,9 +362,6 @@ def _seeds(board: Board, found: _Fitting) -> str:
     return f"values: times 100, the median of {seeds}{meaning}{more}."
 
 
-_NUMBERS = ("ours", "theirs", "difference", "noise")
-
-
 _FEW = 10  # comparisons that are shown unasked
 
 
@@ -389,7 +370,20 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
 
     Nothing where there is none; of many, without `details`, how they come out.
     """
-    rows = list(_reproduction_rows(board))
+    rows = [
+        (
+            (visible(entry.name) if place == 0 else ""),  # the first line of an entry names it
+            title_of(found.task),
+            " or ".join(found.theirs.scores),
+            "" if found.ours is None else f"{found.ours:.1f}",
+            found.theirs.printed,
+            "" if found.difference is None else f"{found.difference:+.1f}",
+            "" if found.noise is None else f"±{found.noise:.1f}",
+            f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
+        )
+        for entry in board.entries
+        for place, found in enumerate(reproductions(board, entry))
+    ]
     if not rows:
         return
     title = f"{board.title}, reproduction of published scores"
@@ -401,7 +395,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for head in ("model", "task", "score"):
         table.add_column(head, overflow="fold")
-    for head in _NUMBERS:
+    for head in ("ours", "theirs", "difference", "noise"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for row in rows:
@@ -412,22 +406,6 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     legend = "in percent; ours: the median over seeds; noise: how far theirs may lie by chance."
     console.print(Text(legend, style="dim"))
     console.print()
-
-
-def _reproduction_rows(board: Board) -> Iterator[tuple[str, ...]]:
-    """The lines of every entry, of which the first names it."""
-    for entry in board.entries:
-        for place, found in enumerate(reproductions(board, entry)):
-            yield (
-                (visible(entry.name) if place == 0 else ""),
-                title_of(found.task),
-                " or ".join(found.theirs.scores),
-                "" if found.ours is None else f"{found.ours:.1f}",
-                found.theirs.printed,
-                "" if found.difference is None else f"{found.difference:+.1f}",
-                "" if found.noise is None else f"±{found.noise:.1f}",
-                f"{found.verdict}: {visible(found.reason)}" if found.reason else found.verdict,
-            )
 
 
 _PUBLISHED_NAME_WIDTH = 16  # names are folded to it where a line is short

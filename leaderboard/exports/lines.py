@@ -155,8 +155,17 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     """
     listed = list(boards)
     missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
-    found = [] if missing else [_narrowed(board, models, tasks) for board in listed]
-    if kept := [board for board in found if board.entries and board.tasks]:
+    kept = []
+    for board in listed if not missing else ():
+        named = {id(entry) for name in models for entry in called(board.entries, name)}
+        entries = [entry for entry in board.entries if not models or id(entry) in named]
+        columns = tuple(task for task in board.tasks if not tasks or task in tasks)
+        if tasks:
+            entries = [entry for entry in entries if set(columns) & entry.cells.keys()]
+        if entries and columns:
+            extras = tuple(task for task in board.extras if task in columns)
+            kept.append(replace(board, entries=tuple(entries), tasks=columns, extras=extras))
+    if kept:
         return kept
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
     wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
@@ -166,37 +175,25 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     )
 
 
-def _narrowed(board: Board, models: Sequence[str], tasks: Sequence[str]) -> Board:
-    named = {id(entry) for name in models for entry in called(board.entries, name)}
-    entries = [entry for entry in board.entries if not models or id(entry) in named]
-    columns = tuple(task for task in board.tasks if not tasks or task in tasks)
-    if tasks:
-        entries = [entry for entry in entries if set(columns) & entry.cells.keys()]
-    extras = tuple(task for task in board.extras if task in columns)
-    return replace(board, entries=tuple(entries), tasks=columns, extras=extras)
-
-
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
     """The one entry of each board, all of one model.
 
     Raises BenchError, saying how to choose, where there are more.
     """
-    entries = tuple(_the_entry(board) for board in boards)
+    entries = []
+    for board in boards:
+        names = [short_name(entry, board.entries) for entry in board.entries]
+        if len(names) != 1:
+            some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            raise BenchError(
+                f"this format describes one row of {board.title}, and {len(names)} fit: say which "
+                f"with --model: {some}."
+            )
+        entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) > 1:
         raise BenchError(
             f"this format describes one model, and {len(models)} fit: say which with --model: "
             f"{', '.join(models)}."
         )
-    return entries
-
-
-def _the_entry(board: Board) -> Entry:
-    if len(board.entries) == 1:
-        return board.entries[0]
-    names = [short_name(entry, board.entries) for entry in board.entries]
-    some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    raise BenchError(
-        f"this format describes one row of {board.title}, and {len(names)} fit: say which with "
-        f"--model: {some}."
-    )
+    return tuple(entries)

@@ -16,7 +16,7 @@ from benchharness.leaderboard.boards.published import (
     published,
     rows_of_model,
 )
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
 
@@ -113,7 +113,16 @@ def build_tables(
             f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are "
             f"{', '.join((*FACTS, SCORE, *tasks))}."
         )
-    _check_published(listed, choice.published)
+    if choice.published and not any(board.is_whole for board in listed):
+        raise BenchError(
+            "--published: published numbers are of whole official data, and these boards are not."
+        )
+    for name in choice.published:
+        if not any(_published_rows(board, [name]) for board in listed):
+            raise BenchError(
+                f"--published: no published row of these suites is of {name!r}: "
+                "`bench list published` shows them."
+            )
     for board, names in zip(listed, known, strict=True):
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
         found = dict.fromkeys(names[word] for word in chosen if word in names)
@@ -124,11 +133,10 @@ def build_tables(
             yield _build_table(board, numbers, shown_facts, choice, models)
 
 
-def _default(board: Board) -> Iterator[str]:
+def _default(board: Board) -> tuple[str, ...]:
     """The score, where the board has every task of it, and its tasks."""
-    if board.has_score and set(board.rule.cells) <= set(board.tasks):
-        yield SCORE
-    yield from board.tasks
+    has_score = board.has_score and set(board.rule.cells) <= set(board.tasks)
+    return (SCORE, *board.tasks) if has_score else board.tasks
 
 
 def _columns_of(board: Board) -> dict[str, str]:
@@ -172,7 +180,8 @@ def _build_table(
         )
         rows.append(row)
     for printed in _published_rows(board, choice.published):
-        said = _said(printed)
+        # Of what its numbers are, and who has measured them, if another.
+        said = [*filter(None, (printed.said_protocol, printed.by and f"by {printed.by}"))]
         row = TableRow(
             group="published",
             model=printed.system,
@@ -245,34 +254,12 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
         yield replace(row, official=f"{row.official} ({', '.join(parts)})") if parts else row
 
 
-def _check_published(boards: Sequence[Board], names: Iterable[str]) -> None:
-    names = tuple(names)
-    if names and not any(board.is_whole for board in boards):
-        raise BenchError(
-            "--published: published numbers are of whole official data, and these boards are not."
-        )
-    for name in names:
-        rows = (row for board in boards for row in _published_rows(board, [name]))
-        if next(rows, None) is None:
-            raise BenchError(
-                f"--published: no published row of these suites is of {name!r}: "
-                "`bench list published` shows them."
-            )
-
-
-def _published_rows(board: Board, names: Iterable[str]) -> Iterator[PublishedRow]:
+def _published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
     """The published rows on the dev splits of a board's suite that these names stand for."""
     models = {entry.model for entry in board.entries if entry.is_single}
-    ours = [row for model in sorted(models) for row in rows_of_model(model)]
-    wanted = set(names)
-    for row in published(board.suite) if board.is_whole else ():
-        if row.split == "dev" and (row.system in wanted or (LIKE_OURS in wanted and row in ours)):
-            yield row
-
-
-def _said(row: PublishedRow) -> list[str]:
-    """Of what its numbers are, where the source says so, and who has measured them, if another."""
-    return [*filter(None, (row.said_protocol, row.by and f"by {row.by}"))]
+    ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
+    rows = published(board.suite) if board.is_whole else ()
+    return [row for row in rows if row.split == "dev" and (row.system in names or row in ours)]
 
 
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
@@ -309,7 +296,10 @@ def _notes(
     is_spread = several and choice.spread
     spread = f"; {SPREAD_NOTE}" if is_spread else ""
     yield f"Values are times 100{median}{spread}."
-    yield from _metric_notes(board, [name for name in columns if name != SCORE])
+    metrics = grouped((_metric_of(board, t), title_of(t)) for t in columns if t != SCORE)
+    if metrics:
+        parts = (f"{', '.join(tasks)}: {label}" for label, tasks in metrics.items())
+        yield f"{'; '.join(parts)}."
     if SCORE in columns:
         yield f"The score is {board.rule.name}."
     if any(entry.competes for entry in board.entries):
@@ -319,36 +309,28 @@ def _notes(
         yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    if "recipe" not in facts:
-        yield from _recipe_notes(board, names)
-    yield from _flag_notes(board, columns, names)
+    official = [(entry, names.get(entry.model, entry.model)) for entry in board.entries]
+    recipes = grouped((_recipe(entry), name) for entry, name in official if entry.competes)
+    if recipes and "recipe" not in facts:
+        parts = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
+        several = len(recipes) > 1
+        yield f"Recipes: {'; '.join(parts)}." if several else f"Recipe: {next(iter(recipes))}."
+    # What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI".
+    flags = grouped(
+        (note, f"{name} {title_of(task)}")
+        for entry, name in official
+        for task in columns
+        if task in entry.cells
+        for note in entry.cells[task].notes
+    )
+    for note, places in flags.items():
+        yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 
 
-def _recipe_notes(board: Board, names: Mapping[str, str]) -> Iterator[str]:
-    """How the models were fine-tuned: "Recipes: paper (minilm); lr 3e-4 (tiny)."."""
-    found: dict[str, list[str]] = {}
-    for entry in board.entries:
-        if entry.competes:
-            found.setdefault(_recipe(entry), []).append(names.get(entry.model, entry.model))
-    if len(found) == 1:
-        yield f"Recipe: {next(iter(found))}."
-    elif found:
-        parts = (f"{recipe} ({', '.join(models)})" for recipe, models in found.items())
-        yield f"Recipes: {'; '.join(parts)}."
-
-
-def _metric_notes(board: Board, tasks: Iterable[str]) -> Iterator[str]:
-    """Of which metric each task's value is; those that have accuracy are not listed."""
-    found: dict[str, list[str]] = {}
-    for task in tasks:
-        names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
-        label = " and ".join(names)
-        found.setdefault(f"the mean of {label}" if len(names) > 1 else label, []).append(
-            title_of(task)
-        )
-    parts = [f"{', '.join(tasks)}: {label}" for label, tasks in found.items()]
-    if parts:
-        yield f"{'; '.join(parts)}."
+def _metric_of(board: Board, task: str) -> str:
+    """What a task's value is: "the mean of accuracy and F1"."""
+    names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
+    return ("the mean of " if len(names) > 1 else "") + " and ".join(names)
 
 
 def metric_title(task: str, name: str) -> str:
@@ -366,18 +348,6 @@ _METRICS = {
     "pearson": "Pearson",
     "spearman": "Spearman",
 }
-
-
-def _flag_notes(board: Board, columns: Iterable[str], names: Mapping[str, str]) -> Iterator[str]:
-    """What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI"."""
-    found: dict[str, list[str]] = {}
-    for entry in board.entries:
-        name = names.get(entry.model, entry.model)
-        for task in columns:
-            for note in entry.cells[task].notes if task in entry.cells else ():
-                found.setdefault(note, []).append(f"{name} {title_of(task)}")
-    for note, places in found.items():
-        yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 
 
 # Boards as Markdown tables (GitHub's), the best of each column in bold.
