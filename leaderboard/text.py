@@ -11,9 +11,12 @@ from errno import EISDIR
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from benchharness.tasks.errors import StoreError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 # Control and format characters (U+202E turns the text after it around), lone surrogates (which no
 # file can hold), unassigned and private ones, and the two invisible line ends.
@@ -38,11 +41,11 @@ def counted(number: int, noun: str, to: int | None = None) -> str:
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
-def grouped(said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Every sentence once, with all of whom it is said, in their order."""
-    found: dict[str, list[str]] = {}
-    for sentence, name in said:
-        found.setdefault(sentence, []).append(name)
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """By each key its values, both in their order: a sentence, and all of whom it is said."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
     return found
 
 

@@ -11,6 +11,7 @@ from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite
 
@@ -83,10 +84,11 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     boards = [_board(group, suite) for group in group_by_data(measured)]
     # Nobody knows the fingerprints of imported rows: a score belongs wherever the limit agrees and
     # the data are mini on both sides or on neither. Those that belong nowhere have own boards.
-    imported: dict[tuple[int | None, bool], list[RunRow]] = {}
-    for run in ordered:
-        if run.kind == "imported" and run.status == "finished":
-            imported.setdefault((run.limit, run.data == "mini"), []).append(run)
+    imported = grouped(
+        ((run.limit, run.data == "mini"), run)
+        for run in ordered
+        if run.kind == "imported" and run.status == "finished"
+    )
     kinds = [(board.limit, "mini" in board.data) for board in boards]
     boards = [
         replace(board, imported=tuple(imported.get(kind, ())))

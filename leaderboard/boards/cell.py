@@ -174,11 +174,12 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     """
     if not runs[0].is_sweep:
         return list(runs)
-    best = []
+    best = list[RunRow]()
     for points in _points(runs).values():
         counts = {digest: len({run.seed for run in point}) for digest, point in points.items()}
         tried = [point for d, point in points.items() if counts[d] == max(counts.values())]
-        best += max(tried, key=lambda point: _median_and_seeds(point, rule))
+        chosen = max(tried, key=lambda point: _median_and_seeds(point, rule))
+        best += chosen
     return best
 
 

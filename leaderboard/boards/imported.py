@@ -189,7 +189,13 @@ def to_result(score: ImportedScore) -> Result:
     is of but not the score: a corrected one is another attempt at the same job, and counts.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
-    told = {"model": score.model, "metric": name, "recipe": score.recipe, "data": score.data}
+    told: dict[str, str | int] = {
+        "model": score.model,
+        "metric": name,
+        "recipe": score.recipe,
+        "data": score.data,
+        "limit": score.limit or 0,
+    }
     job = Job(
         model=score.model,
         checkpoint="",
@@ -202,8 +208,7 @@ def to_result(score: ImportedScore) -> Result:
         source=score.source,
         recipe=score.recipe or "imported",
         settings={
-            field: Setting(value=value, source=score.source)
-            for field, value in {**told, "limit": score.limit or 0}.items()
+            field: Setting(value=value, source=score.source) for field, value in told.items()
         },
         seed=0,
         precision=score.precision or "unknown precision",

@@ -1,7 +1,7 @@
 """What rows of a board are called: their model, what was set, and what tells them apart."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.grouping import trained_on
 from benchharness.leaderboard.job import START_FROM, Word, is_setting, setting_word, unquoted
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import distinct_title, title_of
 
 _MOST = 4  # settings that differ and are named; of more the first
@@ -37,10 +38,7 @@ _ROUNDS = 2  # what differs from one row may be what a third one is called alrea
 def _apart(entries: Sequence[Entry]) -> list[Entry]:
     """The entries, with words for what differs between those of one name."""
     named = list(entries)
-    alike: defaultdict[str, list[int]] = defaultdict(list)
-    for number, entry in enumerate(named):
-        alike[entry.name].append(number)
-    for numbers in alike.values():
+    for numbers in grouped((entry.name, n) for n, entry in enumerate(entries)).values():
         if len(numbers) > 1:
             found = _differences([named[number] for number in numbers])
             for number, more in zip(numbers, found, strict=True):
@@ -93,11 +91,8 @@ def recipe_names(runs: Iterable[RunRow]) -> dict[tuple[str, str], str]:
     firsts: dict[tuple[str, str], RunRow] = {}
     for run in runs:
         firsts.setdefault((run.recipe_label, run.recipe_digest), run)
-    alike: defaultdict[str, list[RunRow]] = defaultdict(list)
-    for run in firsts.values():
-        alike[run.shown_recipe].append(run)
     names = {key: run.shown_recipe for key, run in firsts.items()}
-    for name, found in alike.items():
+    for name, found in grouped((run.shown_recipe, run) for run in firsts.values()).items():
         if len(found) > 1:
             words = _differing([{run.task: _plain(run)} for run in found])
             if len(set(words)) < len(found):

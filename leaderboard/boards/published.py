@@ -4,7 +4,6 @@ import csv
 import math
 import re
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -12,6 +11,7 @@ from importlib.resources import files
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.text import grouped
 
 # The published tables: one CSV file each, one line a printed number.
 
@@ -103,15 +103,15 @@ _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "pl
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     """The rows of one table."""
-    groups: dict[tuple[str, ...], list[PublishedCell]] = {}
-    for line in csv.DictReader(lines, strict=True):
-        suite = line["task"].partition("/")[0]
-        key = (suite, *(line[column] for column in _ROW))
-        groups.setdefault(key, []).append(
+    groups = grouped(
+        (
+            (line["task"].partition("/")[0], *(line[column] for column in _ROW)),
             PublishedCell(
                 task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
-            )
+            ),
         )
+        for line in csv.DictReader(lines, strict=True)
+    )
     for (suite, *values), cells in groups.items():
         shared = dict(zip(_ROW, values, strict=True))
         yield PublishedRow(table=name, suite=suite, cells=tuple(cells), **shared)
@@ -284,8 +284,6 @@ def like_those_of(
 
 @cache
 def _by_model() -> Mapping[str, tuple[PublishedRow, ...]]:
-    found: defaultdict[str, list[PublishedRow]] = defaultdict(list)
-    for row in every_row():
-        if (system := find_system(row.system, row.table)) is not None:
-            found[system.model].append(row)
-    return {model: tuple(rows) for model, rows in found.items() if model}
+    systems = ((find_system(row.system, row.table), row) for row in every_row())
+    found = grouped((system.model, row) for system, row in systems if system and system.model)
+    return {model: tuple(rows) for model, rows in found.items()}

@@ -180,7 +180,7 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
 
     Raises BenchError, saying how to choose, where there are more.
     """
-    entries = []
+    entries: list[Entry] = []
     for board in boards:
         names = [short_name(entry, board.entries) for entry in board.entries]
         if len(names) != 1:

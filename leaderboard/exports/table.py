@@ -312,9 +312,9 @@ def _notes(
     official = [(entry, names.get(entry.model, entry.model)) for entry in board.entries]
     recipes = grouped((_recipe(entry), name) for entry, name in official if entry.competes)
     if recipes and "recipe" not in facts:
-        parts = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
-        several = len(recipes) > 1
-        yield f"Recipes: {'; '.join(parts)}." if several else f"Recipe: {next(iter(recipes))}."
+        with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
+        said = "; ".join(with_models if len(recipes) > 1 else recipes)
+        yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
     # What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI".
     flags = grouped(
         (note, f"{name} {title_of(task)}")

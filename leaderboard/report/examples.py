@@ -1,6 +1,5 @@
 """One example on a page of predictions: its texts, its gold answer and every answer to it."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,6 +7,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from benchharness.leaderboard.comparing import PredictedSplit
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType, Judged, labels_known
 from benchharness.tasks.examples import Example
@@ -127,19 +127,29 @@ def build_example(
     places: Mapping[int, Mapping[tuple[str, str], str]],
 ) -> ExampleView:
     """The example for a reader; `places` name the cells of each system's confusion matrix."""
-    shares, kind = shares_of(row), answer_type(predicted.task)
+    shares, kind, example = shares_of(row), answer_type(predicted.task), row.example
+    gold = "unknown" if example is None else "hidden"
+    if example is not None and not example.is_hidden:
+        gold = kind.gold_said(example, texts=predicted.texts)
+    # Higher is harder; without gold answers the share of seeds that do not agree with the most.
+    if row.judged:
+        near = fmean(found.near for found in row.judged[0])  # of the first system
+        difficulty = -near
+    else:
+        counts = [len(places) for _, places in _grouped(kind, row.sides[0])]
+        difficulty = 1 - max(counts) / sum(counts)
     return ExampleView(
         place=number,
         id=row.id,
         split=row.split,
         blocks=tuple(_blocks(kind, row)) if predicted.texts else (),
         options=tuple(_options(kind, row)) if predicted.texts else (),
-        gold=_gold(kind, row, texts=predicted.texts),
+        gold=gold,
         answers=tuple(
             tuple(_answers(predicted, row, side, system.seeds))
             for side, system in enumerate(predicted.systems)
         ),
-        near=kind.near_words(_mean_near(row), row.sides[0][0]) if row.judged else "",
+        near=kind.near_words(near, row.sides[0][0]) if row.judged else "",
         state={1.0: "all", 0.0: "none"}.get(shares[0], "some") if shares else "",
         flip=(shares[0] > shares[1]) - (shares[0] < shares[1]) if len(shares) > 1 else 0,
         cells=tuple(
@@ -151,31 +161,13 @@ def build_example(
                 for cell in found.cells
             )
         ),
-        difficulty=_difficulty(kind, row),
+        difficulty=difficulty,
     )
 
 
-def _mean_near(row: Row) -> float:
-    """How close the first system comes to the gold answer."""
-    return fmean(found.near for found in row.judged[0])
-
-
-def _difficulty(kind: AnswerType, row: Row) -> float:
-    """Higher is harder; without gold answers the share of seeds that do not agree with the most."""
-    if row.judged:
-        return -_mean_near(row)
-    counts = [len(seeds) for _, seeds in _grouped(kind, row.sides[0])]
-    return 1 - max(counts) / sum(counts)
-
-
-Group = tuple[Any, list[int]]
-
-
-def _grouped(kind: AnswerType, predictions: Sequence[Any]) -> list[Group]:
+def _grouped(kind: AnswerType, predictions: Sequence[Any]) -> list[tuple[Any, list[int]]]:
     """The different answers, the most frequent first, each with the places of its predictions."""
-    groups: defaultdict[Any, list[int]] = defaultdict(list)
-    for place, prediction in enumerate(predictions):
-        groups[kind.key(prediction)].append(place)
+    groups = grouped((kind.key(prediction), place) for place, prediction in enumerate(predictions))
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
 
@@ -186,23 +178,14 @@ def _answers(
     for _, places in _grouped(kind, predictions):
         chosen = [predictions[place] for place in places]
         judged = [row.judged[side][place] for place in places] if row.judged else []
-        named = "" if len(seeds) == 1 else _seeds([seeds[place] for place in places], len(seeds))
+        names, named = [seeds[place] for place in places], ""
+        if len(seeds) > 1:
+            some = f"seed{'' if len(names) == 1 else 's'} {', '.join(names)}"
+            named = "every seed" if len(names) == len(seeds) else some
         note = ", ".join(filter(None, (named, kind.belief(chosen))))
         state = ("right" if judged[0].right else "wrong") if judged else ""
         text = kind.said(chosen[0], row.example, texts=predicted.texts)
         yield AnswerView(text=text, state=state, note=note)
-
-
-def _seeds(names: Sequence[str], number: int) -> str:
-    if len(names) == number:
-        return "every seed"
-    return f"seed{'' if len(names) == 1 else 's'} {', '.join(names)}"
-
-
-def _gold(kind: AnswerType, row: Row, *, texts: bool) -> str:
-    if row.example is None:
-        return "unknown"
-    return "hidden" if row.example.is_hidden else kind.gold_said(row.example, texts=texts)
 
 
 # The texts of an example, with what is marked in them.

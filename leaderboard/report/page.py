@@ -29,6 +29,7 @@ from benchharness.leaderboard.report.table import (
     statistics,
 )
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.text import grouped
 
 INLINE_RUNS = 120
 """Runs whose sections need no script; those of more would make the page slow to open."""
@@ -72,9 +73,7 @@ class EntryRuns:
 class FailedRun:
     """A run that failed, as the list of them has it."""
 
-    model: str
-    task: str
-    seed: int
+    run: RunRow | Job
     status: str
     error: str
     href: str
@@ -149,14 +148,7 @@ def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterato
         *((other.job, other.status, other.error) for other in others if other.error),
     ]
     for run, status, error in found:
-        yield FailedRun(
-            model=run.model,
-            task=run.title,
-            seed=run.seed,
-            status=status,
-            error=error,
-            href="#" + run_anchor(run.key),
-        )
+        yield FailedRun(run=run, status=status, error=error, href="#" + run_anchor(run.key))
 
 
 def _parts(
@@ -206,9 +198,7 @@ def groups_of(
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
     """The runs of an entry by task; a failed task that is no column comes last."""
-    by_task: dict[str, list[RunRow]] = {}
-    for run in entry.runs:
-        by_task.setdefault(run.task, []).append(run)
+    by_task = grouped((run.task, run) for run in entry.runs)
     tasks = [task for task in board.tasks if task in by_task]
     return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.comparing.contrast import slices_of
@@ -19,12 +18,7 @@ from benchharness.leaderboard.report.examples import (
 )
 from benchharness.leaderboard.report.write import packed, render_page, template_module
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.answers.base import (
-    AnswerType,
-    Confusion,
-    TypeLine,
-    labels_known,
-)
+from benchharness.tasks.answers.base import Confusion, TypeLine, labels_known
 from benchharness.tasks.suites import full_title
 
 _STYLES = ("style.css", "predictions.css")
@@ -129,15 +123,30 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         for number, system in enumerate(systems if known else ())
         if (confusion := kind.confusion(c for r in rows for j in r.judged[number] for c in j.cells))
     )
-    places = {matrix.number: _cell_numbers(matrix) for matrix in matrices}
+    places = {
+        matrix.number: {
+            (row, column): f"{matrix.number}.{i}.{j}"
+            for i, row in enumerate(matrix.confusion.rows)
+            for j, column in enumerate(matrix.confusion.columns)
+        }
+        for matrix in matrices
+    }
     examples = [build_example(predicted, number, row, places) for number, row in enumerate(rows, 1)]
     examples.sort(key=lambda example: -example.difficulty)
+    states = [example.state for example in examples]
+    names = tuple(dict.fromkeys(n for s in systems for scores in s.scores for n in scores))
+    passages = [p for row in rows[:1] if known for p in kind.passages(row.example)]
     return PredictionsView(
         title=full_title(task.name),
         data=predicted.data,
         systems=systems,
         texts=_about_texts(predicted, known),
-        **_scores(systems),
+        measures=names,
+        scores=tuple(
+            (system.name, seed, tuple(shown(scores[n]) if n in scores else "–" for n in names))
+            for system in systems
+            for seed, scores in zip(system.seeds, system.scores, strict=True)
+        ),
         matrices=matrices,
         matrix_names=kind.matrix,
         kind=kind.type_noun,
@@ -145,24 +154,14 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         slices=tuple(_slices(rows)) if known else (),
         examples=tuple(examples),
         splits=tuple(dict.fromkeys(row.split for row in rows)),
-        states={
-            state: sum(example.state == state for example in examples)
-            for state in ("none", "some", "all")
-        }
-        if known
-        else {},
+        states={s: states.count(s) for s in ("none", "some", "all")} if known else {},
         flips=(
             sum(example.flip > 0 for example in examples),
             sum(example.flip < 0 for example in examples),
         ),
         order="hardest first" if known else "least agreed on first",
-        is_marked=known and predicted.texts and _is_marked(rows, kind),
+        is_marked=known and predicted.texts and any(p.holds_answers for p in passages),
     )
-
-
-def _is_marked(rows: Sequence[Row], kind: AnswerType) -> bool:
-    """Whether answers are marked in texts."""
-    return any(p.holds_answers for row in rows[:1] for p in kind.passages(row.example))
 
 
 def _about_texts(predicted: PredictedTask, known: bool) -> str:
@@ -181,25 +180,6 @@ def _about_texts(predicted: PredictedTask, known: bool) -> str:
         f"The texts are those of {predicted.data}, read when this page was written, under the "
         f"licence of that data set; --no-texts leaves them out.{hidden}"
     )
-
-
-def _scores(systems: Sequence[System]) -> dict[str, Any]:
-    names = tuple(dict.fromkeys(n for s in systems for scores in s.scores for n in scores))
-    lines = [
-        (system.name, seed, tuple(shown(scores[n]) if n in scores else "–" for n in names))
-        for system in systems
-        for seed, scores in zip(system.seeds, system.scores, strict=True)
-    ]
-    return {"measures": names, "scores": tuple(lines)}
-
-
-def _cell_numbers(matrix: MatrixView) -> dict[tuple[str, str], str]:
-    found = matrix.confusion
-    return {
-        (row, column): f"{matrix.number}.{i}.{j}"
-        for i, row in enumerate(found.rows)
-        for j, column in enumerate(found.columns)
-    }
 
 
 def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:

@@ -122,9 +122,11 @@ _PACKAGED = ("paper", "fast", "checkpoints")  # the recipes that have a name on 
 
 def command_of(job: Job) -> str:
     """The words of `bench run`, `bench ensemble` or `bench score` that make the job's result."""
+    trusted = ["--trust-remote-code"] if job.trust.remote_code else []
+    trusted += ["--allow-pickle"] if job.trust.pickle else []
     match job.kind:
         case "scored":
-            return _scoring(job)
+            words = [*_scoring(job)]
         case "baseline":
             words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
@@ -132,11 +134,11 @@ def command_of(job: Job) -> str:
             words = ["ensemble", *members, *_task(job), "--name", job.model]
         case _ if job.is_zero_shot:
             words = ["run", *_model(job), *_task(job), "--shots", "0", "--precision", job.precision]
-            words += [*_splits(job), *_trusted(job), "--no-baselines"]
+            words += [*_splits(job), *trusted, "--no-baselines"]
         case "model":
             words = ["run", *_model(job), *_task(job), *_recipe(job), *_splits(job)]
             words += ["--teacher", job.teacher.run[:12]] if job.teacher else []
-            words += _trusted(job)
+            words += trusted
     return shlex.join(["bench", *words])
 
 
@@ -146,7 +148,10 @@ def _model(job: Job) -> Iterator[str]:
     if start is not None and start.kind == "checkpoint":
         yield from ("--model", start.model, "--start-from", job.checkpoint)
         return
-    yield from ("--model", _weights(job))
+    # A folder by its path; of a model of the hub that has no name here the very commit.
+    is_unnamed = job.model.startswith(job.checkpoint)
+    named = job.weights.removeprefix("hub:") if is_unnamed else job.model
+    yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
     # Whether the start is the command's, and not the recipe's.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
@@ -155,14 +160,6 @@ def _model(job: Job) -> Iterator[str]:
         yield from ("--start-from", name)
         if start.kind == TOGETHER:
             yield from ("--multi-task", start.name)
-
-
-def _weights(job: Job) -> str:
-    """A folder by its path; of a model of the hub that has no name here the very commit."""
-    if PurePath(job.checkpoint).is_absolute():
-        return job.checkpoint
-    is_unnamed = job.model.startswith(job.checkpoint)
-    return job.weights.removeprefix("hub:") if is_unnamed else job.model
 
 
 def _is_packaged(job: Job) -> bool:
@@ -175,13 +172,6 @@ def _task(job: Job) -> list[str]:
         return ["--multi-task", ",".join(job.trained_tasks), "--data", job.data]
     suite, _, name = job.task.partition("/")
     return ["--suite", suite, "--task", name, "--data", job.data]
-
-
-def _trusted(job: Job) -> Iterator[str]:
-    if job.trust.remote_code:
-        yield "--trust-remote-code"
-    if job.trust.pickle:
-        yield "--allow-pickle"
 
 
 def _splits(job: Job) -> Iterator[str]:
@@ -208,15 +198,15 @@ def _recipe(job: Job) -> Iterator[str]:
         yield from ("--set", f"{name}={value}")
 
 
-def _scoring(job: Job) -> str:
-    """The command that scores the prediction files again; the settings' sources are the files."""
+def _scoring(job: Job) -> Iterator[str]:
+    """What scores the prediction files again; the settings' sources are the files."""
     files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
-    words = ["bench", "score", *files, "--task", job.task, "--data", job.data]
+    yield from ("score", *files, "--task", job.task, "--data", job.data)
     for _, split in job.predicted_splits:
-        words += ["--split", split]
+        yield from ("--split", split)
     if (threshold := job.settings.get("na_prob_threshold")) is not None:
-        words += ["--na-prob", threshold.source] if threshold.source else []
-        words += ["--na-prob-threshold", str(threshold.value)]
+        yield from ("--na-prob", threshold.source) if threshold.source else ()
+        yield from ("--na-prob-threshold", str(threshold.value))
     if any(name.startswith("missing_") for name in job.settings):
-        words.append("--allow-missing")
-    return shlex.join([*words, "--store", "--model", job.model])
+        yield "--allow-missing"
+    yield from ("--store", "--model", job.model)

@@ -27,7 +27,7 @@ from benchharness.leaderboard.report.rows import (
     percent,
     row_anchor,
 )
-from benchharness.leaderboard.text import counted
+from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import title_of
 
 # Heat and bars, behind and below the numbers, column by column.
@@ -82,12 +82,8 @@ class _Scale:
 
 def _scales(cells: Iterable[CellView]) -> dict[str, _Scale]:
     """The scale of each basis of a column that has numbers enough, and not all the same."""
-    by_basis: dict[str, list[CellView]] = {}
-    for cell in cells:
-        if cell.order:
-            by_basis.setdefault(cell.basis, []).append(cell)
     scales = {}
-    for basis, found in by_basis.items():
+    for basis, found in grouped((cell.basis, cell) for cell in cells if cell.order).items():
         values = [float(cell.order) for cell in found]
         high, middle = max(values), median(values)
         low = max(min(values), middle - 2 * (high - middle))
@@ -204,6 +200,8 @@ def build_table(
     groups = heated((*own, *others))
     rows = [row for group in groups for row in group.rows]
     views = [cell for row in rows for cell in _cells(row)]
+    models = [entry for entry in board.entries if entry.is_single] or board.entries
+    counts = {len(cell.values) for entry in models for cell in entry.cells.values()}
     reproduced = ((entry, reproductions(board, entry)) for entry in board.entries)
     return TableView(
         anchor=anchor,
@@ -214,7 +212,7 @@ def build_table(
         score_basis=basis_of("dev", (board.rule.name,)),
         columns=columns,
         groups=groups,
-        seeds=_seeds(board),
+        seeds=counted(min(counts), "seed", max(counts)) if counts else "",
         has_spread=any(cell.spread is not None for cell in cells),
         has_flags=any(note for cell in cells for note in cell.notes),
         has_best=any(cell.best for cell in views),
@@ -250,11 +248,13 @@ def _groups(
 ) -> Iterator[RowGroup]:
     """The board's own rows, kind by kind, each in the order of the board."""
     best = {column.task: board.best(column.task) for column in columns}
-    by_kind: dict[RowKind, list[RowView]] = {}
-    for entry in board.entries:
-        by_kind.setdefault("measured" if entry.kind == "model" else entry.kind, []).append(
-            _entry_row(board, entry, columns, best, sizes)
+    by_kind = grouped(
+        (
+            "measured" if entry.kind == "model" else entry.kind,
+            _entry_row(board, entry, columns, best, sizes),
         )
+        for entry in board.entries
+    )
     for kind, (title, note) in _ABOUT.items():
         if kind in by_kind:
             rows = tuple(by_kind[kind])
@@ -277,6 +277,11 @@ def _entry_row(
     # The ranks that an entry may as well have, where they are not its own alone.
     label = "" if entry.uncertainty is None else entry.uncertainty.rank_label
     tied = () if entry.uncertainty is None else entry.uncertainty.tied
+    details = [entry.beside_name]
+    if entry.is_single:
+        low, high = entry.seeds
+        details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
+        details += [*entry.gain_labels, *entry.selection_labels]
     known = known_size(entry.model, sizes)
     weights = [run.parameters for run in runs if run.parameters and entry.is_single]
     return RowView(
@@ -285,7 +290,7 @@ def _entry_row(
         ranks="" if label == str(entry.rank) else label,
         ranks_note=f"not significantly different from {', '.join(tied)}" if tied else "",
         name=entry.name,
-        details=_details(entry),
+        details=", ".join(filter(None, details)),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
         cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
@@ -295,15 +300,6 @@ def _entry_row(
         size=f"{median(weights) / 1e6:.4g}" if weights else "",
         year=max((run.finished[:4] for run in runs), default=""),
     )
-
-
-def _details(entry: Entry) -> str:
-    if not entry.is_single:
-        return entry.beside_name
-    low, high = entry.seeds
-    seeds = counted(low, "seed", high)
-    labels = (*entry.start_labels, *entry.gain_labels, *entry.selection_labels)
-    return ", ".join(filter(None, (entry.beside_name, entry.precision, seeds, *labels)))
 
 
 def _score(board: Board, entry: Entry) -> CellView:
@@ -369,9 +365,3 @@ def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] 
     if intervals.both is not None:
         return 100 * intervals.both.low, 100 * intervals.both.high
     return (100 * min(values), 100 * max(values)) if len(values) > 1 else None
-
-
-def _seeds(board: Board) -> str:
-    models = [entry for entry in board.entries if entry.is_single] or board.entries
-    counts = {len(cell.values) for entry in models for cell in entry.cells.values()}
-    return counted(min(counts), "seed", max(counts)) if counts else ""

@@ -193,8 +193,9 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
                 *((task, cell.gain) for task, cell in entry.cells.items()),
                 *(pages.get((group, task)) for group in groups for task in entry.cells),
             ]
+            slug = re.sub(r"[^A-Za-z0-9.]+", "-", entry.model).strip("-.")[:60] or "model"
             yield _Runs(
-                name=f"{_slug(entry.model)}-{digest_of(groups[0])}.html",
+                name=f"{slug}-{digest_of(groups[0])}.html",
                 mark=digest_of(*said, *map(str, contents)),
                 board=board,
                 entry=entry,
@@ -221,10 +222,6 @@ def _shows(path: Path, mark: str) -> bool:
 _HEAD_BYTES = 4096
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60] or "model"
-
-
 def _digests(texts: Iterable[str]) -> str:
     digests = (hashlib.sha256(text.encode()).digest() for text in texts)
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
@@ -249,7 +246,12 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_as_text,
+        # Every text that reaches a page has its unseen characters spelled out; markup is ours.
+        finalize=lambda value: (
+            visible(value, keep="\n\t")
+            if isinstance(value, str) and not isinstance(value, Markup)
+            else value
+        ),
     )
     found.globals["packed_rows"] = partial(_packed_rows, templates=found)
     found.filters.update(
@@ -265,13 +267,6 @@ def _templates() -> Environment:
 def template_module(name: str) -> Any:
     """The macros of a template, as functions that give HTML."""
     return _templates().get_template(name).module
-
-
-def _as_text(value: Any) -> Any:
-    """Every value that reaches a page, with unseen characters spelled out."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value, keep="\n\t")
-    return value
 
 
 # Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.

@@ -20,6 +20,7 @@ from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import CurvePoint, RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import PastRun
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
 # Lines through points, with the span of each: what the plots of scores against a number share.
@@ -242,9 +243,7 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
 
 def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
     """A figure for each pretraining run and score, with a line for each recipe and precision."""
-    groups: dict[tuple[str, str], list[StageCurve]] = {}
-    for curve in curves:
-        groups.setdefault((curve.run, curve.task or curve.title), []).append(curve)
+    groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
     return tuple(map(_stage_figure, groups.values()))
 
 
@@ -322,10 +321,11 @@ def histories(
     page can link to. The points of a sweep are no history.
     """
     keys, figures = frozenset(sections), list[chart.Figure]()
-    by_model: dict[str, list[PastRun]] = {}
-    for run in past:
-        if run.row.is_single and not run.row.is_sweep and not run.row.is_hidden:
-            by_model.setdefault(run.row.model, []).append(run)
+    by_model = grouped(
+        (run.row.model, run)
+        for run in past
+        if run.row.is_single and not run.row.is_sweep and not run.row.is_hidden
+    )
     # The fingerprints of all splits that the board's runs were scored on.
     evaluated = {
         split
