@@ -304,6 +304,20 @@ def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> 
         ("adam_beta2", "1", "a number that is at least 0 and below 1"),
         ("max_tokens", "2", "a whole number that is at least 6"),
         ("evaluations", "0", "a whole number that is at least 1"),
+        ("best_checkpoint", "2", "true or false"),
+        ("early_stopping", "-1", "a whole number that is at least 0"),
+        ("average_last", "0", "a whole number that is at least 1"),
+        ("schedule_power", "0", "a number that is above 0"),
+        ("decoupled_weight_decay", "1", "a number that is at least 0 and below 1"),
+        *(
+            ("select_on", text, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1")
+            for text in ("test", "train", "train:0", "train:1", "train:a", "train:nan", "0.1")
+        ),
+        (
+            "schedule",
+            "cosin",
+            "one of: linear, cosine, constant, polynomial, slanted-triangular",
+        ),
     ],
 )
 def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str) -> None:

@@ -127,8 +127,3 @@ def test_what_is_wrong_is_said(overrides: dict[str, str], sentence: str):
     with pytest.raises(BenchError) as error:
         resolve_recipe(BERT, "glue/rte", None, overrides)
     assert str(error.value) == sentence
-
-
-def test_a_misspelt_name_is_proposed():
-    with pytest.raises(BenchError, match=r"Did you mean 'unfreeze'\?"):
-        resolve_recipe(BERT, "glue/rte", None, {"unfreez": "all"})
