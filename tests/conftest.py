@@ -123,6 +123,15 @@ def bench(monkeypatch, capsys, tmp_path):
     atexit.unregister(gc.freeze)
 
 
+@pytest.fixture
+def store(tmp_path):
+    """An empty store, open."""
+    from benchharness.leaderboard.store.store import open_store  # late: see OMP_NUM_THREADS above
+
+    with open_store(tmp_path / "board.sqlite") as opened:
+        yield opened
+
+
 @pytest.fixture(scope="module")
 def browser():
     """Headless Chromium. One for each module: playwright keeps a loop running while it is open."""

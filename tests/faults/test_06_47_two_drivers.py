@@ -18,12 +18,6 @@ from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "board.sqlite") as opened:
-        yield opened
-
-
 def test_06_what_another_driver_stores_meanwhile_is_not_run(store: Store) -> None:
     jobs = jobs_of(4)
 

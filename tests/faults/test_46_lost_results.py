@@ -15,12 +15,6 @@ from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.results import make_result
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "board.sqlite") as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_46_reordered_and_doubled_results_are_stored_once(store: Store, force: bool) -> None:
     def shuffled(jobs: list[Job]) -> Iterator[Outcome]:

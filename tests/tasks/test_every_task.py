@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -12,19 +12,15 @@ from typing import Any
 
 import pytest
 
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import (
     ChoiceExample,
-    ChoicePrediction,
-    ClusterPrediction,
     DocumentExample,
     Example,
     PairExample,
-    PairPrediction,
     Prediction,
     SpanExample,
-    SpanPrediction,
     TagExample,
-    TagPrediction,
 )
 from benchharness.tasks.read import has_split, read
 from benchharness.tasks.sources import Data, Source, rows
@@ -131,30 +127,9 @@ def test_labels_of_every_class_are_there(name: str, split: str) -> None:
         assert {tag.partition("-")[2] for tag in tags} == {"", "PER", "ORG", "LOC", "MISC"}
 
 
-def perfect(example: Example) -> Prediction:
-    match example:
-        case PairExample():
-            assert example.label is not None
-            return PairPrediction(id=example.id, label=example.label)
-        case SpanExample():
-            text = example.answers[0][0] if example.answers else ""
-            score = -1.0 if example.answers else 1.0
-            return SpanPrediction(
-                id=example.id,
-                text=text,
-                no_answer_score=score,
-                classes=example.classes,
-                facts=example.facts,
-            )
-        case ChoiceExample():
-            assert example.gold is not None
-            return ChoicePrediction(id=example.id, option=example.gold[-1])
-        case TagExample():
-            assert example.tags is not None
-            return TagPrediction(id=example.id, tags=example.tags)
-        case DocumentExample():
-            assert example.clusters is not None
-            return ClusterPrediction(id=example.id, clusters=example.clusters)
+def perfect(task: Task, examples: Sequence[Example]) -> list[Prediction]:
+    """The first of each example's right answers."""
+    return [answer_type(task).golds(example)[0] for example in examples]
 
 
 @every_split
@@ -162,10 +137,10 @@ def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) 
     task, examples = TASKS[name], read_mini(name, split)
     if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
-    found = dict(score(task, split, [perfect(e) for e in examples], examples))
+    found = dict(score(task, split, perfect(task, examples), examples))
     assert len(found) == len(task.metrics) + len(task.details)
     thresholds = {found.pop(metric) for metric in list(found) if metric.endswith("threshold")}
-    assert thresholds <= {-1.0}
+    assert thresholds <= {0.0}
     assert found == {metric: pytest.approx(1.0) for metric in found}
 
 
@@ -181,7 +156,7 @@ def test_a_metric_names_the_library_that_it_imports(
         monkeypatch.setitem(sys.modules, library, None)  # importing it raises ImportError
     for metric in (*task.metrics, *task.details):
         with pytest.raises(ImportError) if metric.library else nullcontext():
-            metric.compute([perfect(example) for example in examples], examples)
+            metric.compute(perfect(task, examples), examples)
 
 
 @every_split

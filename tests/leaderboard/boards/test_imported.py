@@ -3,7 +3,6 @@
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from benchharness.leaderboard.boards.terminal import render, render_published
 from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store
 from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.helpers.hostile import HOSTILE_CELLS
@@ -41,12 +40,6 @@ def _json(path: Path, *rows: object) -> Path:
     path = path / "rows.json"
     path.write_text(json.dumps(rows), encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "board.sqlite") as opened:
-        yield opened
 
 
 def _bring(store: Store, *rows: dict[str, Any]) -> int:

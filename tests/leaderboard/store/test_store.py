@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,12 +31,6 @@ HOSTILE = (
     "x" * 10_000,
     "",
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "board.sqlite") as opened:
-        yield opened
 
 
 def test_a_result_comes_back_equal(store: Store) -> None:

@@ -1,13 +1,11 @@
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from benchharness.leaderboard.report.plots.chart import Figure
 from benchharness.leaderboard.report.plots.lines import histories
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import PastRun, Store, open_store
+from benchharness.leaderboard.store.store import PastRun, Store
 from tests.helpers.boards import one_board, plotted, row_of
 
 
@@ -101,12 +99,6 @@ def test_only_runs_with_a_section_are_linked() -> None:
     assert {mark.href for mark in figure.marks} == {f"#run-{run.row.key[:16]}"}
     (figure,) = histories(board, [run, again], ())
     assert {mark.href for mark in figure.marks} == {""}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with open_store(tmp_path / "board.sqlite") as opened:
-        yield opened
 
 
 def add(store: Store, finished: str, **code: object) -> Result:
