@@ -15,7 +15,7 @@ from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
-from benchharness.stored.submission import Gathered, Wanted, gather
+from benchharness.stored.submission import FORMS, SUBMITTED, Gathered, Wanted, gather
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.submission.answer_file import Fault
 from benchharness.tasks.submission.inspection import check, repair, write_zip
@@ -40,10 +40,8 @@ class Submitted:
         typer.Option(
             "--suite",
             metavar="NAME",
-            help="glue, superglue, squad, race, conll2012, quac, coqa or hotpotqa.",
-            autocompletion=one_of(
-                "glue", "superglue", "squad", "race", "conll2012", "quac", "coqa", "hotpotqa"
-            ),
+            help=f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
+            autocompletion=one_of(*SUBMITTED),
         ),
     ] = None
     seed: Annotated[
@@ -176,9 +174,7 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
 
 def _default_name(suite: str, model: str) -> str:
     """A name in the current folder, such as glue-roberta-base.zip."""
-    endings = {"squad": "", "conll2012": "", "race": ".tsv", "quac": ".jsonl"}
-    endings |= {"coqa": ".json", "hotpotqa": ".json"}
-    ending = endings.get(suite.lower(), ".zip")
+    ending = FORMS[suite.lower()].ending if suite.lower() in FORMS else ".zip"
     # Linux takes 255 bytes for a name, of which a character may have four.
     safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")[:50]
     return f"{suite.lower()}-{safe or 'model'}{ending}"

@@ -78,7 +78,7 @@ def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathere
         return _in_form(stored, rows, wanted, FORMS[suite])
     raise BenchError(
         f"there is no submission of {suite}, whose labels are public: there is one of "
-        "glue, superglue, squad, race, conll2012, quac, coqa and hotpotqa."
+        f"{', '.join(SUBMITTED[:-1])} and {SUBMITTED[-1]}."
     )
 
 
@@ -147,11 +147,13 @@ class Form:
     """Which split a suite's files are of, and what they hold, by name ("" where there is one).
 
     `write(task, predictions, examples, threshold)` gets no examples unless it `needs_rows`.
+    `ending` is that of a single file's name.
     """
 
     split: str
     write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
     needs_rows: bool = False
+    ending: str = ""
 
 
 def _in_form(
@@ -198,13 +200,20 @@ def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
 
 FORMS: Mapping[str, Form] = {
     "squad": Form(split="dev", write=_squad),
-    "race": Form(split="test", write=lambda _, predictions, *__: {"": write_race(predictions)}),
+    "race": Form(
+        split="test",
+        write=lambda _, predictions, *__: {"": write_race(predictions)},
+        ending=".tsv",
+    ),
     "conll2012": Form(split="test", write=_conll2012, needs_rows=True),
-    "quac": Form(split="dev", write=_questions),
-    "coqa": Form(split="dev", write=_questions),
-    "hotpotqa": Form(split="dev", write=_questions, needs_rows=True),
+    "quac": Form(split="dev", write=_questions, ending=".jsonl"),
+    "coqa": Form(split="dev", write=_questions, ending=".json"),
+    "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),
 }
 """By suite."""
+
+SUBMITTED = (*SUBMISSIONS, *FORMS)
+"""The suites that there is a submission of."""
 
 
 # Which stored runs a submission is made of: of each task's, the best on its dev split.
