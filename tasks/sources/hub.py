@@ -109,13 +109,15 @@ def go_offline_if_unreachable() -> bool:
 
 def hub_rows(source: Source, split_name: str) -> list[Row]:
     """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
-    rows: list[Row] = []
-    for config in source.configs or (source.config,):
-        part = replace(source, config=config)
-        dataset = hub_dataset(part, split_name)
-        _check_label_names(part, dataset)
-        rows += _rows(part, part.split(split_name), dataset)
-    return rows
+    configs = source.configs or (source.config,)
+    parts = (_config_rows(replace(source, config=name), split_name) for name in configs)
+    return [row for part in parts for row in part]
+
+
+def _config_rows(source: Source, split_name: str) -> list[Row]:
+    dataset = hub_dataset(source, split_name)
+    _check_label_names(source, dataset)
+    return _rows(source, source.split(split_name), dataset)
 
 
 def hub_dataset(source: Source, split_name: str) -> Any:
