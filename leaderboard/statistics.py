@@ -27,6 +27,12 @@ class Interval:
         return Interval(low=max(self.low, bounds.low), high=min(self.high, bounds.high))
 
 
+def _numpy() -> Any:
+    import numpy  # noqa: PLC0415, ICN001  (a tenth of a second, which most boards need not pay)
+
+    return numpy
+
+
 def student_t(freedom: float, chance: float) -> float:
     """The value that Student's t stays below with this chance."""
     from scipy.special import stdtrit  # noqa: PLC0415  (half a second)
@@ -141,8 +147,7 @@ def _expected_gain(medians: Sequence[float], noise: float) -> float:
     The candidates' values are taken for the medians, drawn together until their variance and that
     of the noise make that of the medians.
     """
-    import numpy as np  # noqa: PLC0415  (as said above)
-
+    np = _numpy()
     center, spread = fmean(medians), variance(medians)
     kept = math.sqrt(max(0.0, 1 - noise / spread))
     values = center + kept * (np.asarray(medians) - center)
@@ -164,8 +169,7 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
     A seed's own chance on each example is in the seeds' spread already. It is told by how much
     more a single seed varies over the draws than the mean over seeds does, and left out.
     """
-    import numpy as np  # noqa: PLC0415  (as said above)
-
+    np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())

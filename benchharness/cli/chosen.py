@@ -1,17 +1,20 @@
 """What commands that read a store share: options that choose results, and what is printed first."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, DataFilter, completed_by, declared
+from benchharness.cli.options import AsJson, Database, DataFilter, OfRuns, completed_by, declared
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
+from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import Rows, Within, find_rows
+from benchharness.stored import Rows, Within, find_rows, stored_name, wanted_tasks
+from benchharness.tasks.suites import find_suites
 
 System = Annotated[
     str,
@@ -36,7 +39,7 @@ class Chosen:
 
     def open(self) -> Store:
         """The store, which must be there."""
-        return open_store(self.db, create=False)
+        return opened(self.db)
 
     @property
     def within(self) -> Within:
@@ -46,6 +49,39 @@ class Chosen:
     def rows(self, store: Store, systems: Sequence[str]) -> list[Rows]:
         """The named rows of boards, or single runs, on every board that has all of them."""
         return find_rows(store, systems, self.within, select=select_entry_or_run)
+
+
+def is_there(db: str) -> bool:
+    """Whether there is such a database."""
+    return database.is_there(db)
+
+
+def opened(db: str) -> Store:
+    """The store, which must be there."""
+    return open_store(db, create=False)
+
+
+def find_runs(store: Store, of: OfRuns) -> list[RunRow]:
+    """The stored runs that these options name."""
+    return store.runs(**names_of_runs(store, of))
+
+
+class _Names(TypedDict):
+    """What a store finds runs by."""
+
+    model: str | None
+    suite: Collection[str] | None
+    task: Collection[str] | None
+
+
+def names_of_runs(store: Store, of: OfRuns) -> _Names:
+    """The same, as a store takes it."""
+    names = {chosen.name for name in of.suite for chosen in find_suites(name)}
+    return {
+        "model": None if of.model is None else stored_name(store, of.model),
+        "suite": names or None,
+        "task": wanted_tasks(store, of.suite, [of.task]) if of.task else None,
+    }
 
 
 def board_facts(board: Board) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The fields of a dataclass are options: those of `RunOptions`, and of what comman
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
 from inspect import Parameter, Signature, signature
@@ -112,6 +112,32 @@ Plugins = Annotated[
         rich_help_panel=TRUST,
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRuns:
+    """Which stored runs; all where nothing narrows them."""
+
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Only runs of this model.",
+            autocompletion=completed_by("stored_models"),
+        ),
+    ] = None
+    suite: Annotated[tuple[str, ...], declared("suite")] = ()
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            help="Only runs of this task.",
+            autocompletion=completed_by("tasks"),
+        ),
+    ] = None
+    db: Database = DATABASE
 
 
 def _parameter(each: "Field[Any]") -> Parameter:

@@ -11,15 +11,16 @@ from typing import Annotated
 
 import typer
 
+from benchharness.cli.chosen import find_runs
 from benchharness.cli.options import (
     Database,
+    OfRuns,
     completed_by,
     in_this_database,
     with_options,
     with_plugins,
 )
 from benchharness.cli.output import tell_notes, writing
-from benchharness.cli.show import OfRuns, find_runs
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.boards.board import select_entry

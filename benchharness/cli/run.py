@@ -154,16 +154,16 @@ def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
             _check_places(db, out)
         _announce(schedule, as_json=as_json)
         if schedule.todo:
-            _import_ahead()
+            _report()
         with displayed(schedule, store) as display:
             yield display
 
     return watch
 
 
-def _import_ahead() -> None:
-    """Imports what writes the report at a time when only other processes have work to do."""
-    import_module("benchharness.stored.report")
+def _report() -> Any:
+    """What writes the report; called ahead, numpy and plots are imported while workers work."""
+    return import_module("benchharness.stored.report")
 
 
 def _conclude(
@@ -195,9 +195,7 @@ def _conclude(
         _show_boards(boards_of(finished, boards), finished)
     tell_notes(truncated_words(store.runs_with(finished)))
     if not is_large and (outcomes or not is_reported(store, out, boards)):
-        from benchharness.stored.report import make_report  # noqa: PLC0415  (numpy, the plots)
-
-        make_report(store, out, last=boards)
+        _report().make_report(store, out, last=boards)
     if as_json:
         summary = _summary(schedule, failures, finished, None if is_large else out)
         typer.echo(json.dumps({**summary, **left_out}, indent=2))

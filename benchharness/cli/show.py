@@ -1,20 +1,21 @@
 """`bench show` and `bench list`: what is known about runs, models, tasks, suites and recipes."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from benchharness.cli.options import (
     AsJson,
     Database,
+    OfRuns,
     Suites,
     completed_by,
-    declared,
     with_options,
     with_plugins,
 )
@@ -55,7 +56,6 @@ from benchharness.tasks.task import Task
 
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
-    from benchharness.leaderboard.store.store import Store
 
 # The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
 # only lists tasks: it is imported where it is used.
@@ -98,7 +98,7 @@ def _find(name: str, db: str) -> dict[str, Any]:
     if _is_task(name):
         return {"kind": "task", **task_facts(_find_task(name, db))}
     if RUN_KEY.fullmatch(wanted):
-        with _open(db) as store:
+        with _stored().opened(db) as store:
             return {"kind": "run", **outcome_facts(store.result(name))}
     if _is_own_task(name, db):
         return {"kind": "task", **task_facts(find_task(name))}
@@ -111,9 +111,9 @@ def _find_task(name: str, db: str) -> Task:
     try:
         return find_task(name)
     except BenchError:
-        if not _is_there(db):
+        if not _stored().is_there(db):
             raise
-        with _open(db) as store:
+        with _stored().opened(db) as store:
             return find_task(name, lambda task: store.count(task=task.name) > 0)
 
 
@@ -124,15 +124,9 @@ def _is_task(name: str) -> bool:
 
 def _is_own_task(name: str, db: str) -> bool:
     """Whether a store has runs of that task, which was found in somebody's own data."""
-    if _is_there(db):
-        _open(db).close()  # lets its tasks be known
+    if _stored().is_there(db):
+        _stored().opened(db).close()  # lets its tasks be known
     return _is_task(name)
-
-
-def _is_there(db: str) -> bool:
-    from benchharness.leaderboard.store.database import is_there  # noqa: PLC0415  (as above)
-
-    return is_there(db)
 
 
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
@@ -147,10 +141,11 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
         raise unknown_name(kind, name, known, hint) from None
 
 
-def _open(db: str) -> "Store":
-    from benchharness.leaderboard.store.store import open_store  # noqa: PLC0415  (SQLAlchemy, as said above)
+def _stored() -> ModuleType:
+    """What reads a store, imported where there is one to read."""
+    from benchharness.cli import chosen  # noqa: PLC0415  (SQLAlchemy, as said above)
 
-    return open_store(db, create=False)
+    return chosen
 
 
 # `bench show recipe`: one model's values on a task, or where those of two differ.
@@ -256,32 +251,6 @@ list_app = typer.Typer(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfRuns:
-    """Which stored runs; all where nothing narrows them."""
-
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Only runs of this model.",
-            autocompletion=completed_by("stored_models"),
-        ),
-    ] = None
-    suite: Annotated[tuple[str, ...], declared("suite")] = ()
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="Only runs of this task.",
-            autocompletion=completed_by("tasks"),
-        ),
-    ] = None
-    db: Database = DATABASE
-
-
 NEWEST = 100
 """Runs that are listed unasked."""
 
@@ -370,8 +339,8 @@ def runs(*, of: OfRuns, newest: Newest = None, as_json: AsJson = False) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
-    with _open(of.db) as store:
-        names = _names_of_runs(store, of)
+    with _stored().opened(of.db) as store:
+        names = _stored().names_of_runs(store, of)
         blocks = store.newest_runs(most, **names)
         if as_json:
             print_json_lines(run_facts(row) for rows in blocks for row in rows)
@@ -383,30 +352,6 @@ def runs(*, of: OfRuns, newest: Newest = None, as_json: AsJson = False) -> None:
         typer.echo("no stored run matches.")
     elif most and number > most:
         typer.echo(f"The newest {most} of {number:,} runs; --newest 0 shows all.")
-
-
-def find_runs(store: "Store", of: OfRuns) -> "list[RunRow]":
-    """The stored runs that these options name."""
-    return store.runs(**_names_of_runs(store, of))
-
-
-class _Names(TypedDict):
-    """What a store finds runs by."""
-
-    model: str | None
-    suite: Collection[str] | None
-    task: Collection[str] | None
-
-
-def _names_of_runs(store: "Store", of: OfRuns) -> _Names:
-    from benchharness.stored import stored_name, wanted_tasks  # noqa: PLC0415  (as above)
-
-    names = {chosen.name for name in of.suite for chosen in find_suites(name)}
-    return {
-        "model": None if of.model is None else stored_name(store, of.model),
-        "suite": names or None,
-        "task": wanted_tasks(store, of.suite, [of.task]) if of.task else None,
-    }
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from benchharness.models.folder import stated_pooling
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
+from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import document_digest, has_split, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
@@ -479,8 +480,6 @@ class Resolver:
                 start = self.start_from
                 yield with_start(point, model, task, recipe=self.recipe, start_from=start)
         if any(technique.asks_untrained(task) for technique in self.techniques):
-            from benchharness.recipes.zero_shot import zero_shot_recipe  # noqa: PLC0415  (few ask)
-
             yield zero_shot_recipe(task.name, model)
 
 

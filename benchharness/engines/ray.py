@@ -27,6 +27,11 @@ from benchharness.engines.local import EngineChoice, Placement
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError, unknown_name
 
+try:
+    import ray.util.scheduling_strategies
+except ImportError:  # an extra
+    ray: Any = None  # type: ignore[no-redef]
+
 POLL_SECONDS = 0.2
 
 SECONDS_BETWEEN_NOTES = 1.0
@@ -41,6 +46,10 @@ KNOCK_SECONDS = 5.0
 
 def place(choice: EngineChoice) -> Placement:
     """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
+    if ray is None:
+        raise BenchError(
+            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
+        )
     numbers = read_numbers(choice)
     for name in choice.options:
         if name not in NUMBERS:
@@ -71,7 +80,6 @@ class NodeSize(NamedTuple):
 
 def connect(address: str) -> None:
     """Makes this process a driver of the running cluster; BenchError where there is none."""
-    ray = _import_ray()
     if address.startswith("ray://"):
         raise BenchError(
             f"--address {address} is that of a Ray client: start `bench run` on a node of the "
@@ -95,7 +103,7 @@ def connect(address: str) -> None:
 
 def node_sizes() -> list[NodeSize]:
     """The living nodes of the cluster that this process is connected to."""
-    offers = [node["Resources"] for node in _import_ray().nodes() if node["Alive"]]
+    offers = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return [
         NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
         for offer in offers
@@ -119,7 +127,6 @@ class RayCluster:
     name = "ray"
 
     def __init__(self, gpus: int, cpus: int, at_once: int | None = None) -> None:
-        self._ray = _import_ray()
         self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
         self._at_once = at_once
         self._counted = (float("-inf"), 1)
@@ -134,16 +141,16 @@ class RayCluster:
         The connection ends with the run. Ray's own prints about nodes that die, pages of them and
         on stdout, are dropped: what they mean for a job is told with it.
         """
-        here = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            self._ray.get_runtime_context().get_node_id(), soft=False
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
         )
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-            actor = self._ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor)
+            actor = ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor)
             self._progress = actor.remote()
             try:
                 yield
             finally:
-                self._ray.shutdown()
+                ray.shutdown()
 
     def room(self) -> int:
         """How many remote jobs it makes sense to have on their way."""
@@ -159,7 +166,7 @@ class RayCluster:
         """Sends a remote job to the next node that has what it needs; gives its ticket."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
-        task = self._ray.remote(
+        task = ray.remote(
             num_gpus=needs.gpus,
             num_cpus=needs.cpus,
             memory=min(needs.memory_bytes, largest),
@@ -172,7 +179,7 @@ class RayCluster:
     def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
         """What has become known of these remote jobs, after a moment's wait for an end."""
         waiting = {self._tasks[ticket]: ticket for ticket in tickets}
-        ended, _ = self._ray.wait(
+        ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
         )
         yield from self._read_notes()
@@ -188,26 +195,26 @@ class RayCluster:
             return
         try:
             for task in tasks:
-                self._ray.cancel(task, force=False)
-            self._ray.wait(tasks, num_returns=len(tasks), timeout=CANCEL_SECONDS, fetch_local=False)
+                ray.cancel(task, force=False)
+            ray.wait(tasks, num_returns=len(tasks), timeout=CANCEL_SECONDS, fetch_local=False)
         finally:
             for task in tasks:
-                self._ray.cancel(task, force=True)
+                ray.cancel(task, force=True)
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
         """The latest progress of each remote job; nothing while the actor is away."""
         self._notes = self._notes or self._progress.take.remote()
-        with suppress(self._ray.exceptions.RayError):
-            ready, _ = self._ray.wait([self._notes], timeout=0)
+        with suppress(ray.exceptions.RayError):
+            ready, _ = ray.wait([self._notes], timeout=0)
             if ready:
                 done, self._notes = self._notes, None
-                for ticket, note in self._ray.get(done).items():
+                for ticket, note in ray.get(done).items():
                     yield ticket, Progress(**note)
 
     def _read_end(self, task: Any) -> News:
-        exceptions = self._ray.exceptions
+        exceptions = ray.exceptions
         try:
-            left: Mapping[str, Any] = self._ray.get(task)
+            left: Mapping[str, Any] = ray.get(task)
         except exceptions.RayTaskError as error:
             sentence = f"the job could not be started on its node: {_first_line(error.cause)}"
             return refuse(sentence, details=error)
@@ -236,16 +243,6 @@ def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, A
     """The task that a node runs: the remote job, with its progress told to the driver's actor."""
     put = progress.put.remote
     return run_remote(remote, lambda p: put(ticket, asdict(p)), SECONDS_BETWEEN_NOTES)
-
-
-def _import_ray() -> Any:
-    try:
-        import ray.util.scheduling_strategies  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise BenchError(
-            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
-        ) from None
-    return ray
 
 
 def _first_line(error: BaseException) -> str:

@@ -27,6 +27,11 @@ from benchharness.engines.slots import find_gpus
 from benchharness.progress import Progress
 from benchharness.tasks.errors import BenchError
 
+try:
+    import submitit.core.utils
+except ImportError:  # an extra
+    submitit: Any = None  # type: ignore[no-redef]
+
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
 """How often the folder is looked at: a network's file system is not to be stormed."""
 
@@ -80,14 +85,11 @@ class SlurmCluster:
     def __init__(
         self, folder: Path, where: str, at_once: int, minutes: int, options: Mapping[str, str]
     ) -> None:
-        try:
-            import submitit.core.utils  # noqa: PLC0415  (an extra)
-        except ImportError:
+        if submitit is None:
             raise BenchError(
                 "--engine slurm needs submitit, which is not installed: "
                 "pip install 'benchharness[slurm]'."
-            ) from None
-        self._submitit = submitit
+            )
         if where == "slurm" and shutil.which("sbatch") is None:
             raise BenchError(
                 "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on "
@@ -119,7 +121,7 @@ class SlurmCluster:
     def send(self, remote: RemoteJob) -> str:
         """Puts a remote job into the queue; gives its ticket, which is not the queue's."""
         needs, ticket = remote.needs, os.urandom(8).hex()
-        executor = self._submitit.AutoExecutor(self._folder, cluster=self._where)
+        executor = submitit.AutoExecutor(self._folder, cluster=self._where)
         executor.update_parameters(
             name="bench",
             timeout_min=self._minutes,
@@ -164,7 +166,7 @@ class SlurmCluster:
         return None
 
     def _read_end(self, job: Any) -> News:
-        errors = self._submitit.core.utils
+        errors = submitit.core.utils
         try:
             left: Mapping[str, Any] = job.result()
         except errors.FailedJobError as error:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.source import Place, Source, Split
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
@@ -198,8 +199,6 @@ class Files:
                     yield child
 
     def _opened(self, path: Path, name: str) -> Place:
-        from benchharness.tasks.sources.archives import open_archive  # noqa: PLC0415  (tarfile)
-
         if str(path) not in self._archives:
             self._archives[str(path)] = open_archive(path, name)
         return self._archives[str(path)]
