@@ -32,8 +32,7 @@ from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, 
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.which import choose, measured, options_among
-from benchharness.engines.inference import Inference
+from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result

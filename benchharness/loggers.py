@@ -137,7 +137,7 @@ LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
 Call = Callable[[Logger], None]
 
 
-class Listening:
+class Listening(Watcher):
     """Tells a watcher and any loggers how the jobs go; a context manager.
 
     `makers` make the loggers, by name. A logger that raises gets nothing more, which the watcher is

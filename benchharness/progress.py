@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Protocol
 
 from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import Failure, Result
@@ -39,8 +38,8 @@ class Progress:
 Reporter = Callable[[Progress], None]
 
 
-class Watcher(Protocol):
-    """Who is told how the jobs of a run go."""
+class Watcher:
+    """Who is told how the jobs of a run go; one of this very class shows nothing."""
 
     def report(self, job: Job, progress: Progress) -> None:
         """Takes what a running job says of itself."""

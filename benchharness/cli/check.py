@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.chosen import Chosen
-from benchharness.cli.options import AsJson, completed_by, with_options, with_plugins
+from benchharness.cli.options import AsJson, completed_by, with_options
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.gate import (
@@ -74,7 +74,6 @@ AllowChange = Annotated[
 ]
 
 
-@with_plugins
 @with_options(but=OPTIONS.keys() - OF_CHECK)
 def check(
     options: RunOptions,
@@ -182,7 +181,6 @@ AllowWeak = Annotated[
 ]
 
 
-@with_plugins
 @with_options()
 def baseline(
     *,

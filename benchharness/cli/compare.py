@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
-from benchharness.cli.options import with_options, with_plugins
+from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
@@ -52,7 +52,6 @@ LONGEST = 300
 """Characters of an example's text that are shown."""
 
 
-@with_plugins
 @with_options()
 def compare(
     one: System, other: System, *, chosen: Chosen, split: Split = "dev", shown: Shown
@@ -201,7 +200,6 @@ Power = Annotated[
 ]
 
 
-@with_plugins
 @with_options()
 def plan(
     one: System, other: System, *, chosen: Chosen, alpha: Alpha = 0.05, power: Power = 0.8

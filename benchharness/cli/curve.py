@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.chosen import Chosen, board_facts, print_heading
-from benchharness.cli.options import with_options, with_plugins
+from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
@@ -29,7 +29,6 @@ Run = Annotated[
 TEST = "Student's t on medians over seeds, by Holm over all pairs of checkpoints"
 
 
-@with_plugins
 @with_options()
 def curve(model: Run, *, chosen: Chosen) -> None:
     """Test where the checkpoints of a pretraining run rise, are flat or fall, beyond noise.

@@ -7,7 +7,7 @@ import typer
 
 from benchharness.cli.chosen import Chosen
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import completed_by, with_options, with_plugins
+from benchharness.cli.options import completed_by, with_options
 from benchharness.cli.output import print_json
 from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
@@ -34,7 +34,6 @@ Name = Annotated[
 ]
 
 
-@with_plugins
 @with_options()
 def ensemble(systems: Systems, *, chosen: Chosen, name: Name = None) -> None:
     """Average the stored predictions of all seeds of one model or of several, and score that.

@@ -19,7 +19,6 @@ from benchharness.cli.options import (
     ShowPaths,
     completed_by,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
@@ -182,7 +181,6 @@ class Style:
     ] = False
 
 
-@with_plugins
 @with_options(but=["as_json"])
 def export(*, chosen: Chosen, model: Models = None, style: Style, written: Written) -> None:
     """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
@@ -314,7 +312,7 @@ File = Annotated[
 ]
 
 
-@with_plugins
+@with_options()
 def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Bring the runs of another store, or rows measured elsewhere, into this one.
 

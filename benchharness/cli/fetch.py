@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.doctor import cache_folders
-from benchharness.cli.options import AsJson, completed_by, with_options, with_plugins
+from benchharness.cli.options import AsJson, completed_by, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions
 from benchharness.models import Trust, find_model
@@ -61,7 +61,6 @@ Timeout = Annotated[
 POLL_SECONDS = 0.5
 
 
-@with_plugins
 @with_options(but=OPTIONS.keys() - {"suite", "trust_remote_code", "allow_pickle"})
 def fetch(
     options: RunOptions,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from benchharness.cli.chosen import Chosen, board_facts
-from benchharness.cli.options import with_options, with_plugins
+from benchharness.cli.options import with_options
 from benchharness.cli.output import published_facts
 from benchharness.leaderboard.boards.board import TOP, Board, top_of
 from benchharness.leaderboard.boards.cell import Cell
@@ -67,7 +67,6 @@ Top = Annotated[
 ]
 
 
-@with_plugins
 @with_options(but=["task"])
 def leaderboard(
     *, chosen: Chosen, shown: Shown, intervals: Intervals = False, top: Top = None

@@ -173,11 +173,13 @@ def _value(each: "Field[Any]", value: Any) -> Any:
 
 
 def with_options(
-    but: Collection[str] = (),
+    but: Collection[str] = (), *, plugins: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for each field of those of its parameters that are dataclasses.
 
     The command takes the objects. Fields named in `but` have no option, and keep their defaults.
+    The last option is --plugin, where models and tasks are looked up (`plugins`): installed plugins
+    and those files are loaded before the command begins.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -189,7 +191,9 @@ def with_options(
         }
 
         @wraps(command)
-        def collect(*words: Any, **values: Any) -> None:
+        def collect(*words: Any, plugin: list[Path] | None = None, **values: Any) -> None:
+            if plugins:
+                load_plugins(plugin or ())
             for name, chosen in groups.items():
                 found = {each.name: _value(each, values.pop(each.name)) for each in chosen}
                 values[name] = own[name].annotation(**found)
@@ -200,24 +204,12 @@ def with_options(
             for name, one in own.items()
             for each in (map(_parameter, groups[name]) if name in groups else (one,))
         ]
+        if plugins:
+            option = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+            every.append(option)
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate
-
-
-def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one more option, `--plugin`, for commands that look up models and tasks.
-
-    Installed plugins are loaded too, before the command begins.
-    """
-
-    @wraps(command)
-    def load_first(*words: Any, plugin: list[Path] | None = None, **options: Any) -> None:
-        load_plugins(plugin or ())
-        command(*words, **options)
-
-    option = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
-    return _declared(load_first, [*signature(command).parameters.values(), option])
 
 
 def _declared(command: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:

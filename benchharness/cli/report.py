@@ -18,7 +18,6 @@ from benchharness.cli.options import (
     Suites,
     completed_by,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import tell_notes
 from benchharness.driver.options import DATABASE
@@ -87,7 +86,6 @@ class Written:
     open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False
 
 
-@with_plugins
 @with_options()
 def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written: Written) -> None:
     """Write the HTML report: a table per suite, a section per run."""
@@ -140,7 +138,6 @@ class Pages:
     )
 
 
-@with_plugins
 @with_options(but=["as_json"])
 def predictions(
     system: System,

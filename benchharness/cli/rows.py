@@ -18,7 +18,6 @@ from benchharness.cli.options import (
     completed_by,
     in_this_database,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
@@ -67,7 +66,7 @@ SHOWN = 10
 """Kinds of runs that are named before they are deleted."""
 
 
-@with_plugins
+@with_options()
 def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
     """Give a model, or one row of it, another name on boards, in lists and in exports.
 
@@ -91,7 +90,7 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
     typer.echo(visible(f"{before} is now called {name}. To undo it: {back}"))
 
 
-@with_plugins
+@with_options()
 def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> None:
     """Leave models, or single rows, out of boards, the report and exports; --undo shows them again.
 
@@ -113,7 +112,6 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
             typer.echo(visible(f"{name} is hidden. To show it again: {back}"))
 
 
-@with_plugins
 @with_options()
 def delete(keys: Keys = None, *, of: OfRuns, yes: Yes = False) -> None:
     """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.

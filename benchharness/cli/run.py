@@ -18,7 +18,6 @@ from benchharness.cli.options import (
     Out,
     in_this_database,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.display import displayed
@@ -47,7 +46,6 @@ from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 
 
-@with_plugins
 @with_options()
 def run(options: RunOptions, *, out: Out = REPORT, as_json: AsJson = False) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.

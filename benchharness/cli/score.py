@@ -13,7 +13,6 @@ from benchharness.cli.options import (
     completed_by,
     one_of,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.driver.options import DATABASE
@@ -103,7 +102,6 @@ class Kept:
     db: Database = DATABASE
 
 
-@with_plugins
 @with_options()
 def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = False) -> None:
     """Score prediction files that anyone made, as the benchmark's official scorer does.

@@ -17,7 +17,6 @@ from benchharness.cli.options import (
     Suites,
     completed_by,
     with_options,
-    with_plugins,
 )
 from benchharness.cli.output import (
     collection_facts,
@@ -74,7 +73,7 @@ RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
 """What is taken for the beginning of a key; three digits could be a word such as "bad"."""
 
 
-@with_plugins
+@with_options()
 def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Show a stored run with its scores, recipe, cost and origin; or a model, task or suite.
 
@@ -266,7 +265,7 @@ Newest = Annotated[
 
 
 @list_app.command()
-@with_plugins
+@with_options()
 def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
     rows = [suite_facts(suite) for suite in SUITES.values()]
@@ -277,7 +276,7 @@ def suites(*, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
-@with_plugins
+@with_options()
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The tasks, with what they predict and how they are scored."""
     chosen = [found for name in suite or () for found in find_suites(name)]
@@ -303,7 +302,7 @@ def _some(labels: Sequence[str]) -> list[str]:
 
 
 @list_app.command()
-@with_plugins
+@with_options()
 def models(*, as_json: AsJson = False) -> None:
     """The known models, and of every published system what runs here. Sizes in millions.
 
@@ -333,7 +332,6 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 @list_app.command()
-@with_plugins
 @with_options()
 def runs(*, of: OfRuns, newest: Newest = None, as_json: AsJson = False) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""

@@ -88,7 +88,7 @@ SHOWN_OF_A_FILE = 20
 """Faults of one file that are printed; --json has them all."""
 
 
-@with_options()
+@with_options(plugins=False)
 def submit(
     *,
     wanted: Submitted,

@@ -26,7 +26,7 @@ def _group() -> None:
 
 
 @task_app.command("init")
-@with_options(but=OPTIONS.keys() - OF_OWN_DATA)
+@with_options(plugins=False, but=OPTIONS.keys() - OF_OWN_DATA)
 def init(
     options: RunOptions,
     rows: Annotated[

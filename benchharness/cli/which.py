@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchharness.cli.options import AsJson, completed_by, with_options, with_plugins
+from benchharness.cli.options import AsJson, completed_by, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
-from benchharness.driver.which import choose, measured, options_among
-from benchharness.engines.inference import Inference
+from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import visible
@@ -43,7 +42,6 @@ Minutes = Annotated[
 ]
 
 
-@with_plugins
 @with_options(but=OPTIONS.keys() - OF_WHICH)
 def which(options: RunOptions, *, among: Among, minutes: Minutes, as_json: AsJson = False) -> None:
     """Say which encoder is the best on some tasks, within a number of minutes.

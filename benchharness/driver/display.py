@@ -19,14 +19,14 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
-from benchharness.progress import Progress, duration, ending
+from benchharness.progress import Progress, Watcher, duration, ending
 from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
 """How often a plain line is printed about a job that goes on."""
 
 
-class Display:
+class Display(Watcher):
     """Shows the jobs of one run; a context manager. `state` is how far it is, at its beginning."""
 
     def __init__(self, state: RunState, console: Console) -> None:

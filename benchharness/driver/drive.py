@@ -32,29 +32,13 @@ SECONDS_BETWEEN_LOOKS = 0.5
 """How often it is looked whether another process still runs a job: one call of the kernel."""
 
 
-class _Silent:
-    """A watcher that shows nothing."""
-
-    def report(self, job: Job, progress: Progress) -> None:
-        pass
-
-    def finish(self, outcome: Outcome) -> None:
-        pass
-
-    def leave_out(self, job: Job) -> None:
-        pass
-
-    def say(self, line: str) -> None:
-        pass
-
-
 Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
 """Makes the watcher of a run, which lasts as long as the jobs do."""
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
     """Nobody watches."""
-    return nullcontext(_Silent())
+    return nullcontext(Watcher())
 
 
 class Driven(NamedTuple):

@@ -320,7 +320,7 @@ def _work(job: LiveJob) -> float:
 # The file: written by the run, read by others.
 
 
-class LiveFile:
+class LiveFile(Watcher):
     """A watcher that tells another one, and a file, how the jobs go; a context manager.
 
     What cannot be written is not told: no run fails because nobody can watch it.

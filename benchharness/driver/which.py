@@ -1,21 +1,27 @@
 """Which encoder is the best on some tasks, by a search over encoders, points and seeds."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchharness.driver.options import RunOptions
 from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.search import Search, encoder_rounds, trials_of
 from benchharness.driver.session import Session
-from benchharness.engines.inference import Inference, measure_inference
+from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.models import BASELINES
 from benchharness.stored.which import Answer, find_answers
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.task import Task
+from benchharness.worker import DIES_WITH
+from benchharness.worker.__main__ import QUIET
 
 
 def check_tasks(tasks: Sequence[Task]) -> None:
@@ -96,6 +102,25 @@ def choose(
             return find_answers(driven.store, search.jobs, tasks, keys), search
 
 
+# What predicting costs on a slot of this machine, measured in a process.
+
+MEASURE = (sys.executable, "-P", "-m", "benchharness.worker.inference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """Real tokens a second, without padding, and the most memory of its process, in bytes.
+
+    On a CPU that is main memory, the libraries' own half a gigabyte included, and `threads` is on
+    how many it computed; on a GPU it is the GPU's.
+    """
+
+    tokens_per_second: float
+    peak_memory_bytes: int
+    parameters: int
+    threads: int
+
+
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
     """What predicting with each encoder costs here, by its name, or why that is not known.
 
@@ -119,3 +144,27 @@ def _cost(request: Request, job: Job) -> Inference | str:
 
 MEASURE_SECONDS = 600.0
 """How long measuring one encoder may take, its loading included."""
+
+
+def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
+    """Predicts rows of the job's dev split for some seconds; JobError where that cannot be done."""
+    environment = {**os.environ, **QUIET, **slot.environment, DIES_WITH: str(os.getpid())}
+    try:
+        ended = subprocess.run(  # noqa: S603  (our own module)
+            MEASURE,
+            input=json.dumps(job.to_json()),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        found = json.loads(ended.stdout.rstrip().rpartition("\n")[2])  # libraries print, too
+        if "error" in found:
+            raise JobError(found["error"])
+        return Inference(**found)
+    except subprocess.TimeoutExpired as error:
+        raise JobError(f"measuring {job.model} took more than {timeout:g} seconds.") from error
+    except (ValueError, TypeError) as error:
+        last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise JobError(f"measuring {job.model} failed: {last}") from error

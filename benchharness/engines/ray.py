@@ -46,10 +46,6 @@ KNOCK_SECONDS = 5.0
 
 def place(choice: EngineChoice) -> Placement:
     """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
-    if ray is None:
-        raise BenchError(
-            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
-        )
     numbers = read_numbers(choice)
     for name in choice.options:
         if name not in NUMBERS:
@@ -80,6 +76,10 @@ class NodeSize(NamedTuple):
 
 def connect(address: str) -> None:
     """Makes this process a driver of the running cluster; BenchError where there is none."""
+    if ray is None:
+        raise BenchError(
+            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
+        )
     if address.startswith("ray://"):
         raise BenchError(
             f"--address {address} is that of a Ray client: start `bench run` on a node of the "

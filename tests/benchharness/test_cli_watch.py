@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from benchharness.cli import watch
-from benchharness.driver.drive import _Silent
 from benchharness.driver.live import LIVE, Followed, LiveFile, live_files
-from benchharness.progress import Progress
+from benchharness.progress import Progress, Watcher
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.plans import schedule_of
 
@@ -28,7 +27,7 @@ def db(tmp_path):
 @pytest.fixture
 def run(tmp_path):
     """A run of three jobs, of which one has ended and one trains."""
-    with LiveFile(_Silent(), schedule_of(*JOBS), tmp_path) as file:
+    with LiveFile(Watcher(), schedule_of(*JOBS), tmp_path) as file:
         for step in (1, 5, 9, 10):
             report(file, JOBS[0], step)
         file.finish(make_result(JOBS[0]))
@@ -120,9 +119,9 @@ def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, t
     script = (
         "import sys, time; from pathlib import Path; from tests.helpers.plans import schedule_of;"
         "from tests.helpers.fake_worker import make_job;"
-        "from benchharness.driver.drive import _Silent;"
+        "from benchharness.progress import Watcher;"
         "from benchharness.driver.live import LiveFile;"
-        "file = LiveFile(_Silent(), schedule_of(make_job()), Path(sys.argv[1])).__enter__();"
+        "file = LiveFile(Watcher(), schedule_of(make_job()), Path(sys.argv[1])).__enter__();"
         "print('ready', flush=True); time.sleep(60)"
     )
     command = (sys.executable, "-c", script, str(tmp_path))

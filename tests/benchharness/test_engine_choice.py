@@ -1,6 +1,5 @@
 """What `--engine` and the options around it choose, with clusters that are not there."""
 
-import sys
 import types
 from importlib.util import find_spec
 
@@ -29,7 +28,7 @@ def cluster(monkeypatch):
     def make(sizes):
         monkeypatch.setattr(ray_engine, "connect", lambda address: None)
         monkeypatch.setattr(ray_engine, "node_sizes", lambda: sizes)
-        monkeypatch.setattr(ray_engine, "_import_ray", types.SimpleNamespace)
+        monkeypatch.setattr(ray_engine, "ray", types.SimpleNamespace())
 
     return make
 
@@ -119,7 +118,7 @@ def test_what_is_wrong_is_said(cluster, name, fields, sentence):
 
 
 def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
-    monkeypatch.setattr(ray_engine, "_import_ray", types.SimpleNamespace)
+    monkeypatch.setattr(ray_engine, "ray", types.SimpleNamespace())
     with pytest.raises(BenchError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "):
         choose("ray", address="127.0.0.1:1")
     with pytest.raises(BenchError, match="Ray client"):
@@ -128,7 +127,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
 
 @pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
 def test_an_extra_that_is_missing_is_named(monkeypatch, name, module):
-    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(f"benchharness.engines.{name}.{module}", None)
     with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
         choose(name)
 

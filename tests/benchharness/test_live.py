@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from benchharness.driver.drive import _Silent
 from benchharness.driver.live import LIVE, Followed, LiveFile, LiveJob, RunState, live_files
-from benchharness.progress import Progress
+from benchharness.progress import Progress, Watcher
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.plans import schedule_of
 
@@ -22,7 +21,7 @@ def training(step, loss=0.5):
 
 
 def test_another_process_reads_how_a_run_goes(tmp_path):
-    with ExitStack() as stack, LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+    with ExitStack() as stack, LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
         (path,) = live_files(tmp_path)
         run = stack.enter_context(closing(Followed(path)))
         assert [said["event"] for said in run.news()] == ["run"]
@@ -55,7 +54,7 @@ def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
     with closing(Followed(folder / "1-1.jsonl")) as run:
         assert len(list(run.news())) == 1
     assert (run.is_over, run.is_lost) == (True, True)
-    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path):
+    with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path):
         assert len(live_files(tmp_path)) == 1
         assert not (folder / "1-1.jsonl").exists()
 
@@ -64,13 +63,13 @@ def test_a_run_with_nothing_to_do_deletes_what_a_killed_one_has_left(tmp_path):
     """Others may have finished its jobs: nobody is to be told of it for ever."""
     (tmp_path / LIVE).mkdir()
     (tmp_path / LIVE / "1-1.jsonl").write_text("{}\n")
-    with LiveFile(_Silent(), schedule_of(at_once=2), tmp_path):
+    with LiveFile(Watcher(), schedule_of(at_once=2), tmp_path):
         assert not (tmp_path / LIVE).exists()
 
 
 def test_no_run_fails_because_it_cannot_be_watched(tmp_path):
     (tmp_path / LIVE).write_text("no folder")
-    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+    with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
         file.report(JOBS[0], training(1))
         file.finish(make_result(JOBS[0]))
 
@@ -78,7 +77,7 @@ def test_no_run_fails_because_it_cannot_be_watched(tmp_path):
 def test_a_long_job_has_fewer_lines(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("benchharness.driver.live.time.monotonic", lambda: now[0])
-    with LiveFile(_Silent(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
+    with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
         for step in range(1, 36_000):  # ten hours
             now[0] += 1.0
             file.report(JOBS[0], replace(training(step), steps=36_000))

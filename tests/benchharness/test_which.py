@@ -15,9 +15,8 @@ import benchharness as bh
 from benchharness.baselines import run_baseline
 from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, encoder_rounds, in_turn
-from benchharness.driver.which import check_tasks, measured
+from benchharness.driver.which import Inference, check_tasks, measure_inference, measured
 from benchharness.engines import inference
-from benchharness.engines.inference import Inference, measure_inference
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
