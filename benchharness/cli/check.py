@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from benchharness.cli.chosen import Chosen
-from benchharness.cli.options import AsJson, completed_by, with_options
+from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.gate import (
@@ -21,9 +21,9 @@ from benchharness.driver.gate import (
     read_baseline,
     run_gate,
 )
-from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions
-from benchharness.leaderboard.regression.judge import Verdict, detectable_drop
-from benchharness.leaderboard.regression.sample import Baseline, Sample
+from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions, option
+from benchharness.leaderboard.regression import Baseline, Sample, Verdict
+from benchharness.leaderboard.regression.judge import detectable_drop
 from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,
@@ -42,45 +42,25 @@ from benchharness.stored import Rows, find_rows
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
-BaselineFile = Annotated[
-    str,
-    typer.Option(
-        "--baseline", metavar="FILE", help="What `bench baseline` wrote.", rich_help_panel=WHAT
-    ),
-]
-Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """Where the verdict goes."""
 
-    junit: Annotated[
-        str | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")
-    ] = None
-    markdown: Annotated[
-        str | None,
-        typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown."),
-    ] = None
+    junit: str | None = option(None, "Write the verdict as JUnit XML.", metavar="FILE")
+    markdown: str | None = option(None, "Write the verdict as Markdown.", metavar="FILE")
     as_json: AsJson = False
-
-
-AllowChange = Annotated[
-    bool,
-    typer.Option(
-        "--allow-change",
-        help="Do not fail where training computes something else and no score is worse.",
-    ),
-]
 
 
 @with_options(but=OPTIONS.keys() - OF_CHECK)
 def check(
     options: RunOptions,
     *,
-    baseline: BaselineFile = BASELINE,
-    alpha: Alpha = 0.05,
-    allow_change: AllowChange = False,
+    baseline: str = option(BASELINE, "What `bench baseline` wrote.", metavar="FILE", head=WHAT),
+    alpha: float = option(0.05, "The false-alarm rate."),
+    allow_change: bool = option(
+        False, "Do not fail where training computes something else and no score is worse."
+    ),
     written: Written,
 ) -> None:
     """Run a small fixed part of a suite and fail where a task is worse than the baseline.
@@ -156,38 +136,24 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 # `bench baseline`: what stored runs came to, as the file that `bench check` compares with.
 
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        metavar="SYSTEM",
-        help="The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
-        autocompletion=completed_by("stored_models"),
-    ),
-]
-Limit = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, metavar="N", help="Only runs with at most N rows a split."),
-]
-Out = Annotated[str, typer.Option("--out", metavar="FILE", help="The baseline to write.")]
-
-AllowWeak = Annotated[
-    bool,
-    typer.Option(
-        "--allow-weak",
-        help="Write tasks with collapsed runs or a single seed too; every check says that they are "
-        "weak.",
-    ),
-]
-
-
 @with_options()
 def baseline(
     *,
-    model: Model,
-    limit: Limit = None,
-    out: Out = BASELINE,
-    allow_weak: AllowWeak = False,
+    model: str = option(
+        ...,
+        "The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+        metavar="SYSTEM",
+        proposes="stored_models",
+    ),
+    limit: int | None = option(
+        None, "Only runs with at most N rows a split.", least=1, metavar="N"
+    ),
+    out: str = option(BASELINE, "The baseline to write.", metavar="FILE"),
+    allow_weak: bool = option(
+        False,
+        "Write tasks with collapsed runs or a single seed too; every check says that they are "
+        "weak.",
+    ),
     chosen: Chosen,
 ) -> None:
     """Write the baseline of a model from its stored runs: scores, spreads, and what was right.

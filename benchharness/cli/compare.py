@@ -10,6 +10,7 @@ import typer
 from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table
+from benchharness.driver.options import option
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
@@ -34,18 +35,8 @@ Split = Annotated[
 class Shown:
     """What is shown of each task besides the difference."""
 
-    by_category: Annotated[
-        bool,
-        typer.Option(
-            "--by-category", help="Show the difference on slices of each task's examples."
-        ),
-    ] = False
-    examples: Annotated[
-        int,
-        typer.Option(
-            "--examples", metavar="N", min=0, help="Show N examples of each task that flipped."
-        ),
-    ] = 0
+    by_category: bool = option(False, "Show the difference on slices of each task's examples.")
+    examples: int = option(0, "Show N examples of each task that flipped.", metavar="N", least=0)
 
 
 LONGEST = 300
@@ -194,15 +185,15 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
 
 # `bench plan`
 
-Alpha = Annotated[float, typer.Option("--alpha", help="The false-alarm rate.")]
-Power = Annotated[
-    float, typer.Option("--power", help="The chance of finding a difference that exists.")
-]
-
 
 @with_options()
 def plan(
-    one: System, other: System, *, chosen: Chosen, alpha: Alpha = 0.05, power: Power = 0.8
+    one: System,
+    other: System,
+    *,
+    chosen: Chosen,
+    alpha: float = option(0.05, "The false-alarm rate."),
+    power: float = option(0.8, "The chance of finding a difference that exists."),
 ) -> None:
     """Say how many seeds would tell two systems apart.
 

@@ -9,6 +9,7 @@ from benchharness.cli.chosen import Chosen
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import completed_by, with_options
 from benchharness.cli.output import print_json
+from benchharness.driver.options import option
 from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
@@ -28,14 +29,17 @@ Systems = Annotated[
         "several rows on a board.",
     ),
 ]
-Name = Annotated[
-    str | None,
-    typer.Option("--name", metavar="NAME", help="What the board calls it. Default: its members."),
-]
 
 
 @with_options()
-def ensemble(systems: Systems, *, chosen: Chosen, name: Name = None) -> None:
+def ensemble(
+    systems: Systems,
+    *,
+    chosen: Chosen,
+    name: str | None = option(
+        None, "What the board calls it. Default: its members.", metavar="NAME"
+    ),
+) -> None:
     """Average the stored predictions of all seeds of one model or of several, and score that.
 
     Nothing is trained. The result is stored and stands on the board as an ensemble.

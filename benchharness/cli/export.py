@@ -17,12 +17,11 @@ from benchharness.cli.options import (
     Database,
     NoTexts,
     ShowPaths,
-    completed_by,
     with_options,
 )
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board
@@ -84,105 +83,74 @@ PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] =
     Format.PARQUET: write_parquet,
 }
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        "--models",
-        metavar="NAME[,NAME]",
-        help="Only these rows: MODEL, or MODEL:RECIPE where it has several; repeatable.",
-        autocompletion=completed_by("stored_models"),
-    ),
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """What is written, and where."""
 
-    form: Annotated[
-        Format,
-        typer.Option("--format", metavar="|".join(Format), help="What to write them in."),
-    ] = Format.CSV
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="The file to write; of every-eval-ever with --predictions a folder. Default: "
-            "stdout.",
-        ),
-    ] = None
-    predictions: Annotated[
-        bool,
-        typer.Option(
-            "--predictions",
-            help="Write every prediction instead of scores: csv, jsonl, parquet or "
-            "every-eval-ever.",
-        ),
-    ] = False
+    form: Format = option(
+        Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format)
+    )
+    out: Path | None = option(
+        None,
+        "The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
+        metavar="FILE",
+    )
+    predictions: bool = option(
+        False, "Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever."
+    )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
-    everything: Annotated[
-        Path | None,
-        typer.Option(
-            "--all",
-            metavar="FILE",
-            help="Write everything that is stored, predictions too, for `bench import` "
-            "(.jsonl.gz).",
-        ),
-    ] = None
+    everything: Path | None = option(
+        None,
+        "Write everything that is stored, predictions too, for `bench import` (.jsonl.gz).",
+        flag="--all",
+        metavar="FILE",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
     """How a table looks."""
 
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="NAME,NAME",
-            help="Only these columns, in this order: of a table rank, recipe, precision, seeds "
-            "(they "
-            "stand first), score and tasks (rte); of csv and json those that they have.",
-        ),
-    ] = None
-    published: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--published",
-            metavar="models|SYSTEM",
-            help="In a table, also published rows: of its models, or of a system; repeatable.",
-        ),
-    ] = ()
-    no_spread: Annotated[
-        bool, typer.Option("--no-spread", help="In a table, leave out the spread over seeds.")
-    ] = False
-    siunitx: Annotated[
-        bool, typer.Option("--siunitx", help="In LaTeX, align the numbers by siunitx's columns.")
-    ] = False
-    caption: Annotated[
-        str | None,
-        typer.Option("--caption", metavar="TEXT", help="In LaTeX, this caption, as LaTeX has it."),
-    ] = None
-    label: Annotated[
-        str | None,
-        typer.Option("--label", metavar="NAME", help="In LaTeX, the label. Default: tab:SUITE."),
-    ] = None
-    ties: Annotated[
-        bool,
-        typer.Option(
-            "--ties",
-            help="In a table, make bold too what is not significantly different from the best, "
-            "by the "
-            "test of `bench compare`; reads the examples.",
-        ),
-    ] = False
+    columns: str | None = option(
+        None,
+        "Only these columns, in this order: of a table rank, recipe, precision, seeds "
+        "(they "
+        "stand first), score and tasks (rte); of csv and json those that they have.",
+        metavar="NAME,NAME",
+    )
+    published: tuple[str, ...] = option(
+        (),
+        "In a table, also published rows: of its models, or of a system; repeatable.",
+        metavar="models|SYSTEM",
+    )
+    no_spread: bool = option(False, "In a table, leave out the spread over seeds.")
+    siunitx: bool = option(False, "In LaTeX, align the numbers by siunitx's columns.")
+    caption: str | None = option(None, "In LaTeX, this caption, as LaTeX has it.", metavar="TEXT")
+    label: str | None = option(None, "In LaTeX, the label. Default: tab:SUITE.", metavar="NAME")
+    ties: bool = option(
+        False,
+        "In a table, make bold too what is not significantly different from the best, "
+        "by the "
+        "test of `bench compare`; reads the examples.",
+    )
 
 
 @with_options(but=["as_json"])
-def export(*, chosen: Chosen, model: Models = None, style: Style, written: Written) -> None:
+def export(
+    *,
+    chosen: Chosen,
+    model: list[str] | None = option(
+        None,
+        "Only these rows: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+        flag="--model --models",
+        metavar="NAME[,NAME]",
+        proposes="stored_models",
+    ),
+    style: Style,
+    written: Written,
+) -> None:
     """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
     form, out, everything = written.form, written.out, written.everything
     columns = tuple(word for word in (style.columns or "").split(",") if word)

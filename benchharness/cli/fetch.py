@@ -15,14 +15,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from benchharness.cli.doctor import cache_folders
-from benchharness.cli.options import AsJson, completed_by, with_options
+from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
-from benchharness.driver.options import OPTIONS, RunOptions
+from benchharness.driver.options import OPTIONS, RunOptions, option
 from benchharness.models import Trust, find_model
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
@@ -33,31 +33,6 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import find_suites, find_task, full_title, select_tasks
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="A model to fetch; repeatable.",
-        autocompletion=completed_by("models"),
-    ),
-]
-Tasks = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--task",
-        metavar="NAME",
-        help="A task to fetch; with --suite, one of its tasks; repeatable.",
-        autocompletion=completed_by("tasks"),
-    ),
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout", min=1, metavar="SECONDS", help="Give up after this long without new data."
-    ),
-]
-
 POLL_SECONDS = 0.5
 
 
@@ -65,9 +40,18 @@ POLL_SECONDS = 0.5
 def fetch(
     options: RunOptions,
     *,
-    model: Models = None,
-    task: Tasks = None,
-    timeout: Timeout = 120,
+    model: list[str] | None = option(
+        None, "A model to fetch; repeatable.", metavar="NAME", proposes="models"
+    ),
+    task: list[str] | None = option(
+        None,
+        "A task to fetch; with --suite, one of its tasks; repeatable.",
+        metavar="NAME",
+        proposes="tasks",
+    ),
+    timeout: float = option(
+        120, "Give up after this long without new data.", least=1, metavar="SECONDS"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Fetch models and the data of suites or tasks, so that a run can do without a network.

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
 from benchharness.cli.chosen import Chosen, board_facts
 from benchharness.cli.options import with_options
 from benchharness.cli.output import published_facts
+from benchharness.driver.options import option
 from benchharness.leaderboard.boards.board import TOP, Board, top_of
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import Entry
@@ -26,50 +27,35 @@ from benchharness.stored import gained, gather_boards, left_out, recent_suites
 class Shown:
     """What is shown besides the table."""
 
-    details: Annotated[
-        bool,
-        typer.Option(
-            "--details",
-            help="Show the spread, mean, minimum, maximum and number of each task's seeds, and "
-            "every "
-            "comparison with a published score.",
-        ),
-    ] = False
-    published: Annotated[
-        bool,
-        typer.Option(
-            "--published",
-            help="Show published results of models like these too, unranked, below boards of whole "
-            "official data; with --json all.",
-        ),
-    ] = False
-    all_published: Annotated[
-        bool, typer.Option("--all-published", help="Show published results of all models.")
-    ] = False
-
-
-Intervals = Annotated[
-    bool,
-    typer.Option(
-        "--intervals",
-        help="Show 95 % intervals of scores and ranks; reads every prediction of these boards.",
-    ),
-]
-Top = Annotated[
-    int | None,
-    typer.Option(
-        "--top",
-        metavar="N",
-        min=0,
-        help="Show the best N rows of each kind, and the best of each column; 0 shows all. "
-        "Default: 30 in a table, all with --json.",
-    ),
-]
+    details: bool = option(
+        False,
+        "Show the spread, mean, minimum, maximum and number of each task's seeds, and "
+        "every "
+        "comparison with a published score.",
+    )
+    published: bool = option(
+        False,
+        "Show published results of models like these too, unranked, below boards of whole "
+        "official data; with --json all.",
+    )
+    all_published: bool = option(False, "Show published results of all models.")
 
 
 @with_options(but=["task"])
 def leaderboard(
-    *, chosen: Chosen, shown: Shown, intervals: Intervals = False, top: Top = None
+    *,
+    chosen: Chosen,
+    shown: Shown,
+    intervals: bool = option(
+        False, "Show 95 % intervals of scores and ranks; reads every prediction of these boards."
+    ),
+    top: int | None = option(
+        None,
+        "Show the best N rows of each kind, and the best of each column; 0 shows all. "
+        "Default: 30 in a table, all with --json.",
+        metavar="N",
+        least=0,
+    ),
 ) -> None:
     """Show the leaderboard, a line a model: rank, score, and each task's median over seeds.
 

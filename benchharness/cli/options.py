@@ -4,7 +4,7 @@ The fields of a dataclass are options: those of `RunOptions`, and of what comman
 """
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from importlib import import_module
@@ -47,19 +47,20 @@ def in_this_database(db: str) -> list[str]:
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
-def declared(name: str) -> Any:
-    """An option of a run, for the parser."""
-    option = OPTIONS[name]
+def declared(name: str, option: Option | None = None) -> Any:
+    """An option for the parser, by default one of a run."""
+    option = option or OPTIONS[name]
     proposes = option.proposes
     complete = completed_by(proposes) if isinstance(proposes, str) else one_of(*proposes)
+    flags = option.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
-        option.flag or f"--{name.replace('_', '-')}",
+        *flags.split(),
         metavar=option.metavar,
         help=option.help,
         min=option.least,
         envvar=option.variable,
         autocompletion=complete if proposes else None,
-        rich_help_panel=option.head,
+        rich_help_panel=option.head or None,
     )
 
 
@@ -140,36 +141,41 @@ class OfRuns:
     db: Database = DATABASE
 
 
-def _parameter(each: "Field[Any]") -> Parameter:
-    """A field as the parser takes it: several as a list."""
-    kind, option = _parts(each)
-    default = Parameter.empty if each.default is MISSING else each.default
+def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Parameter:
+    """A field, or a parameter like one, as the parser takes it: several as a list."""
+    option = metadata.get("option")
+    if option is None:
+        kind, made = get_args(kind)
+    else:
+        made = declared(name, option)
     if get_origin(kind) is tuple:
         kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
     if default is True:  # its flag says otherwise
         default = False
-    if option is OPTIONS["model"]:
+    if default is MISSING or option is OPTIONS["model"]:
         default = Parameter.empty
-    if isinstance(option, Option):
-        option = declared(each.name)
     return Parameter(
-        each.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made]
     )
 
 
-def _parts(each: "Field[Any]") -> tuple[Any, Any]:
-    """The type of a field, and its option."""
-    if get_origin(each.type) is Annotated:
-        kind, option = get_args(each.type)
-        return kind, option
-    return each.type, each.metadata["option"]
+def _of_field(each: "Field[Any]") -> Parameter:
+    return _parameter(each.name, each.type, each.default, each.metadata)
+
+
+def _as_told(each: Parameter) -> Parameter:
+    """A parameter of a command, which may have an `option` as its default."""
+    if not isinstance(found := each.default, Field):
+        return each
+    return _parameter(each.name, each.annotation, found.default, found.metadata)
 
 
 def _value(each: "Field[Any]", value: Any) -> Any:
     """What the parser has found, as the field has it."""
     if each.default is True:
         return not value
-    return tuple(value or ()) if get_origin(_parts(each)[0]) is tuple else value
+    kind = get_args(each.type)[0] if get_origin(each.type) is Annotated else each.type
+    return tuple(value or ()) if get_origin(kind) is tuple else value
 
 
 def with_options(
@@ -177,7 +183,8 @@ def with_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for each field of those of its parameters that are dataclasses.
 
-    The command takes the objects. Fields named in `but` have no option, and keep their defaults.
+    The command takes the objects. A parameter whose default is an `option` is one too. Fields named
+    in `but` have no option, and keep their defaults.
     The last option is --plugin, where models and tasks are looked up (`plugins`): installed plugins
     and those files are loaded before the command begins.
     """
@@ -200,9 +207,9 @@ def with_options(
             command(*words, **values)
 
         every = [
-            each
-            for name, one in own.items()
-            for each in (map(_parameter, groups[name]) if name in groups else (one,))
+            found
+            for name, each in own.items()
+            for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
         if plugins:
             option = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)

@@ -20,7 +20,7 @@ from benchharness.cli.options import (
     with_options,
 )
 from benchharness.cli.output import tell_notes
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.report.plots.section import Pages as Links
@@ -43,30 +43,21 @@ from benchharness.tasks.errors import BenchError
 class Page:
     """What the page is like."""
 
-    intervals: Annotated[
-        bool | None,
-        typer.Option(
-            "--intervals/--no-intervals",
-            help="Show 95 % intervals of scores and ranks, or not; they take reading every "
-            "prediction. "
-            "Default: show them for up to 250 runs.",
-        ),
-    ] = None
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = (
-        "Leaderboard"
+    intervals: bool | None = option(
+        None,
+        "Show 95 % intervals of scores and ranks, or not; they take reading every "
+        "prediction. "
+        "Default: show them for up to 250 runs.",
+        flag="--intervals/--no-intervals",
     )
-    description: Annotated[
-        str,
-        typer.Option("--description", metavar="TEXT", help="A sentence or two below the heading."),
-    ] = ""
-    split: Annotated[
-        bool | None,
-        typer.Option(
-            "--split/--no-split",
-            help="Write the details of runs into a folder next to the page, or all into the page. "
-            "Default: into a folder from 250 runs on.",
-        ),
-    ] = None
+    title: str = option("Leaderboard", "The page's heading.", metavar="TEXT")
+    description: str = option("", "A sentence or two below the heading.", metavar="TEXT")
+    split: bool | None = option(
+        None,
+        "Write the details of runs into a folder next to the page, or all into the page. "
+        "Default: into a folder from 250 runs on.",
+        flag="--split/--no-split",
+    )
     show_paths: ShowPaths = False
 
 
@@ -75,15 +66,11 @@ class Written:
     """The page, and whether pages of predictions are written too."""
 
     out: Out = REPORT
-    predictions: Annotated[
-        bool,
-        typer.Option(
-            "--predictions",
-            help="Write a page of every prediction for each cell too, into a folder next to it.",
-        ),
-    ] = False
+    predictions: bool = option(
+        False, "Write a page of every prediction for each cell too, into a folder next to it."
+    )
     no_texts: NoTexts = False
-    open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False
+    open_it: bool = option(False, "Open the report in the browser.", flag="--open")
 
 
 @with_options()
@@ -128,14 +115,10 @@ Other = Annotated[
 class Pages:
     """The pages of predictions."""
 
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The folder to write a page a task into.")
-    ] = Path(FOLDER)
+    out: Path = option(Path(FOLDER), "The folder to write a page a task into.", metavar="DIR")
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
-    open_it: Annotated[bool, typer.Option("--open", help="Open the first page in the browser.")] = (
-        False
-    )
+    open_it: bool = option(False, "Open the first page in the browser.", flag="--open")
 
 
 @with_options(but=["as_json"])

@@ -21,7 +21,7 @@ from benchharness.cli.options import (
 )
 from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
@@ -51,7 +51,6 @@ Rows = Annotated[
         help="Models, or rows such as MODEL:lr=3e-4; without any, what is hidden is listed.",
     ),
 ]
-Undo = Annotated[bool, typer.Option("--undo", help="Show them again.")]
 Keys = Annotated[
     list[str] | None,
     typer.Argument(
@@ -60,7 +59,6 @@ Keys = Annotated[
         help="Beginnings of runs' keys.",
     ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 SHOWN = 10
 """Kinds of runs that are named before they are deleted."""
@@ -91,7 +89,9 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
 
 
 @with_options()
-def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> None:
+def hide(
+    rows: Rows = None, *, undo: bool = option(False, "Show them again."), db: Database = DATABASE
+) -> None:
     """Leave models, or single rows, out of boards, the report and exports; --undo shows them again.
 
     Nothing is deleted: `bench list runs` has their runs.
@@ -113,7 +113,9 @@ def hide(rows: Rows = None, *, undo: Undo = False, db: Database = DATABASE) -> N
 
 
 @with_options()
-def delete(keys: Keys = None, *, of: OfRuns, yes: Yes = False) -> None:
+def delete(
+    keys: Keys = None, *, of: OfRuns, yes: bool = option(False, "Do not ask.", flag="--yes -y")
+) -> None:
     """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
 
     They are written to an archive next to the database before, which `bench import` takes back.

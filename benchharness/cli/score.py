@@ -10,12 +10,10 @@ import typer
 from benchharness.cli.options import (
     AsJson,
     Database,
-    completed_by,
-    one_of,
     with_options,
 )
 from benchharness.cli.output import print_json, tell_notes
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import Scored, score_files, to_result
@@ -36,69 +34,36 @@ Files = Annotated[
 class Predicted:
     """What the files predict, and how they say so."""
 
-    task: Annotated[
-        str,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="The task: glue/cola.",
-            autocompletion=completed_by("tasks"),
-        ),
-    ]
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            metavar="hub|DIR|mini",
-            help="Where the labelled rows come from.",
-            autocompletion=one_of("hub", "mini"),
-        ),
-    ] = "hub"
-    split: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--split",
-            metavar="NAME",
-            help="The split that a file predicts; repeatable. Default: dev, then the other dev "
-            "split.",
-        ),
-    ] = ()
-    na_prob: Annotated[
-        Path | None,
-        typer.Option(
-            "--na-prob", metavar="FILE", help="SQuAD 2.0: na_prob.json or null_odds.json."
-        ),
-    ] = None
-    na_prob_threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--na-prob-threshold",
-            metavar="X",
-            help="SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in "
-            "evaluate-v2.0.py.",
-        ),
-    ] = None
+    task: str = option(..., "The task: glue/cola.", metavar="NAME", proposes="tasks")
+    data: str = option(
+        "hub",
+        "Where the labelled rows come from.",
+        metavar="hub|DIR|mini",
+        proposes=("hub", "mini"),
+    )
+    split: tuple[str, ...] = option(
+        (),
+        "The split that a file predicts; repeatable. Default: dev, then the other dev split.",
+        metavar="NAME",
+    )
+    na_prob: Path | None = option(
+        None, "SQuAD 2.0: na_prob.json or null_odds.json.", metavar="FILE"
+    )
+    na_prob_threshold: float | None = option(
+        None,
+        "SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
+        metavar="X",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
     """What may lack answers, and whether the scores are stored."""
 
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Refuse a file that leaves answers out."),
-    ] = False
-    store: Annotated[
-        bool, typer.Option("--store", help='Put the scores on the board as "scored here".')
-    ] = False
-    allow_missing: Annotated[
-        bool,
-        typer.Option("--allow-missing", help="With --store: also if the file leaves answers out."),
-    ] = False
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="With --store: whose predictions they are."),
-    ] = None
+    strict: bool = option(False, "Refuse a file that leaves answers out.")
+    store: bool = option(False, 'Put the scores on the board as "scored here".')
+    allow_missing: bool = option(False, "With --store: also if the file leaves answers out.")
+    model: str | None = option(None, "With --store: whose predictions they are.", metavar="NAME")
     db: Database = DATABASE
 
 

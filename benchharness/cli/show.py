@@ -35,7 +35,7 @@ from benchharness.cli.output import (
     system_facts,
     task_facts,
 )
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.boards.published import systems
 from benchharness.models import MODELS, ModelSpec, find_model
@@ -253,16 +253,6 @@ list_app = typer.Typer(
 NEWEST = 100
 """Runs that are listed unasked."""
 
-Newest = Annotated[
-    int | None,
-    typer.Option(
-        "--newest",
-        metavar="N",
-        min=0,
-        help=f"Show the newest N runs; 0 shows all. Default: {NEWEST}, all with --json.",
-    ),
-]
-
 
 @list_app.command()
 @with_options()
@@ -333,7 +323,17 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 @list_app.command()
 @with_options()
-def runs(*, of: OfRuns, newest: Newest = None, as_json: AsJson = False) -> None:
+def runs(
+    *,
+    of: OfRuns,
+    newest: int | None = option(
+        None,
+        f"Show the newest N runs; 0 shows all. Default: {NEWEST}, all with --json.",
+        metavar="N",
+        least=0,
+    ),
+    as_json: AsJson = False,
+) -> None:
     """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")

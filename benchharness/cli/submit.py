@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, completed_by, one_of, with_options
+from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.cli.output import print_json, writing
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
@@ -26,63 +26,26 @@ from benchharness.tasks.suites import Suite, find_suite
 class Submitted:
     """What is submitted."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="The model whose stored runs are submitted.",
-            autocompletion=completed_by("stored_models"),
-        ),
-    ] = None
-    suite: Annotated[
-        str | None,
-        typer.Option(
-            "--suite",
-            metavar="NAME",
-            help=f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
-            autocompletion=one_of(*SUBMITTED),
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", metavar="N", help="Only runs of this seed. Default: the best on dev."
-        ),
-    ] = None
-    fill: Annotated[
-        bool, typer.Option("--fill", help="Fill tasks that were not run with one constant answer.")
-    ] = False
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="X",
-            help="SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. "
-            "Default: 0.",
-        ),
-    ] = None
+    model: str | None = option(
+        None, "The model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
+    )
+    suite: str | None = option(
+        None,
+        f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
+        metavar="NAME",
+        proposes=SUBMITTED,
+    )
+    seed: int | None = option(
+        None, "Only runs of this seed. Default: the best on dev.", metavar="N"
+    )
+    fill: bool = option(False, "Fill tasks that were not run with one constant answer.")
+    threshold: float | None = option(
+        None,
+        "SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. Default: 0.",
+        metavar="X",
+    )
     db: Database = DATABASE
 
-
-Out = Annotated[
-    str | None,
-    typer.Option(
-        "--out", metavar="FILE", help="The submission to write; for squad and conll2012 a folder."
-    ),
-]
-Check = Annotated[
-    str | None,
-    typer.Option(
-        "--check", metavar="FILE", help="List every fault of a submission, whoever made it."
-    ),
-]
-Repair = Annotated[
-    str | None,
-    typer.Option(
-        "--repair", metavar="FILE", help="Repair the faults that have one right fix, into --out."
-    ),
-]
 
 SHOWN_OF_A_FILE = 20
 """Faults of one file that are printed; --json has them all."""
@@ -92,9 +55,15 @@ SHOWN_OF_A_FILE = 20
 def submit(
     *,
     wanted: Submitted,
-    out: Out = None,
-    check: Check = None,
-    repair: Repair = None,
+    out: str | None = option(
+        None, "The submission to write; for squad and conll2012 a folder.", metavar="FILE"
+    ),
+    check: str | None = option(
+        None, "List every fault of a submission, whoever made it.", metavar="FILE"
+    ),
+    repair: str | None = option(
+        None, "Repair the faults that have one right fix, into --out.", metavar="FILE"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Write the official submission of a suite from stored predictions; check or mend one.

@@ -11,7 +11,7 @@ import typer
 
 from benchharness.cli.options import with_options
 from benchharness.cli.output import writing
-from benchharness.driver.options import OF_OWN_DATA, OPTIONS, RunOptions
+from benchharness.driver.options import OF_OWN_DATA, OPTIONS, RunOptions, option
 from benchharness.driver.request import find_own_data
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
@@ -33,11 +33,8 @@ def init(
         str, typer.Argument(metavar="FILE|DIR|ORG/NAME", help="What --data-file or --hf names.")
     ],
     *,
-    hf: Annotated[bool, typer.Option("--hf", help="It is a data set of the hub.")] = False,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="The plugin to write; by default NAME.py."),
-    ] = None,
+    hf: bool = option(False, "It is a data set of the hub."),
+    out: str | None = option(None, "The plugin to write; by default NAME.py.", metavar="FILE"),
 ) -> None:
     """Write a plugin with the task that is found in your data.
 

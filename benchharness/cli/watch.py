@@ -5,14 +5,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from benchharness.cli.options import AsJson, Database
+from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.driver.display import (
     PLAIN_SECONDS,
     bars,
@@ -22,7 +22,7 @@ from benchharness.driver.display import (
     sparkline,
 )
 from benchharness.driver.live import Followed, is_alive, live_files
-from benchharness.driver.options import DATABASE
+from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import JobError, shown_place
@@ -36,12 +36,14 @@ NEXT_SECONDS = 5.0
 FIRST_LINES = 10
 """Jobs that have ended before are shown; more are counted."""
 
-Once = Annotated[
-    bool, typer.Option("--once", help="Show how far the runs are now, and do not wait.")
-]
 
-
-def watch(*, once: Once = False, db: Database = DATABASE, as_json: AsJson = False) -> None:
+@with_options(plugins=False)
+def watch(
+    *,
+    once: bool = option(False, "Show how far the runs are now, and do not wait."),
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
     """Show the runs that write to a leaderboard now: what is done, what runs, how long it takes.
 
     Works in another terminal than `bench run` and `bench check`, and ends when they do, with exit

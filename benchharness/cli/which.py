@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
-from benchharness.cli.options import AsJson, completed_by, with_options
+from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
-from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions
+from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, option
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.which import Inference, choose, measured, options_among
@@ -21,29 +21,26 @@ from benchharness.progress import job_name, job_names
 from benchharness.stored.which import Answer, Candidate
 from benchharness.tasks.suites import distinct_title
 
-Among = Annotated[
-    list[str],
-    typer.Option(
-        "--among",
-        metavar="NAME,NAME,...",
-        help="The encoders to choose from, as --model of `bench run` takes them; repeatable.",
-        autocompletion=completed_by("models"),
-        rich_help_panel=WHAT,
-    ),
-]
-Minutes = Annotated[
-    float,
-    typer.Option(
-        "--minutes",
-        metavar="N",
-        help="No run starts that is not expected to end in time; what is stored takes none.",
-        rich_help_panel=WHAT,
-    ),
-]
-
 
 @with_options(but=OPTIONS.keys() - OF_WHICH)
-def which(options: RunOptions, *, among: Among, minutes: Minutes, as_json: AsJson = False) -> None:
+def which(
+    options: RunOptions,
+    *,
+    among: list[str] = option(
+        ...,
+        "The encoders to choose from, as --model of `bench run` takes them; repeatable.",
+        metavar="NAME,NAME,...",
+        proposes="models",
+        head=WHAT,
+    ),
+    minutes: float = option(
+        ...,
+        "No run starts that is not expected to end in time; what is stored takes none.",
+        metavar="N",
+        head=WHAT,
+    ),
+    as_json: AsJson = False,
+) -> None:
     """Say which encoder is the best on some tasks, within a number of minutes.
 
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of

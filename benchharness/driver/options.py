@@ -29,13 +29,14 @@ OUTPUT = "What comes out"
 class Option:
     """How a field looks to those who set it.
 
-    `flag` and `metavar` are the command line's; `least` is the smallest value, `proposes` what a
+    `flag` (without one the field's name; several with blanks between) and `metavar` are the command
+    line's; `least` is the smallest value, `proposes` what a
     shell completes (words, or a function of cli/completion.py by its name), `variable` the
     environment's. The help of a command with many options has it under the `head`.
     """
 
-    head: str
     help: str
+    head: str = ""
     flag: str = ""
     metavar: str | None = None
     least: int | None = None
@@ -43,8 +44,14 @@ class Option:
     variable: str | None = None
 
 
+def option(default: Any, text: str, **facts: Any) -> Any:
+    """A field that is an option, `...` being the default of one that must be given."""
+    metadata = {"option": Option(help=text, **facts)}
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
 def _option(head: str, default: Any, text: str, **facts: Any) -> Any:
-    return field(default=default, metadata={"option": Option(head=head, help=text, **facts)})
+    return option(default, text, head=head, **facts)
 
 
 Names = tuple[str, ...]

@@ -16,7 +16,6 @@ from benchharness.baselines import run_baseline
 from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, encoder_rounds, in_turn
 from benchharness.driver.which import Inference, check_tasks, measure_inference, measured
-from benchharness.engines import inference
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
@@ -473,7 +472,7 @@ def test_the_process_gets_the_job_and_its_last_line_counts(monkeypatch):
         f"cost = {cost!r} if task == 'glue/rte' else {{'error': task + ' is no use.'}}\n"
         "print('a library'); print(json.dumps(cost))"
     )
-    monkeypatch.setattr(inference, "COMMAND", (sys.executable, "-c", program))
+    monkeypatch.setattr("benchharness.driver.which.MEASURE", (sys.executable, "-c", program))
     slot = Slot(device="cpu", environment={})
     assert measure_inference(make_job("glue/rte"), slot, 120) == Inference(**cost)
     with pytest.raises(JobError, match="cola is no use"):
