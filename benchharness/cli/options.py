@@ -66,7 +66,6 @@ def declared(name: str, option: Option | None = None) -> Any:
 
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
-Tasks = Annotated[list[str] | None, declared("task")]
 _OUT = "What comes out"
 """The head under which the help of a command with many options has these."""
 
