@@ -10,7 +10,7 @@ import typer
 
 from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import AsJson, with_options
-from benchharness.cli.output import print_json, print_table, tell_notes
+from benchharness.cli.output import print_json, print_table, tell_notes, writing
 from benchharness.driver.display import displayed
 from benchharness.driver.gate import (
     BASELINE,
@@ -22,8 +22,8 @@ from benchharness.driver.gate import (
     run_gate,
 )
 from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions, option
-from benchharness.leaderboard.regression import Baseline, Sample, Verdict
-from benchharness.leaderboard.regression.judge import detectable_drop
+from benchharness.leaderboard.regression.judge import Verdict, detectable_drop
+from benchharness.leaderboard.regression.sample import Baseline, Sample
 from benchharness.leaderboard.regression.verdict_text import (
     COLUMNS,
     annotations,
@@ -188,7 +188,8 @@ def baseline(
             f"no drop would be seen from this baseline ({'; '.join(unfit)}): run more seeds, name "
             "the other tasks with --task, or mark them with --allow-weak. Nothing was written."
         )
-    _write(Path(out), made)
+    with writing(f"the baseline {out}", "Give another --out."), whole_file(Path(out)) as file:
+        file.write(made.to_text().encode())
     _show_baseline(made, as_json=chosen.as_json)
     typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
 
@@ -215,17 +216,6 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
         },
         tasks={task: s for task, found in runs.items() if (s := samples.of(task, found))},
     )
-
-
-def _write(out: Path, made: Baseline) -> None:
-    try:
-        with whole_file(out) as file:
-            file.write(made.to_text().encode())
-    except OSError as error:
-        raise BenchError(
-            f"the baseline {out} could not be written: {error.strerror or error}. Give another "
-            "--out."
-        ) from error
 
 
 def _show_baseline(made: Baseline, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, TRUST, Option
+from benchharness.driver.options import DATABASE, OPTIONS, TRUST, Option, option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
@@ -47,20 +47,20 @@ def in_this_database(db: str) -> list[str]:
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
-def declared(name: str, option: Option | None = None) -> Any:
+def declared(name: str, given: Option | None = None) -> Any:
     """An option for the parser, by default one of a run."""
-    option = option or OPTIONS[name]
-    proposes = option.proposes
+    one = given or OPTIONS[name]
+    proposes = one.proposes
     complete = completed_by(proposes) if isinstance(proposes, str) else one_of(*proposes)
-    flags = option.flag or f"--{name.replace('_', '-')}"
+    flags = one.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
         *flags.split(),
-        metavar=option.metavar,
-        help=option.help,
-        min=option.least,
-        envvar=option.variable,
+        metavar=one.metavar,
+        help=one.help,
+        min=one.least,
+        envvar=one.variable,
         autocompletion=complete if proposes else None,
-        rich_help_panel=option.head or None,
+        rich_help_panel=one.head or None,
     )
 
 
@@ -118,40 +118,26 @@ Plugins = Annotated[
 class OfRuns:
     """Which stored runs; all where nothing narrows them."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="Only runs of this model.",
-            autocompletion=completed_by("stored_models"),
-        ),
-    ] = None
+    model: str | None = option(
+        None, "Only runs of this model.", metavar="NAME", proposes="stored_models"
+    )
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
-    task: Annotated[
-        str | None,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            help="Only runs of this task.",
-            autocompletion=completed_by("tasks"),
-        ),
-    ] = None
+    task: str | None = option(None, "Only runs of this task.", metavar="NAME", proposes="tasks")
     db: Database = DATABASE
 
 
 def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Parameter:
     """A field, or a parameter like one, as the parser takes it: several as a list."""
-    option = metadata.get("option")
-    if option is None:
+    own = metadata.get("option")
+    if own is None:
         kind, made = get_args(kind)
     else:
-        made = declared(name, option)
+        made = declared(name, own)
     if get_origin(kind) is tuple:
         kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
     if default is True:  # its flag says otherwise
         default = False
-    if default is MISSING or option is OPTIONS["model"]:
+    if default is MISSING or own is OPTIONS["model"]:
         default = Parameter.empty
     return Parameter(
         name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, made]
@@ -211,8 +197,8 @@ def with_options(
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
         if plugins:
-            option = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
-            every.append(option)
+            last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
+            every.append(last)
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate

@@ -29,7 +29,7 @@ from benchharness.leaderboard.store.annotations import stored_names
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import visible, whole_file
+from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
 from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import distinct_title
@@ -130,7 +130,7 @@ def delete(
             raise BenchError("no stored run matches; `bench list runs` shows what there is.")
         chosen = {run.key for run in found}
         _tell(store, found)
-        count = f"{len(chosen)} run{'' if len(chosen) == 1 else 's'}"
+        count = counted(len(chosen), "run")
         if not (yes or _agrees(f"delete {count} of {store.name}?")):
             typer.echo("nothing was deleted.")
             return
@@ -260,7 +260,7 @@ def check(*, db: Database = DATABASE) -> None:
             typer.echo(visible(f"{store.name}: sound, jobs: {store.count()}"))
             return
     raise StoreError(
-        f"{store.name} has {found} fault{'' if found == 1 else 's'}: put a backup in its place, or "
+        f"{store.name} has {counted(found, 'fault')}: put a backup in its place, or "
         "save what is whole (docs/store.md)."
     )
 
@@ -283,8 +283,8 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
     with open_store(other, create=False) as source, open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))
         total = source.count()
-        with counting("runs", source.attempt_count()) as counted:
-            merged = store.merge(counted(source.stored_runs()))
+        with counting("runs", source.attempt_count()) as counting_runs:
+            merged = store.merge(counting_runs(source.stored_runs()))
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])

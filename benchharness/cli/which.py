@@ -16,7 +16,7 @@ from benchharness.driver.session import Session
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
 from benchharness.stored.which import Answer, Candidate
 from benchharness.tasks.suites import distinct_title
@@ -140,7 +140,7 @@ def _legend(
         yield f"the first may stand {high} too high, because it is the best of its points."
     known = [cost for cost in costs.values() if isinstance(cost, Inference)]
     if known:
-        where = device if device != "cpu" else f"the CPU ({_threads(known[0].threads)})"
+        where = device if device != "cpu" else f"the CPU ({counted(known[0].threads, 'thread')})"
         first = search.jobs[0]
         yield (
             f"tokens/s and memory: predicting dev rows of {distinct_title(first.task)} in "
@@ -152,10 +152,6 @@ def _legend(
         yield f"{runs}; next come {search.left}: the same command goes on."
     else:
         yield f"{runs}: no other can change the answer."
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _to_json(

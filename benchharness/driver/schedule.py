@@ -13,6 +13,7 @@ from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import counted
 from benchharness.machine import Estimate, estimate_seconds
 from benchharness.progress import duration, job_name, job_names
 
@@ -68,7 +69,7 @@ class Schedule:
     def sentence(self) -> str:
         """What will happen, for a person."""
         done = len(self.jobs) - len(self.todo)
-        parts = [f"{_count(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
+        parts = [f"{counted(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
         if done:
             parts.append(f"{done} stored already")
         if not self.todo:
@@ -256,7 +257,7 @@ def _shape(jobs: Sequence[Job]) -> str:
     """How many of what, such as 2 models x 9 tasks x 3 seeds."""
     shapes = []
     if trained := [job for job in jobs if job.kind == "model" and not job.is_zero_shot]:
-        seeds = _count(len({job.seed for job in trained}), "seed")
+        seeds = counted(len({job.seed for job in trained}), "seed")
         shots = len({job.settings["shots"].value for job in trained if "shots" in job.settings})
         times = f" x {shots} numbers of shots" if shots > 1 else ""
         read = len({job.values.get(FEATURES_SETTING) for job in trained})
@@ -270,12 +271,8 @@ def _shape(jobs: Sequence[Job]) -> str:
 
 
 def _grid(jobs: Sequence[Job], noun: str) -> str:
-    models = _count(len({job.weights for job in jobs}), noun)
+    models = counted(len({job.weights for job in jobs}), noun)
     alone = {job.task for job in jobs if len(job.trained_tasks) == 1}
     shared = [job.title for job in jobs if len(job.trained_tasks) > 1]
-    trainings = [_count(len(alone), "task")] if alone else []
+    trainings = [counted(len(alone), "task")] if alone else []
     return f"{models} x {' and '.join([*trainings, *dict.fromkeys(shared)])}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
