@@ -76,8 +76,8 @@ def _import_hub() -> Any:
     Its `errors.HTTPError` is the HTTP library's own (httpx or httpx2, by version): a refused
     connection is neither a HfHubHTTPError nor an OSError.
     """
-    # `errors` is not imported with the package itself.
-    import huggingface_hub.errors  # noqa: PLC0415  (as said above)
+    # Not imported with the package itself; it brings `constants` and `errors`.
+    import huggingface_hub.file_download  # noqa: PLC0415  (as said above)
 
     return huggingface_hub
 
