@@ -37,7 +37,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """`attend` for the first tokens of sequences, without a window; zero for all others."""
     formula = replace(formula, window=None)
-    starts = formula.packing.firsts  # (sequences,)
+    starts = formula.packing.offsets[:-1]  # (sequences,), the tail's too
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):
         seen = _by_kernel(first, key, value, formula)
@@ -70,7 +70,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
     bound = min(packing.width, packing.tokens)
     of_queries, longest = offsets, bound
     if len(query) < len(key):
-        count = packing.rows + 1
+        count = packing.sequences + 1
         of_queries = packing.once("firsts", lambda: torch.arange(count, device=key.device).int())
         longest = 1
     lengths = (of_queries, offsets, longest, bound)

@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from benchharness.encoder.network import is_foreign
@@ -57,13 +58,17 @@ class Packing:
 
     `lengths` are the rows' on the host. The tensors are on the device: `places` where each packed
     token stands in the padded batch, row by row; `positions` which of its sequence's it is; and
-    `offsets` (rows + 1,) where the sequences begin and the last one ends.
+    `offsets` (sequences + 1,) where the sequences begin and the last one ends.
+
+    `tail` tokens of padding, not more than `width`, may follow as a sequence of their own, so that
+    packed rows of many lengths have one shape. Their places are those of one more row of the batch.
 
     `kept` is what attention makes of it once for all layers.
     """
 
     lengths: NDArray[np.int64]
     width: int
+    tail: int = 0
     places: Tensor
     positions: Tensor
     offsets: Tensor
@@ -78,26 +83,35 @@ class Packing:
         return cls.of_lengths(mask.sum(1).cpu().numpy(), mask.shape[1], mask.device)
 
     @classmethod
-    def of_lengths(cls, lengths: NDArray[np.int64], width: int, device: torch.device) -> "Packing":
+    def of_lengths(
+        cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
+    ) -> "Packing":
         """The packing of rows of these lengths, each padded to the width."""
-        return cls.with_indices(lengths, width, send(cls.indices(lengths, width), device))
+        tensors = send(cls.indices(lengths, width, tail), device)
+        return cls.with_indices(lengths, width, tail, tensors)
 
     @staticmethod
-    def indices(lengths: NDArray[np.int64], width: int) -> list[NDArray[np.int64]]:
+    def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
         """The arrays of a packing's tensors, to be sent to the device with others."""
-        offsets = np.concatenate([[0], np.cumsum(lengths)])  # (rows + 1,)
-        rows = np.repeat(np.arange(len(lengths)), lengths)  # (tokens,): the row of each
-        positions = np.arange(offsets[-1]) - offsets[rows]  # (tokens,)
-        return [rows * width + positions, positions, offsets]
+        sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
+        positions = np.arange(offsets[-1]) - offsets[sequences]  # (tokens,)
+        return [sequences * width + positions, positions, offsets]
 
     @classmethod
     def with_indices(
-        cls, lengths: NDArray[np.int64], width: int, indices: Sequence[Tensor]
+        cls, lengths: NDArray[np.int64], width: int, tail: int, indices: Sequence[Tensor]
     ) -> "Packing":
         """The packing whose `indices` have been sent to the device."""
         places, positions, offsets = indices
         return cls(
-            lengths=lengths, width=width, places=places, positions=positions, offsets=offsets
+            lengths=lengths,
+            width=width,
+            tail=tail,
+            places=places,
+            positions=positions,
+            offsets=offsets,
         )
 
     def __getitem__(self, rows: slice) -> "Packing":
@@ -110,6 +124,11 @@ class Packing:
         return len(self.lengths)
 
     @property
+    def sequences(self) -> int:
+        """The rows, and one more for the tail."""
+        return self.rows + (self.tail > 0)
+
+    @property
     def tokens(self) -> int:
         """Tokens of the packed row."""
         return len(self.places)
@@ -117,7 +136,7 @@ class Packing:
     @property
     def firsts(self) -> Tensor:
         """Where the rows begin in the packed row, (rows,)."""
-        return self.offsets[:-1]
+        return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
         """What `make` gives, made once under that name."""
@@ -127,14 +146,16 @@ class Packing:
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """The padded batch's values (rows, width) as (1, tokens)."""
+        """The padded batch's values (rows, width) as (1, tokens); zero in the tail."""
+        if self.tail:
+            values = functional.pad(values, (0, 0, 0, 1))
         return values.reshape(-1).index_select(0, self.places)[None]
 
     def table(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, ...) as (rows, width, ...), zero at padding."""
-        shape = (self.rows * self.width, *states.shape[1:])
-        filled = states.new_zeros(shape).index_copy(0, self.places, states)  # (rows * width, ...)
-        return filled.view(self.rows, self.width, *states.shape[1:])
+        """Packed states (tokens, ...) as (sequences, width, ...), zero at padding."""
+        shape = (self.sequences * self.width, *states.shape[1:])
+        filled = states.new_zeros(shape).index_copy(0, self.places, states)
+        return filled.view(self.sequences, self.width, *states.shape[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,4 +337,4 @@ def padded(states: Tensor, packing: Packing) -> Tensor:
     """
     if states.shape[1] < packing.tokens:  # with one token a row, both ways give the same
         return states.transpose(0, 1)  # (rows, 1, size)
-    return packing.table(states[0])  # (1, tokens, size) -> (rows, width, size)
+    return packing.table(states[0])[: packing.rows]

@@ -204,6 +204,8 @@ class CorefNetwork(nn.Module):
 
     reads_targets = True
     reads_items = True
+    is_recordable = False
+    """How many spans there are depends on the text."""
 
     def __init__(self, encoder: Encoder, genres: int, segments: int) -> None:
         super().__init__()

@@ -355,6 +355,9 @@ class AddedNetwork(PairNetwork):
     Radford et al., Improving Language Understanding by Generative Pre-Training, section 3.3.
     """
 
+    is_recordable = False
+    """Where each order ends is known on the host alone."""
+
     def forward(self, **inputs: Tensor) -> Tensor:
         """Logits (rows, outputs) for inputs of (rows, tokens): two orders end to end in a row."""
         halves = _halves(inputs)

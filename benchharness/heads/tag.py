@@ -322,6 +322,9 @@ class RoleNetwork(nn.Module):
     the paper has 768 of BERT-large too, whose own are 1,024.
     """
 
+    is_recordable = False
+    """How many tokens the BiLSTM reads is known on the host alone."""
+
     def __init__(self, encoder: Encoder, outputs: int) -> None:
         super().__init__()
         self.encoder = encoder.network

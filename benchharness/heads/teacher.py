@@ -84,6 +84,7 @@ class Teacher:
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
+        student.is_recordable = False  # what it learns changes from step to step
         student.register_forward_pre_hook(self._before, with_kwargs=True)
         student.register_forward_hook(self._after, with_kwargs=True)
 

@@ -249,15 +249,15 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
     return batches
 
 
-def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
+def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str, NDArray[Any]]:
     """The inputs of a network for some rows, each (rows, tokens): ids, mask and token types.
 
-    They are as wide as the longest row, rounded up, but not beyond what the encoder has positions
-    for. Marked rows have their `marks` too.
+    They are as wide as the longest row, rounded up, or have the `width` given. Marked rows have
+    their `marks` too.
     """
     lengths = features.lengths[rows]  # (rows,)
-    longest = int(lengths.max())
-    columns = np.arange(min(int(_rounded(lengths).max()), max(features.max_tokens, longest)))
+    width = width or _width(lengths, features.max_tokens, ROUNDING)
+    columns = np.arange(width)
     mask = columns < lengths[:, None]  # (rows, tokens)
     places = np.where(mask, features.starts[rows][:, None] + columns, 0)  # (rows, tokens)
     inputs = {
@@ -271,6 +271,29 @@ def pad(features: Features, rows: Indices) -> dict[str, NDArray[Any]]:
     if features.marks is not None:
         inputs["marks"] = features.marks[rows]  # (rows, marks, 2)
     return inputs
+
+
+def in_bucket(lengths: NDArray[np.int64], max_tokens: int) -> tuple[int, int]:
+    """The width and the tail (encoder/packing.py) that give rows of many lengths few shapes.
+
+    Widths are rounded up to a half of the power of two below them. The tail rounds up the tokens to
+    an eighth of the power of two below, or to less: it has at least one token and at most a width.
+    """
+    longest, tokens = int(lengths.max()), int(lengths.sum())
+    width = _width(lengths, max_tokens, max(2 * ROUNDING, _power_below(longest) // 2))
+    unit = min(max(ROUNDING, _power_below(tokens) // 8), _power_below(width))
+    return width, unit - tokens % unit
+
+
+def _power_below(number: int) -> int:
+    """The highest power of two that is at most the number."""
+    return int(1 << (number.bit_length() - 1))
+
+
+def _width(lengths: NDArray[np.int64], max_tokens: int, rounding: int) -> int:
+    """Rounded up, but not beyond what the encoder has positions for."""
+    longest = int(lengths.max())
+    return int(min(-(-longest // rounding) * rounding, max(max_tokens, longest)))
 
 
 def _rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

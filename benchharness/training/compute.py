@@ -7,20 +7,20 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from benchharness.encoder.packing import Packing, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
-from benchharness.training.batching import Features, Indices, pad
+from benchharness.training.batching import Features, Indices, in_bucket, pad
 
 T = TypeVar("T")
 
@@ -156,7 +156,8 @@ the mantissa, at half of bf16's peak; nothing is stored in it."""
 class Compute:
     """A device and the precision of its matrix products; weights and optimizer stay in fp32.
 
-    `ranks` are the processes among which the rows are divided.
+    `ranks` are the processes among which the rows are divided. `graphs` says whether steps are
+    recorded and replayed on a GPU.
 
     Raises BenchError for a precision that is none of PRECISIONS, or that the device has not.
     """
@@ -164,6 +165,7 @@ class Compute:
     device: torch.device
     precision: str
     ranks: Ranks = ALONE
+    graphs: bool = False
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -190,14 +192,20 @@ class Compute:
     @contextmanager
     def autocast(self) -> Iterator[None]:
         """The context in which the precision holds; each weight is cast once within it."""
-        # bf16 has fp32's range, so losses need no scaling as fp16's do.
+        # bf16 has fp32's range, so losses need no scaling as fp16's do. A cast that was kept would
+        # not be in what is recorded after it.
         bf16, tf32 = self.precision == "bf16", self.precision == "tf32"
         # cuDNN's are convolutions (ConvBERT, SqueezeBERT) and LSTMs, in tf32 unless told otherwise.
         products, others = torch.backends.cuda.matmul, torch.backends.cudnn
         before = products.allow_tf32, others.allow_tf32
         products.allow_tf32 = others.allow_tf32 = tf32
         try:
-            with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=bf16):
+            with torch.autocast(
+                self.device.type,
+                dtype=torch.bfloat16,
+                enabled=bf16,
+                cache_enabled=not self.graphs,
+            ):
                 yield
         finally:
             products.allow_tf32, others.allow_tf32 = before
@@ -228,142 +236,114 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
         return layer(states.float())
 
 
-# Weights in bf16 next to their masters in fp32, which the optimizer changes.
-#
-# Autocast casts each weight in the forward pass, and in the backward pass the gradient of each.
-# Here all are cast at once, and so are all gradients: the same numbers to the bit. A step of a
-# small encoder computes less than a host takes to ask for it, and of its 833 operations in bf16 343
-# are casts.
-
-
-class CastLinear(nn.Linear):
-    """nn.Linear that computes with the bf16 `cast` of its weights where autocast is on."""
-
-    cast: tuple[Tensor, Tensor | None] | None = None
-
-    def forward(self, states: Tensor) -> Tensor:
-        """As nn.Linear."""
-        if self.cast is None or not torch.is_autocast_enabled(states.device.type):
-            return super().forward(states)
-        return functional.linear(states, *self.cast)
-
-
-def cast_together(network: nn.Module) -> None:
-    """Has all linear layers' weights cast to bf16 at once, before each forward pass of a network.
-
-    Their names and classes' names in the eyes of others stay: parameters are the masters. Networks
-    may share layers.
-    """
-    layers: list[Any] = [m for m in network.modules() if type(m) in (nn.Linear, CastLinear)]
-    for layer in layers:
-        layer.__class__ = CastLinear  # keeps weights and names as they are
-    # A weight that several layers share is cast once.
-    masters = {id(w): w for layer in layers for w in layer.parameters(recurse=False)}
-
-    def cast(_module: nn.Module, _inputs: Any) -> None:
-        # They hold autograd's graph of the pass before, and with it its memory.
-        for layer in layers:
-            layer.cast = None
-        made = _Cast.apply(*masters.values())  # type: ignore[no-untyped-call]
-        casts = dict(zip(masters, made, strict=True))
-        for layer in layers:
-            bias = None if layer.bias is None else casts[id(layer.bias)]
-            layer.cast = (casts[id(layer.weight)], bias)
-
-    network.register_forward_pre_hook(cast)
-
-
-class _Cast(torch.autograd.Function):
-    """Weights to bf16, and their gradients back to fp32, each way in one pass."""
-
-    @staticmethod
-    def forward(ctx: Any, *masters: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)  # a weight without a gradient stays without
-        copies = _copied(masters, torch.bfloat16)
-        # Adapters' neighbours and layers whose turn is later: their gradients cost a product each.
-        pairs = zip(masters, copies, strict=True)
-        ctx.mark_non_differentiable(*(copy for master, copy in pairs if not master.requires_grad))
-        return copies
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ARG004
-        found = iter(_copied([g for g in gradients if g is not None], torch.float32))
-        return tuple(None if gradient is None else next(found) for gradient in gradients)
-
-
-def _copied(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
-    if copies:
-        torch._foreach_copy_(copies, [*tensors])
-    return tuple(copies)
-
-
 # What is computed at once, on its device: inputs, where their tokens stand, and what they are of.
 #
 # All that a step needs of the host goes with its batch, in one copy that nothing waits for, and a
 # step ahead. So on a GPU the host does not stop before it reads a loss.
 
+OF_PACKING = ("places", "positions", "offsets")
+
+Layout = Literal["padded", "packed", "bucket"]
+"""How rows are computed: with padding, end to end, or end to end in one of a few sizes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some items of a batch that has `terms` losses in all: a micro-batch, on its device.
+    """Some items of a batch that has `terms` losses in all: a micro-batch.
 
-    `inputs` are the padded ones, with the packing where the network computes packed rows; `items`
-    the items' numbers; and, where items have several rows, `slots` in which place of a table
-    (items, options) each row's logit stands.
+    `tensors` are on the device: the padded inputs, named in `inputs`; those of the packing; the
+    `items`' numbers; and, where items have several rows, in which of the `slots` of a table (items,
+    options) each row's logit stands. `packs` says whether the network computes packed rows.
     """
 
-    terms: int
-    inputs: dict[str, Any]
-    items: Tensor
-    slots: Tensor | None
+    terms: int | Tensor
+    tensors: dict[str, Tensor]
+    named: tuple[str, ...]
+    packs: bool
+    lengths: NDArray[np.int64]
+    width: int
+    tail: int
     options: int
 
     @classmethod
     def of(
-        cls, features: Features, items: Indices, device: torch.device, *, terms: int, packs: bool
+        cls,
+        features: Features,
+        items: Indices,
+        device: torch.device,
+        *,
+        terms: int,
+        layout: Layout,
     ) -> Self:
         """The rows of some items."""
-        rows, sizes = features.rows_of(items), features.item_sizes[items]
-        options, known = 0, [items]
+        in_buckets = layout == "bucket"
+        rows = features.rows_of(items)
+        lengths, sizes = features.lengths[rows], features.item_sizes[items]
+        width, tail = in_bucket(lengths, features.max_tokens) if in_buckets else (None, 0)
+        arrays = pad(features, rows, width)
+        named, width = tuple(arrays), arrays["input_ids"].shape[1]
+        arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
+        arrays["items"] = items
+        if in_buckets:
+            arrays["terms"] = np.asarray(terms)
+        options = 0
         if features.items is not None:
             options = int(sizes.max())  # of the item with the most rows
             numbers = np.repeat(np.arange(len(items)), sizes)  # (rows,): the item of each
-            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)  # (rows,): where its item begins
-            known.append(numbers * options + np.arange(len(rows)) - firsts)
-        inputs, packing, (numbered, *slots) = inputs_of(features, rows, device, *known)
+            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+            arrays["slots"] = numbers * options + np.arange(len(rows)) - firsts
         return cls(
             terms=terms,
-            inputs={**inputs, "packing": packing} if packs else {**inputs},
-            items=numbered,
-            slots=slots[0] if slots else None,
+            tensors=dict(zip(arrays, send([*arrays.values()], device), strict=True)),
+            named=named,
+            packs=layout != "padded",
+            lengths=lengths,
+            width=width,
+            tail=tail,
             options=options,
         )
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.tensors["items"])
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """What the network is called with."""
+        inputs: dict[str, Any] = {name: self.tensors[name] for name in self.named}
+        if self.packs:
+            indices = [self.tensors[name] for name in OF_PACKING]
+            inputs["packing"] = Packing.with_indices(self.lengths, self.width, self.tail, indices)
+        return inputs
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """All that shapes what is computed: two parts of one layout differ in tensors alone."""
+        shapes = tuple((name, tensor.shape) for name, tensor in self.tensors.items())
+        return (shapes, self.packs, self.width, self.tail > 0, self.options)
+
+    def in_place(self, tensors: dict[str, Tensor]) -> Self:
+        """The part of other tensors of the same layout, whatever will be written to them."""
+        return replace(self, tensors=tensors, terms=tensors["terms"])
 
     def side_by_side(self, logits: Tensor) -> Tensor:
         """Logits (rows, ...) of items of several rows as (items, options, ...), -inf for none."""
-        if self.slots is None:
+        if not self.options:
             return logits
         rest = logits.shape[1:]
         table = logits.new_full((len(self) * self.options, *rest), -torch.inf)
-        filled = table.index_copy(0, self.slots, logits)  # (items * options, ...)
+        filled = table.index_copy(0, self.tensors["slots"], logits)
         return filled.view(len(self), self.options, *rest)
 
 
 def inputs_of(
-    features: Features, rows: Indices, device: torch.device, *others: Indices
-) -> tuple[dict[str, Tensor], Packing, list[Tensor]]:
-    """The padded inputs of a network for some rows, on its device, their packing, and `others`."""
+    features: Features, rows: Indices, device: torch.device
+) -> tuple[dict[str, Tensor], Packing]:
+    """The padded inputs of a network for some rows, on its device, and their packing."""
     arrays, lengths = pad(features, rows), features.lengths[rows]
     width = arrays["input_ids"].shape[1]
-    indices = Packing.indices(lengths, width)
-    sent = send([*arrays.values(), *indices, *others], device)  # all in one copy
-    at = len(arrays) + len(indices)
-    packing = Packing.with_indices(lengths, width, sent[len(arrays) : at])
-    return dict(zip(arrays, sent, strict=False)), packing, sent[at:]
+    tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)
+    packing = Packing.with_indices(lengths, width, 0, tensors[len(arrays) :])
+    return dict(zip(arrays, tensors, strict=False)), packing
 
 
 def a_step_ahead(made: Iterable[T]) -> Iterator[T]:

@@ -25,7 +25,7 @@ from benchharness.training.batching import (
     cut_by_length,
     mixed_batches,
 )
-from benchharness.training.compute import Compute, Part, a_step_ahead, cast_together
+from benchharness.training.compute import Compute, Layout, Part, a_step_ahead
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     clip_in_step,
@@ -123,6 +123,8 @@ class Training:
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
+            from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
+
             for each in {task.network for task in tasks}:  # of several tasks their own
                 cast_together(each)
         return cls(
@@ -194,11 +196,29 @@ class Training:
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
         cut = cut_by_length(share, lengths, self.recipe.optim.accumulation, overhead, sizes)
         terms = features.count_terms(batch)  # of the whole batch
-        return [Part.of(features, each, device, terms=terms, packs=self._packs) for each in cut]
+        return [Part.of(features, each, device, terms=terms, layout=self._layout) for each in cut]
 
     @cached_property
     def _packs(self) -> bool:
         return is_packed(self.network)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        if self._graphs is not None:
+            return "bucket"
+        return "packed" if self._packs else "padded"
+
+    @cached_property
+    def _graphs(self) -> Callable[..., Tensor] | None:
+        """What records and replays steps, where that is wanted and all is on the device."""
+        can_be = self._packs and getattr(self.network, "is_recordable", True)
+        if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
+            return None
+        if len(self.tasks) > 1:  # a layout does not say which network it is of
+            return None
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+
+        return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
         """Makes the next optimizer step, which signals do not interrupt.
@@ -242,7 +262,13 @@ class Training:
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         try:
             with self.compute.autocast():
-                mean = _backward(task.network, task.targets, task.loss, parts)
+                mean = _backward(
+                    task.network,
+                    task.targets,
+                    task.loss,
+                    parts,
+                    self._graphs or _backward_part,
+                )
         except OutOfMemoryError as error:
             lost = error.items
         # All stop where memory ran out on one: the others would wait for its gradients for ever.
@@ -338,7 +364,13 @@ def _seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _backward(network: nn.Module, goals: Tensor, loss: Loss, parts: Sequence[Part]) -> Tensor:
+def _backward(
+    network: nn.Module,
+    goals: Tensor,
+    loss: Loss,
+    parts: Sequence[Part],
+    backward_part: Callable[..., Tensor],
+) -> Tensor:
     """Adds the gradients of some parts of a batch.
 
     Returns their share of the batch's mean loss, without waiting for it.
@@ -346,7 +378,7 @@ def _backward(network: nn.Module, goals: Tensor, loss: Loss, parts: Sequence[Par
     total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
     for part in parts:
         try:
-            total += _backward_part(network, goals, loss, part)
+            total += backward_part(network, goals, loss, part=part)
             continue
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
@@ -356,9 +388,9 @@ def _backward(network: nn.Module, goals: Tensor, loss: Loss, parts: Sequence[Par
     return total
 
 
-def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, part: Part) -> Tensor:
+def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
     """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
-    goals = goals[part.items]  # (items, ...)
+    goals = goals[part.tensors["items"]]  # (items, ...)
     told = {"targets": goals} if getattr(network, "reads_targets", False) else {}
     # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows, ...) -> (items, options)
     logits = part.side_by_side(network(**part.inputs, **told))

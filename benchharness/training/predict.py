@@ -61,7 +61,7 @@ def predict(
 
     def logits_of(batch: Indices) -> Tensor:
         rows = rows_of(batch)
-        inputs, packing, _ = inputs_of(features, rows, compute.device)
+        inputs, packing = inputs_of(features, rows, compute.device)
         known = {"packing": packing} if packs else {}
         logits: Tensor = network(**inputs, **known).float()  # bf16 under autocast
         # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
@@ -114,10 +114,16 @@ class OutOfMemoryError(JobError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, of the GPU or of the machine."""
+    """Whether an exception says that memory ran out, of the GPU or of the machine.
+
+    Or came of one that does: where it runs out while a step is recorded, the record's end raises
+    another error.
+    """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and SIGNS.search(str(error)) is not None
+    if isinstance(error, RuntimeError) and SIGNS.search(str(error)):
+        return True
+    return error.__context__ is not None and is_out_of_memory(error.__context__)
 
 
 def free_memory() -> None:

@@ -52,6 +52,9 @@ from benchharness.worker.task_setup import (
 )
 from benchharness.worker.technique import Folders, Prepared, Technique, Work, techniques_of
 
+GRAPHS = "BENCH_CUDA_GRAPHS"
+"""1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
+
 
 def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folders]) -> Result:
     """Fine-tunes an encoder, predicts and scores as the job says.
@@ -292,7 +295,8 @@ def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, i
 def find_compute(precision: str, *, deterministic: bool) -> Compute:
     """Where this process computes, with which others, and how."""
     device = _find_device(deterministic=deterministic)
-    return Compute(device=device, precision=precision, ranks=Ranks.join(device))
+    graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
+    return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
 
 
 def _find_device(*, deterministic: bool) -> torch.device:
@@ -335,7 +339,7 @@ def provenance_of(
 ) -> Mapping[str, Any]:
     """What a result says of how it was made; `started` is UTC in ISO 8601."""
     repeats = count_repeats(splits)  # rows that are there before, or in train
-    return collect(
+    found = collect(
         job,
         splits={
             name: {"rows": len(rows.examples), "left_out": rows.left_out, **repeats.get(name, {})}
@@ -349,6 +353,7 @@ def provenance_of(
         },
         started=started,
     )
+    return {**found, "graphs": True} if compute.graphs else found
 
 
 def _describe(tokenizer: Any) -> str:

@@ -192,7 +192,7 @@ def _compute(
 
     def states_of(rows: Indices) -> NDArray[Any]:
         with torch.inference_mode(), compute.autocast():
-            inputs, _, _ = inputs_of(features, rows, compute.device)
+            inputs, _ = inputs_of(features, rows, compute.device)
             inputs.pop("marks", None)  # for the head alone
             found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":

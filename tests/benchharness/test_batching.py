@@ -13,6 +13,7 @@ from benchharness.training.batching import (
     count_steps,
     cut_by_length,
     expand,
+    in_bucket,
     length_batches,
     mixed_batches,
     pad,
@@ -188,9 +189,9 @@ def test_columns_of_a_heads_own_are_padded_with_zeros():
 
         numbers: np.ndarray
 
-    plain = make_features([1, 2, 3], [4, 5], types=True, max_tokens=3)
+    plain = make_features([1, 2, 3], [4, 5], types=True)
     features = Numbered(**vars(plain), numbers=np.array([6, 7, 8, 9, 10]))
-    inputs = pad(features, np.array([1, 0]))
+    inputs = pad(features, np.array([1, 0]), width=3)
     assert inputs["numbers"].tolist() == [[9, 10, 0], [6, 7, 8]]
     assert inputs["input_ids"].tolist() == [[4, 5, 9], [1, 2, 3]]
     read = replace(features, read=np.array([False, True, True, True, False]))
@@ -202,6 +203,26 @@ def test_columns_of_a_heads_own_are_padded_with_zeros():
         [0, 1, 0],
         [7, 8, 9],
     ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "most", "expected"),
+    [
+        ([3], 512, (16, 5)),
+        ([16], 512, (16, 8)),
+        ([17], 512, (32, 7)),
+        ([33], 512, (48, 7)),
+        ([100, 30], 512, (128, 14)),
+        ([100, 30], 110, (110, 14)),
+        ([64, 64], 512, (64, 16)),
+        ([10] * 100, 512, (16, 8)),
+        ([20], 10, (20, 4)),
+    ],
+)
+def test_a_bucket_has_few_shapes(lengths: list[int], most: int, expected: tuple[int, int]):
+    found = in_bucket(np.array(lengths), most)
+    assert found == expected
+    assert set(map(type, found)) == {int}
 
 
 def steps_of(

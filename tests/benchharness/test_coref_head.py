@@ -287,7 +287,7 @@ def test_a_step_reads_a_part_of_a_long_document():
     head, network, features = made(examples, max_tokens=24, segments=2)
     assert (features.item_sizes > 2).all()
     goals = torch.from_numpy(head.targets(features, examples, COREF))
-    part = Part.of(features, np.arange(2), CPU.device, terms=2, packs=True)
+    part = Part.of(features, np.arange(2), CPU.device, terms=2, layout="packed")
     network.train()
     read_rows = list[int]()
     network.encoder.register_forward_pre_hook(

@@ -482,6 +482,7 @@ for kind in MODULES:
     for module in modules_of(kind, TASKS.values()):
         import_module(module)
 import_module("benchharness.encoder.cuda")
+import_module("benchharness.training.cuda")
 assert not asked, asked
 """
 

@@ -1,4 +1,4 @@
-"""What only a GPU shows: its kernels, that nothing waits, and that steps are those of a CPU."""
+"""What only a GPU shows: its kernels, that nothing waits, and that recorded steps are the same."""
 
 import warnings
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from benchharness.encoder import cuda
 from benchharness.encoder.packing import Attention, Packing, prepare_for
 from benchharness.heads.pair import loss
 from benchharness.recipes.recipe import ADAFACTOR
+from benchharness.training import cuda as training_cuda
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
@@ -36,7 +37,7 @@ WITHIN = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
 def make_states(dtype: torch.dtype) -> tuple[Packing, list[Tensor]]:
-    packing = Packing.of_lengths(np.array(LENGTHS), 200, GPU)
+    packing = Packing.of_lengths(np.array(LENGTHS), 200, GPU, tail=7)
     torch.manual_seed(1)
     states = [torch.randn(packing.tokens, 4, 32, device=GPU, dtype=dtype) for _ in range(3)]
     return packing, [each.requires_grad_() for each in states]
@@ -99,9 +100,11 @@ def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None
     assert not torch.equal(kept, again)
 
 
-def begin(precision: str, *, dropout: float = 0.0, optimizer: str = "adamw") -> Training:
+def begin(
+    precision: str, *, graphs: bool = False, dropout: float = 0.0, optimizer: str = "adamw"
+) -> Training:
     network = make_network(dropout=dropout)
-    compute = Compute(device=GPU, precision=precision)
+    compute = Compute(device=GPU, precision=precision, graphs=graphs)
     prepare_for(GPU, network)
     features, targets = make_data()
     decay = 0.0 if optimizer == ADAFACTOR else RECIPE.optim.weight_decay
@@ -154,6 +157,42 @@ def test_steps_are_those_of_a_cpu() -> None:
     logits = predict(training.network, features, training.compute, lambda _: None)
     other = predict(expected.network, features, CPU, lambda _: None)
     np.testing.assert_allclose(logits, other, atol=1e-3)
+
+
+@pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-5), ("bf16", 2e-3)])
+def test_recorded_steps_are_those_that_are_not(precision: str, within: float) -> None:
+    found = [steps_of(begin(precision, graphs=graphs)) for graphs in (True, False)]
+    torch.testing.assert_close(*found, rtol=0, atol=within)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_step_is_recorded_behind_one_that_was_not(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it may stay on the stream of the other, from which no record can be waited for."""
+    training = begin(precision, graphs=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(training_cuda, "MOST", 0)
+        training.step()
+    steps_of(training)
+    assert training._graphs is not None
+    plain = begin(precision)
+    plain.step()
+    torch.testing.assert_close(
+        weights_of(training.network).cpu(), steps_of(plain), rtol=0, atol=2e-3
+    )
+
+
+def test_recorded_steps_draw_their_dropout_anew() -> None:
+    training = begin("fp32", graphs=True, dropout=0.5)
+    (task,) = training.tasks
+    (part,) = training.parts_of(task, np.arange(8))
+    losses = [float(training._gradients(task, [part])) for _ in range(4)]
+    assert len(set(losses)) == 4
+    torch.manual_seed(1)
+    once = float(training._gradients(task, [part]))
+    torch.manual_seed(1)
+    assert float(training._gradients(task, [part])) == once
 
 
 def test_fp32_is_fp32_in_convolutions_and_lstms_too() -> None:

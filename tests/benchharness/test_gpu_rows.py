@@ -19,11 +19,13 @@ from benchharness.encoder import cuda
 from benchharness.encoder.load import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
 from benchharness.heads import choice, pair, span, tag
-from benchharness.training.batching import Features
-from benchharness.training.compute import CastLinear, Part, cast_together
+from benchharness.training import cuda as training_cuda
+from benchharness.training.batching import Features, in_bucket
+from benchharness.training.compute import Part
+from benchharness.training.cuda import CastLinear, cast_together
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.device_stand_in import Waits
+from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
 from tests.helpers.families import make_config, make_network
 from tests.helpers.parity import LACKING, make_both, put_head
 from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
@@ -51,8 +53,8 @@ def make_inputs(config: Any, lengths: list[int], seed: int = 1, width: int | Non
     return inputs
 
 
-def packed(lengths: list[int], width: int) -> Packing:
-    return Packing.of_lengths(np.array(lengths), width, torch.device("cpu"))
+def packed(lengths: list[int], width: int, tail: int = 0) -> Packing:
+    return Packing.of_lengths(np.array(lengths), width, torch.device("cpu"), tail)
 
 
 def twins(family: str, device: str = "cuda") -> tuple[nn.Module, nn.Module]:
@@ -77,13 +79,14 @@ def compare_gradients(ours: nn.Module, theirs: nn.Module, within: float = 1e-5) 
             )
 
 
+@pytest.mark.parametrize("tail", [0, 5])
 @pytest.mark.parametrize("family", sorted(PACKABLE))
-def test_states_and_gradients_are_those_of_padded_rows(family: str) -> None:
+def test_states_and_gradients_are_those_of_padded_rows(family: str, tail: int) -> None:
     ours, padded = twins(family)
     assert is_packed(ours)
     inputs = make_inputs(ours.config, LENGTHS, width=32)
     real = inputs["attention_mask"].bool()
-    states = ours(**inputs, packing=packed(LENGTHS, 32))[0]
+    states = ours(**inputs, packing=packed(LENGTHS, 32, tail))[0]
     expected = padded(**inputs)[0]
     torch.testing.assert_close(states[real], expected[real], rtol=1e-5, atol=1e-5)
     assert not states[~real].any()
@@ -108,12 +111,13 @@ def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
         assert all(w.grad.isfinite().all() for w in network.parameters() if w.grad is not None)
 
 
+@pytest.mark.parametrize("tail", [0, 5])
 @pytest.mark.parametrize("family", sorted(FAMILIES & PACKABLE))
-def test_a_last_layer_at_the_first_token_gives_the_same(family: str) -> None:
+def test_a_last_layer_at_the_first_token_gives_the_same(family: str, tail: int) -> None:
     ours, padded = twins(family)
     use_first_token(ours)
     inputs = make_inputs(ours.config, LENGTHS, width=32)
-    states = ours(**inputs, packing=packed(LENGTHS, 32))[0]
+    states = ours(**inputs, packing=packed(LENGTHS, 32, tail))[0]
     expected = padded(**inputs)[0][:, :1]
     torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5)
     weights = torch.randn(expected.shape)
@@ -240,8 +244,10 @@ def compare_random_batches(count: int, seed: int) -> None:
             max_tokens=64,
         )
         rows = np.arange(len(lengths))
-        part = Part.of(known, rows, CPU.device, terms=1, packs=True)
-        inputs = {name: value for name, value in part.inputs.items() if name != "packing"}
+        part = Part.of(
+            known, rows, CPU.device, terms=1, layout="bucket" if number % 2 else "packed"
+        )
+        inputs = {name: part.tensors[name] for name in part.named}
         real = inputs["attention_mask"].bool()
         states, expected = ours(**part.inputs)[0][real], padded(**inputs)[0][real]
         torch.testing.assert_close(states, expected, rtol=0, atol=1e-5, msg=str(lengths))
@@ -264,7 +270,7 @@ def test_a_thousand_random_batches_are_the_same() -> None:
 # Trainings, on a CPU as on a GPU.
 
 
-def begin(family: str, kind: str, *, dropout: float = 0.0) -> Training:
+def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0) -> Training:
     """A training of 24 rows of 3 to 30 tokens, of which a choice has 2 to 5 options."""
     torch.manual_seed(3)
     config = make_config(family)
@@ -290,7 +296,7 @@ def begin(family: str, kind: str, *, dropout: float = 0.0) -> Training:
         [make_batches(network, features, targets, KINDS[kind].loss)],
         having(RECIPE, batch_size=5, epochs=3),
         seed=1,
-        compute=CPU,
+        compute=replace(CPU, graphs=graphs),
         report=lambda _: None,
     )
 
@@ -353,6 +359,79 @@ def test_what_waits_is_seen() -> None:
         with Waits() as waits:
             waiting()
         assert waits.found
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [*(("bert", kind) for kind in KINDS), ("modernbert", "tag"), ("albert", "pair")],
+)
+def test_recorded_steps_give_the_weights_of_others(family: str, kind: str) -> None:
+    """Within 1e-5 after 15 steps in fp32: tails change what products are rounded to."""
+    with recorded_on_a_cpu() as replays:
+        recorded, plain = begin(family, kind, graphs=True), begin(family, kind)
+        before = weights_of(plain.network)
+        for each in (recorded, plain):
+            for _ in range(each.plan.steps):
+                each.step()
+    assert sum(replays) == plain.plan.steps
+    assert len(replays) < plain.plan.steps or kind == "choice", "no layout came twice"
+    after = weights_of(plain.network)
+    assert (after - before).abs().max() > 1e-3
+    torch.testing.assert_close(weights_of(recorded.network), after, rtol=0, atol=1e-5)
+    losses = [torch.stack(each.meter.unread)[:, 0] for each in (recorded, plain)]
+    torch.testing.assert_close(*losses, rtol=0, atol=1e-5)
+
+
+def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
+    training = begin("bert", "pair", graphs=True, dropout=0.1)
+    (task,) = training.tasks
+    parts = training.parts_of(task, np.arange(5))
+    weights = training.weights
+    weights[0].grad = torch.ones_like(weights[0])
+    state = torch.get_rng_state()
+    with recorded_on_a_cpu():
+        graphs: Any = training._graphs
+        graphs._record(parts[0], training.network, task.targets, task.loss)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert weights[0].grad.eq(1).all()
+    unused = [w for w in weights if w.grad is None]
+    assert all(not w.grad.any() for w in weights[1:] if w.grad is not None)
+    assert len(unused) < len(weights) / 2
+
+
+def test_two_orders_of_a_pair_are_not_recorded() -> None:
+    """A record would keep where the first batch's orders end, and batches of one layout differ."""
+    training = begin("bert", "pair", graphs=True)
+    assert training._graphs is not None
+    added = begin("bert", "pair", graphs=True)
+    added.network.__class__ = pair.AddedNetwork
+    assert added._graphs is None
+
+
+def test_layouts_beyond_the_most_are_computed_as_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_cuda, "MOST", 1)
+    with recorded_on_a_cpu() as replays:
+        recorded, plain = begin("bert", "tag", graphs=True), begin("bert", "tag")
+        for each in (recorded, plain):
+            for _ in range(each.plan.steps):
+                each.step()
+    assert len(replays) == 1
+    assert replays[0] < plain.plan.steps
+    after = weights_of(plain.network)
+    torch.testing.assert_close(weights_of(recorded.network), after, rtol=0, atol=1e-5)
+
+
+def test_buckets_are_few_and_hold_every_batch() -> None:
+    generator = np.random.default_rng(1)
+    lengths = np.clip(generator.lognormal(3.6, 0.5, (500, 32)).astype(int), 3, 128)
+    found = [in_bucket(each, 128) for each in lengths]
+    for each, (width, tail) in zip(lengths, found, strict=True):
+        assert each.max() <= width <= 128
+        assert 1 <= tail <= width
+    shapes = {(w, each.sum() + tail) for each, (w, tail) in zip(lengths, found, strict=True)}
+    assert len(shapes) <= 24
+    waste = sum(tail for _, tail in found) / lengths.sum()
+    assert waste < 0.1
 
 
 # Casts of all weights at once.
@@ -427,6 +506,24 @@ def test_networks_that_share_layers_compute_with_the_newest_weights() -> None:
     assert type(networks[1][1]) is CastLinear
 
 
+def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
+    """It stays on the stream that it was made on, and recording fails where that is another one."""
+    training = begin("bert", "pair")
+    training.compute = replace(CPU, precision="bf16")
+    cast_together(training.network)
+    training.step()
+    for weight in training.weights:
+        accumulator(weight).metadata["from"] = "the first step"
+    training.step()
+    assert not any(accumulator(weight).metadata for weight in training.weights)
+
+
+def accumulator(weight: nn.Parameter) -> Any:
+    """The node of autograd's graph that adds up a weight's gradient; as old as its oldest user."""
+    last: Any = weight.view_as(weight).grad_fn
+    return last.next_functions[0][0]
+
+
 class Casts(TorchDispatchMode):
     """Counts casts."""
 
@@ -445,9 +542,9 @@ class Casts(TorchDispatchMode):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("are_firsts", [False, True])
 def test_kernels_take_what_they_are_given(dtype: torch.dtype, are_firsts: bool) -> None:
-    known = Packing.of_lengths(np.array(LENGTHS), 32, torch.device("meta"))
+    known = Packing.of_lengths(np.array(LENGTHS), 32, torch.device("meta"), tail=4)
     key, value = (torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(2))
-    query = torch.empty(known.rows if are_firsts else known.tokens, 3, 8, dtype=dtype)
+    query = torch.empty(known.sequences if are_firsts else known.tokens, 3, 8, dtype=dtype)
     window = 8 if dtype == torch.bfloat16 else None
     formula = Attention(packing=known, scale=0.5, rate=0.1, window=window)
     found = cuda._by_kernel(query.to("meta"), key, value, formula)

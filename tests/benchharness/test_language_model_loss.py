@@ -136,7 +136,7 @@ def test_of_options_it_is_that_of_all(encoder: Encoder, monkeypatch: pytest.Monk
     means = torch.stack([losses[:3].mean(), losses[3:].mean()])
     expected = plain.loss(table, torch.tensor([1, 0])) + 0.5 * means
     network.training = True
-    part = Part.of(features, np.arange(2), torch.device("cpu"), terms=2, packs=False)
+    part = Part.of(features, np.arange(2), torch.device("cpu"), terms=2, layout="padded")
     for tokens in (10_000, 48):  # all rows at once, and two
         monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", tokens)
         both = part.side_by_side(network(**rows))

@@ -60,6 +60,14 @@ def test_what_says_that_memory_ran_out(error: Exception, expected: bool):
     assert is_out_of_memory(error) is expected
 
 
+def test_what_came_of_it_counts_as_it():
+    """As where a step is recorded: the end of the record raises anew."""
+    error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    assert not is_out_of_memory(error)
+    error.__context__ = torch.OutOfMemoryError("CUDA out of memory.")
+    assert is_out_of_memory(error)
+
+
 def test_torch_itself_says_so():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)

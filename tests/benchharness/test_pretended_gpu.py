@@ -29,9 +29,9 @@ from benchharness.heads import coref
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.training.loop import Training
-from benchharness.worker.job import run_job
+from benchharness.worker.job import GRAPHS, run_job
 from benchharness.worker.zero_shot import run_zero_shot
-from tests.helpers.device_stand_in import ATEN, INDEXING, waits_for
+from tests.helpers.device_stand_in import ATEN, INDEXING, recorded_on_a_cpu, waits_for
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.mini_jobs import QUICK, make_job, make_shared_job
 from tests.helpers.plans import plan_job, plan_jobs
@@ -202,7 +202,7 @@ def _by_place(gpu: PretendGpu, groups: Any, tensors: Any, *options: Any) -> Any:
 
 @contextmanager
 def pretended_gpu() -> Iterator[PretendGpu]:
-    """Has torch believe in one GPU of the Hopper generation."""
+    """Has torch believe in one GPU of the Hopper generation, with recorded steps (CUDA graphs)."""
     state = SimpleNamespace(
         is_available=lambda: True,
         device_count=lambda: 1,
@@ -217,10 +217,11 @@ def pretended_gpu() -> Iterator[PretendGpu]:
         get_rng_state=lambda *_: torch.get_rng_state(),
         set_rng_state=lambda state, *_: torch.set_rng_state(state),
         manual_seed_all=lambda _: None,
+        graph_pool_handle=lambda: None,
         is_current_stream_capturing=lambda: False,
     )
     asked = torch.is_autocast_enabled
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, recorded_on_a_cpu():
         for name, value in vars(state).items():
             patch.setattr(torch.cuda, name, value)
         # A torch that was built for GPUs would ask its accelerator whether it records a graph.
@@ -311,8 +312,12 @@ def test_a_family_gives_what_it_gives_on_a_cpu(family: str, tmp_path: Path) -> N
     assert (family in WAITING_FAMILIES) == bool(waits), waits
 
 
+@pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_way_gives_what_it_gives_on_a_cpu(way: str) -> None:
+def test_a_way_gives_what_it_gives_on_a_cpu(
+    way: str, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GRAPHS, graphs)
     waits = compare(WAYS[way]())
     # States of frozen encoders stay on the disk; those of a batch are fetched.
     assert (way == "features") == bool(waits), waits

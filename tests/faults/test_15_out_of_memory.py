@@ -20,12 +20,12 @@ def limit_micro_batches(monkeypatch: pytest.MonkeyPatch, items: int, after: int 
     made = 0
     part = training._backward_part
 
-    def backward(*args: Any) -> torch.Tensor:
+    def backward(*args: Any, **options: Any) -> torch.Tensor:
         nonlocal made
         made += 1
-        if made > after and len(args[-1]) > items:
+        if made > after and len(options["part"]) > items:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
-        return part(*args)
+        return part(*args, **options)
 
     monkeypatch.setattr(training, "_backward_part", backward)
 

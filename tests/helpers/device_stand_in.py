@@ -1,11 +1,16 @@
-"""A stand-in for what only a GPU has: a device that is not to be read back from."""
+"""Stand-ins for what only a GPU has: a device that is not to be read back from, recorded steps."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchharness.training import cuda
 
 ATEN = torch.ops.aten
 WAITING = {
@@ -74,3 +79,28 @@ def waits_for(func: Any, args: tuple[Any, ...]) -> bool:
     if func.overloadpacket not in INDEXING:
         return func.overloadpacket in WAITING
     return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+
+
+@contextmanager
+def recorded_on_a_cpu() -> Iterator[list[int]]:
+    """Has steps recorded and replayed without a GPU: a replay computes again in the same memory.
+
+    Gives how often each record was replayed. As a GPU's, a record changes nothing but what it
+    writes at a replay, to tensors that are the same each time.
+    """
+    replays: list[int] = []
+
+    def record(run: Callable[[], Tensor], _pool: Any) -> tuple[Callable[[], object], Tensor]:
+        share, number = torch.zeros(()), len(replays)
+        replays.append(0)
+
+        def replay() -> None:
+            replays[number] += 1
+            share.copy_(run())
+
+        return replay, share
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "warm_up", lambda run: run())
+        patch.setattr(cuda, "record", record)
+        yield replays

@@ -18,8 +18,8 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
-from benchharness.training.compute import Compute, Part
-from benchharness.training.loop import Loss, TaskBatches, Training, _backward
+from benchharness.training.compute import Compute, Layout, Part
+from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
 from benchharness.training.meter import Meter
 from tests.helpers.checkpoints import make_config
 
@@ -124,9 +124,9 @@ def backward(
 ) -> torch.Tensor:
     """Adds the gradients of the mean loss of some items, in these parts; returns that loss."""
     terms = features.count_terms(np.concatenate(parts))
-    packs = is_packed(network)
-    made = [Part.of(features, part, CPU.device, terms=terms, packs=packs) for part in parts]
-    return _backward(network, goals, loss, made)
+    layout: Layout = "packed" if is_packed(network) else "padded"
+    made = [Part.of(features, part, CPU.device, terms=terms, layout=layout) for part in parts]
+    return _backward(network, goals, loss, made, _backward_part)
 
 
 def weights_of(network: nn.Module) -> torch.Tensor:
