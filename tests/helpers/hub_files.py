@@ -16,22 +16,15 @@ from benchharness.tasks.sources import Data, Source
 def write_embedded(root: Path, source: Source) -> None:
     """A data set's embedded rows as the hub stores them, under `root` at the pinned revision."""
     names = source.label_names
-
-    def number(label: object) -> object:
-        """Of a class; a score is its own, and -1 stands for a hidden class."""
-        if not names:
-            return label
-        return -1 if label is None else names.index(str(label))
-
     splits = {
         split.hub: [
-            {**row, "label": number(row["label"])}
+            {**row, "label": -1 if row["label"] is None else names.index(str(row["label"]))}
             for row in sources.rows(source, name, Data(source="mini"))
         ]
         for name, split in source.splits.items()
     }
     folder = root / "datasets" / source.hub / source.revision
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True)
     write_dataset_config(folder, source.config, splits, names)
 
 

@@ -1,6 +1,5 @@
 """The hub, end to end: the real `datasets` library against a stand-in of the hub."""
 
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -11,11 +10,9 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.glue import GLUE_TASKS, HUB, REVISION
-from benchharness.tasks.mini import folder as mini_folder
-from benchharness.tasks.read import read
-from benchharness.tasks.sources import Data, parse_data, rows
+from benchharness.tasks.sources import Data, rows
 from benchharness.tasks.sources.hub import hub_is_reachable
-from tests.helpers.hub_files import write_dataset_config, write_embedded
+from tests.helpers.hub_files import write_dataset_config
 from tests.helpers.hub_server import HubServer, ask, serve_hub
 
 GLUE = {task.name: task for task in GLUE_TASKS}
@@ -37,23 +34,6 @@ def free_endpoint() -> str:
     """An address of the loopback where nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_the_three_doors_give_the_same_rows_in_silence(tmp_path: Path) -> None:
-    tasks = [GLUE["glue/cola"], GLUE["glue/stsb"], GLUE["glue/mnli"]]
-    for task in tasks:
-        write_embedded(tmp_path / "hub", task.source)
-    official = shutil.copytree(mini_folder() / "glue", tmp_path / "official")
-    splits = [(task, split) for task in tasks for split in task.source.splits]
-    with serve_hub(tmp_path / "hub") as server:
-        names = [f"{task.name}:{split}" for task, split in splits]
-        answer = ask(server.endpoint, tmp_path / "home", *names)
-    assert (answer.status, answer.error) == (0, "")
-    for task, split in splits:
-        digest, hub_rows = answer.rows[f"{task.name}:{split}"]
-        for data in (parse_data("mini"), parse_data(str(official))):
-            assert list(rows(task.source, split, data)) == hub_rows
-            assert read(task, split, data).fingerprint == digest
 
 
 def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
