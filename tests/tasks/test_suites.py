@@ -3,7 +3,6 @@ import sys
 
 import pytest
 
-from benchharness import tasks
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import (
     COLLECTIONS,
@@ -110,10 +109,6 @@ def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_
             assert name in suite.tasks
             metrics = {metric.name for metric in TASKS[name].metrics}
             assert {cell.removesuffix("_mm") for cell in cells} <= metrics
-
-
-def test_everything_public_is_there() -> None:
-    assert all(hasattr(tasks, name) for name in tasks.__all__)
 
 
 def test_the_package_is_light_to_import() -> None:
