@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from math import prod
@@ -40,6 +39,10 @@ _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 
 _RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
 """Families that know how far tokens are from each other, and take rows of any length."""
+
+
+_UNREADABLE = (OSError, ValueError, RecursionError)
+"""What a missing file, or JSON that is damaged or nested without end, raises."""
 
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
@@ -255,7 +258,7 @@ def read_config(path: Path) -> Mapping[str, Any]:
     """What a checkpoint's config.json says; ModelError where it is none of transformers."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise ModelError(
             f"{path} is not readable JSON ({error}); copy the checkpoint again."
         ) from None
@@ -283,11 +286,9 @@ def longest_row(folder: Path) -> int | None:
         padding = found if isinstance(found, int) else 0  # the worker refuses what is no number
         as_roberta = any(name in family for name in _AS_ROBERTA)
         limits.append(positions - (padding + 1) * as_roberta)  # 514 positions are 512 tokens
-    with suppress(OSError, ValueError, RecursionError, AttributeError):  # the worker says so
-        text = (folder / "tokenizer_config.json").read_text(encoding="utf-8")
-        limit = json.loads(text).get("model_max_length")
-        if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:
-            limits.append(int(limit))
+    limit = read_object(folder / "tokenizer_config.json").get("model_max_length")
+    if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:  # else the worker says so
+        limits.append(int(limit))
     return min(limits, default=None)
 
 
@@ -323,14 +324,7 @@ def _shapes(path: Path) -> dict[str, list[int]]:
         shapes = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
         if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
             raise ValueError("a shape that is none")
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (*_UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
         ) from None
@@ -341,7 +335,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """A file's JSON object; nothing where there is no such file, or it holds something else."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+    except _UNREADABLE:
         return {}
     return found if isinstance(found, dict) else {}
 
