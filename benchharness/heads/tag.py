@@ -345,9 +345,8 @@ class RoleNetwork(nn.Module):
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
         with torch.autocast(states.device.type, enabled=False):
-            told = torch.cat(
-                [states.float(), self.indicator(is_predicate.long())], dim=-1
-            )  # size + 10
+            # (rows, tokens, size) and (rows, tokens, 10) side by side
+            told = torch.cat([states.float(), self.indicator(is_predicate.long())], dim=-1)
             around = both_ways(self.context, told, lengths)  # (rows, tokens, 2 * size)
             rows = torch.arange(len(starts), device=mask.device)  # (rows,)
             predicate = around[rows, starts[:, 0]][:, None].expand_as(around)

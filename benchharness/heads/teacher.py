@@ -294,7 +294,7 @@ class Watched:
         self.student.end()
         mine, theirs = self.student, self.teacher
         depth, above = len(mine.hidden) - 1, len(theirs.hidden) - 1
-        # Of each of the student's layers the teacher's, below the first ones first: 0 to 0.
+        # By the student's layers the teacher's; what is below the first one is 0 for both.
         steps = [round(number * above / depth) for number in range(depth + 1)]
         is_token = mask.float()  # (rows, tokens)
         count = is_token.sum(1)  # (rows,)
