@@ -14,27 +14,20 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, TRUST, Option, option
+from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, TRUST, Option, option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
 REPORT = "results/leaderboard.html"
 
 
-def completed_by(name: str) -> Callable[[typer.Context, str], Any]:
-    """What a shell proposes: by one of the functions in cli/completion.py, imported when asked."""
+def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
+    """What a shell proposes: words, or by a function of cli/completion.py, imported when asked."""
 
     def complete(ctx: typer.Context, incomplete: str) -> Any:
-        return import_module("benchharness.cli.completion").complete(name, ctx, incomplete)
-
-    return complete
-
-
-def one_of(*words: str) -> Callable[[str], list[str]]:
-    """What a shell proposes for an option that takes a few words."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+        if isinstance(proposes, tuple):
+            return [word for word in proposes if word.startswith(incomplete)]
+        return import_module("benchharness.cli.completion").complete(proposes, ctx, incomplete)
 
     return complete
 
@@ -50,8 +43,6 @@ def in_this_database(db: str) -> list[str]:
 def declared(name: str, given: Option | None = None) -> Any:
     """An option for the parser, by default one of a run."""
     one = given or OPTIONS[name]
-    proposes = one.proposes
-    complete = completed_by(proposes) if isinstance(proposes, str) else one_of(*proposes)
     flags = one.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
         *flags.split(),
@@ -59,57 +50,49 @@ def declared(name: str, given: Option | None = None) -> Any:
         help=one.help,
         min=one.least,
         envvar=one.variable,
-        autocompletion=complete if proposes else None,
+        autocompletion=completed_by(one.proposes) if one.proposes else None,
         rich_help_panel=one.head or None,
     )
 
 
+def _shared(name: str, text: str, **facts: Any) -> Any:
+    return declared(name, Option(help=text, **facts))
+
+
+# What commands annotate the options with that several of them have.
+
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
-_OUT = "What comes out"
-"""The head under which the help of a command with many options has these."""
-
-Out = Annotated[
-    str,
-    typer.Option("--out", metavar="FILE", help="The HTML report to write.", rich_help_panel=_OUT),
-]
+Out = Annotated[str, _shared("out", "The HTML report to write.", metavar="FILE", head=OUTPUT)]
 ShowPaths = Annotated[
     bool,
-    typer.Option(
-        "--show-paths",
-        help="Show whole paths of this machine; else a path is its last part and six digits.",
+    _shared(
+        "show_paths",
+        "Show whole paths of this machine; else a path is its last part and six digits.",
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Print JSON on stdout instead of text.", rich_help_panel=_OUT),
-]
+AsJson = Annotated[bool, _shared("json", "Print JSON on stdout instead of text.", head=OUTPUT)]
 DataFilter = Annotated[
     str | None,
-    typer.Option(
-        "--data",
+    _shared(
+        "data",
+        "Only boards of rows from this source.",
         metavar="hub|DIR|mini",
-        help="Only boards of rows from this source.",
-        autocompletion=one_of("hub", "mini"),
+        proposes=("hub", "mini"),
     ),
 ]
 NoTexts = Annotated[
     bool,
-    typer.Option(
-        "--no-texts",
-        help="Write no words of the data, whose licence may not allow passing them on.",
-    ),
+    _shared("no_texts", "Write no words of the data, whose licence may not allow passing them on."),
 ]
-
-
 Plugins = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--plugin",
+    _shared(
+        "plugin",
+        "Add a file's models, tasks and metrics; repeatable.",
         metavar="FILE",
-        envvar="BENCH_PLUGINS",
-        help="Add a file's models, tasks and metrics; repeatable.",
-        rich_help_panel=TRUST,
+        variable="BENCH_PLUGINS",
+        head=TRUST,
     ),
 ]
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -149,14 +149,8 @@ class _Screen:
         self._console.print(Text(visible(line)), soft_wrap=True)
 
 
-class _JsonLines:
+class _JsonLines(nullcontext[None]):
     """What a program reads: a snapshot of each run, then a line a change."""
-
-    def __enter__(self) -> "_JsonLines":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def begin(self, run: Followed) -> None:
         """Writes what has ended and what runs, with their curves."""
