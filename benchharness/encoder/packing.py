@@ -94,7 +94,7 @@ class Packing:
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
         """The arrays of a packing's tensors, to be sent to the device with others."""
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)
         sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
         positions = np.arange(offsets[-1]) - offsets[sequences]  # (tokens,)
         return [sequences * width + positions, positions, offsets]

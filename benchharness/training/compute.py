@@ -278,19 +278,19 @@ class Part:
         """The rows of some items."""
         in_buckets = layout == "bucket"
         rows = features.rows_of(items)
-        lengths, sizes = features.lengths[rows], features.item_sizes[items]
+        lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
         width, tail = in_bucket(lengths, features.max_tokens) if in_buckets else (None, 0)
         arrays = pad(features, rows, width)
         named, width = tuple(arrays), arrays["input_ids"].shape[1]
         arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
         arrays["items"] = items
         if in_buckets:
-            arrays["terms"] = np.asarray(terms)
+            arrays["terms"] = np.asarray(terms)  # a number would stay in the record
         options = 0
         if features.items is not None:
             options = int(sizes.max())  # of the item with the most rows
             numbers = np.repeat(np.arange(len(items)), sizes)  # (rows,): the item of each
-            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)  # (rows,): where its item begins
             arrays["slots"] = numbers * options + np.arange(len(rows)) - firsts
         return cls(
             terms=terms,
@@ -331,7 +331,7 @@ class Part:
             return logits
         rest = logits.shape[1:]
         table = logits.new_full((len(self) * self.options, *rest), -torch.inf)
-        filled = table.index_copy(0, self.tensors["slots"], logits)
+        filled = table.index_copy(0, self.tensors["slots"], logits)  # (items * options, ...)
         return filled.view(len(self), self.options, *rest)
 
 
@@ -340,8 +340,8 @@ def inputs_of(
 ) -> tuple[dict[str, Tensor], Packing]:
     """The padded inputs of a network for some rows, on its device, and their packing."""
     arrays, lengths = pad(features, rows), features.lengths[rows]
-    width = arrays["input_ids"].shape[1]
-    tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)
+    width = arrays["input_ids"].shape[1]  # of the longest row, rounded up
+    tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)  # one copy
     packing = Packing.with_indices(lengths, width, 0, tensors[len(arrays) :])
     return dict(zip(arrays, tensors, strict=False)), packing
 

@@ -79,7 +79,7 @@ class _Cast(torch.autograd.Function):
 def _copied(tensors: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
     copies = [torch.empty_like(tensor, dtype=dtype) for tensor in tensors]
     if copies:
-        torch._foreach_copy_(copies, [*tensors])
+        torch._foreach_copy_(copies, [*tensors])  # one pass: it rounds as a cast does
     return tuple(copies)
 
 
@@ -103,7 +103,7 @@ class Graphs:
     def __init__(self, backward_part: BackwardPart, weights: Sequence[nn.Parameter]) -> None:
         self._backward_part = backward_part
         self._weights = weights
-        self._gradients: dict[int, Tensor] = {}
+        self._gradients: dict[int, Tensor] = {}  # by the id of their weight
         self._pool = new_pool()
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
@@ -123,14 +123,14 @@ class Graphs:
             self._recorded[key] = self._record(part, network, goals, loss)
         recorded, replay, share = self._recorded[key]
         torch._foreach_copy_([*recorded.tensors.values()], [*part.tensors.values()])
-        replay()
+        replay()  # behind the copies, on the same stream
         return share
 
     def _attach(self) -> None:
         """Gives weights that have no gradient yet in this step theirs, which is zero."""
         bare = [w for w in self._weights if w.grad is None and id(w) in self._gradients]
         for weight in bare:
-            weight.grad = self._gradients[id(weight)]
+            weight.grad = self._gradients[id(weight)]  # the memory that records write to
         if bare:  # in a few launches, not in one for each
             torch._foreach_zero_([self._gradients[id(weight)] for weight in bare])
 
@@ -149,10 +149,10 @@ class Graphs:
             fresh = recorded.in_place(recorded.tensors)
             return self._backward_part(network, goals, loss, part=fresh)
 
-        before = [weight.grad for weight in self._weights]
+        before = [weight.grad for weight in self._weights]  # of the parts before this one
         with torch.random.fork_rng([goals.device] if goals.is_cuda else []):
             for weight in self._weights:
-                weight.grad = None
+                weight.grad = None  # so that the warm-up shows which are reached
             warm_up(run)
             # Only these: a weight without a gradient is left as it is by the optimizer.
             reached = [weight.grad is not None for weight in self._weights]
@@ -161,7 +161,7 @@ class Graphs:
                 if is_reached and gradient is None:
                     weight.grad = torch.zeros_like(weight)
                 if is_reached and weight.grad is not None:
-                    self._gradients.setdefault(id(weight), weight.grad)
+                    self._gradients.setdefault(id(weight), weight.grad)  # one for all records
             replay, share = record(run, self._pool)
         return recorded, replay, share
 
@@ -185,5 +185,5 @@ def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], 
     """What replays a run, and the tensor in which each replay leaves what it gives."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
-        share = run()
+        share = run()  # (), where each replay leaves its loss
     return graph.replay, share
