@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
@@ -13,7 +13,7 @@ from benchharness.leaderboard.boards.naming import called, heads
 from benchharness.leaderboard.boards.sharing import path_label, without_paths
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
-from benchharness.leaderboard.exports.predictions import ExportedSplit, to_dataset
+from benchharness.leaderboard.exports.predictions import ExportedSplit
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.report.predictions import render_predictions
@@ -21,7 +21,7 @@ from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.report.write import write_page as write_html
 from benchharness.leaderboard.result import Result, predictions_of
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
 from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks
@@ -264,22 +264,3 @@ def exported_splits(
                         reason=reason,
                         texts=texts,
                     )
-
-
-def prediction_dataset(  # noqa: PLR0913  (what `bench export` narrows)
-    db: str | Path,
-    *,
-    suites: Sequence[str] = (),
-    models: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    data: str | None = None,
-    texts: bool = True,
-) -> Any:
-    """Every stored prediction as a `datasets.Dataset`, a row an example, seed and model.
-
-    The columns are those of `bench export --predictions` (`exports.predictions.COLUMNS`), and what
-    narrows them is what that command takes. Raises BenchError where nothing matches.
-    """
-    with open_store(db, create=False) as store:
-        boards = exported_boards(store, Within(suites=suites, tasks=tasks, data=data), models)
-        return to_dataset(exported_splits(store, boards, texts=texts))

@@ -126,36 +126,18 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
     """Parquet with a row group a run and split, as pandas, polars and DuckDB read it."""
-    tables = _tables(splits)
+    import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
+
+    pa = pyarrow
+    kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     count = 0
-    with _arrow().parquet.ParquetWriter(file, next(tables).schema) as writer:
-        for table in tables:
+    with pa.parquet.ParquetWriter(file, schema) as writer:
+        for split in splits:
+            table = pa.Table.from_pylist(list(prediction_rows(split)), schema=schema)
             writer.write_table(table)
             count += table.num_rows
     return count
-
-
-def _tables(splits: Iterable[ExportedSplit]) -> Iterator[Any]:
-    """An empty table of the columns, then one for each split."""
-    pa = _arrow()
-    kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
-    yield schema.empty_table()
-    for split in splits:
-        yield pa.Table.from_pylist(list(prediction_rows(split)), schema=schema)
-
-
-def _arrow() -> Any:
-    import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for these formats alone)
-
-    return pyarrow
-
-
-def to_dataset(splits: Iterable[ExportedSplit]) -> Any:
-    """The rows as a `datasets.Dataset`, in memory."""
-    from datasets import Dataset, concatenate_datasets  # noqa: PLC0415  (a second)
-
-    return concatenate_datasets([Dataset(table) for table in _tables(splits)])
 
 
 # Every Eval Ever's instance level: a line for each example and each result that it is part of.
