@@ -519,13 +519,13 @@ def _numbers(version: str) -> list[int]:
 
 def _parse() -> argparse.Namespace:
     from benchharness.engines.slots import find_gpus
-    from benchharness.tasks import mini
+    from benchharness.tasks.sources.files import mini_folder
     from benchharness.tiny import folder
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=list(SCALES), default="cuda")
     parser.add_argument("--model", type=Path, default=folder(), help="folder of a small BERT")
-    parser.add_argument("--data", type=Path, default=Path(mini.__file__).parent)
+    parser.add_argument("--data", type=Path, default=mini_folder())
     parser.add_argument("--out", type=Path, help="the folder of the records")
     parser.add_argument("--piece", action="append", choices=list(PIECES))
     parser.add_argument("--seconds", type=float, help="after which no step begins")

@@ -6,13 +6,12 @@ Neither data set can be passed on, and how long rows are decides what they cost.
 import csv
 import io
 import random
-from pathlib import Path
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 
 __all__ = ["made_situations", "made_tags"]
 
-MINI = Path(mini.__file__).parent
+MINI = mini_folder()
 
 WORDS = 14.5
 """Words of a sentence in CoNLL-2003's training file: 203,621 in 14,041 sentences (Tjong Kim Sang

@@ -25,7 +25,7 @@ from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.store.annotations import stored_names
+from benchharness.leaderboard.store import stored_names
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import Store, open_store

@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from benchharness.encoder.load import (
+from benchharness.encoder import (
     BUILTIN_FOLDERS,
     TYPES,
     find_folder,

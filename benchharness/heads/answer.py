@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
-from benchharness.heads import span
-from benchharness.heads.head import Head, Limits, binary_divergence
+from benchharness.heads import Head, Limits, binary_divergence, span
 from benchharness.heads.span import SpanFeatures, SpanNetwork
 from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.examples import SpanExample, SpanPrediction

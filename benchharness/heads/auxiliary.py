@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
+from benchharness.heads import Head, binary_divergence, divergence
 from benchharness.heads.classifiers import fresh_linear
-from benchharness.heads.head import Head, binary_divergence, divergence
 from benchharness.heads.span import SpanFeatures, SpanNetwork
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask

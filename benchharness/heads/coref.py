@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import TokenClassifier
-from benchharness.heads.head import Head, Limits
 from benchharness.heads.tokens import Frame, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.errors import DataError, ModelError

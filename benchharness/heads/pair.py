@@ -13,8 +13,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
-from benchharness.heads.classifiers import TextClassifier, attend_globally
-from benchharness.heads.head import (
+from benchharness.heads import (
     Head,
     Limits,
     binary_divergence,
@@ -22,6 +21,7 @@ from benchharness.heads.head import (
     with_language_model,
     with_losses,
 )
+from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import ADDED_ORDERS, BOTH_ORDERS, PairOptions
 from benchharness.tasks.errors import DataError

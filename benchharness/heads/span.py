@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
+from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
-from benchharness.heads.head import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
 from benchharness.tasks.errors import DataError, ModelError

@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.load import CUT, FAMILIES, layers_of
+from benchharness.encoder import CUT, FAMILIES, Encoder, layers_of
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
-from benchharness.heads.head import Head
+from benchharness.heads import Head
 from benchharness.heads.tag import IGNORED
 from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.tasks.errors import ModelError

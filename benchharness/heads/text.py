@@ -16,7 +16,7 @@ from torch.nn import functional
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from benchharness.encoder import Encoder
-from benchharness.heads.head import Head, Limits
+from benchharness.heads import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction

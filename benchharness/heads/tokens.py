@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchharness.heads.head import Limits
+from benchharness.heads import Limits
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers.optimization import Adafactor
 
-from benchharness.encoder.load import layers_of
+from benchharness.encoder import layers_of
 from benchharness.recipes.recipe import ADAFACTOR, LINEAR, Optim, Recipe, Schedule
 
 Weights = list[nn.Parameter]

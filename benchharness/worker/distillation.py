@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.load import layers_of, use_first_token
+from benchharness.encoder import Encoder, layers_of, use_first_token
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint

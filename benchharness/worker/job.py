@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import torch
 
-from benchharness.encoder.load import set_dropout
+from benchharness.encoder import set_dropout
 from benchharness.encoder.network import first_line
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS

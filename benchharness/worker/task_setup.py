@@ -7,8 +7,7 @@ from typing import Self
 import torch
 from torch import nn
 
-from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.load import check_reach, keep_layers, use_first_token
+from benchharness.encoder import Encoder, check_reach, keep_layers, load_encoder, use_first_token
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders

@@ -25,10 +25,14 @@ from sqlalchemy import (
 
 from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
-from benchharness.leaderboard.store import BETWEEN_NAMES, FINISHED, HEADLINES, RUNS, DamagedError
-from benchharness.leaderboard.store.annotations import (
+from benchharness.leaderboard.store import (
+    BETWEEN_NAMES,
+    FINISHED,
+    HEADLINES,
+    RUNS,
     Annotation,
     AnnotationKind,
+    DamagedError,
     annotated,
     annotations_digest,
     fields_of,

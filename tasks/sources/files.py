@@ -15,9 +15,17 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.source import Place, Source, Split
+
+
+def mini_folder() -> Path:
+    """The embedded data: the folder that holds glue/ and the others, as `--data DIR` is given it.
+
+    Sentences generated from a fixed seed: tests/helpers/mini_data writes them again, byte for byte.
+    """
+    return Path(__file__).parents[1] / "mini"
+
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 

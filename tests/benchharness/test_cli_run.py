@@ -9,7 +9,7 @@ import pytest
 from benchharness.engines.fork_server import ForkServer
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import BASELINES
-from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.fake_worker import make_job, make_result
 from tests.helpers.plans import plan_jobs
 

@@ -12,9 +12,9 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.stored.submission import choose_runs
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.submission import SUBMISSIONS
 from benchharness.tasks.submission.answer_file import Labels
 from benchharness.tasks.submission.inspection import check

@@ -4,8 +4,7 @@ import pytest
 import torch
 import transformers
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.load import set_dropout
+from benchharness.encoder import Encoder, set_dropout
 from benchharness.heads import head_for
 from benchharness.tasks.suites import find_task
 from tests.helpers import families

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import TASKS, find_suites
 from tests.helpers.doc_blocks import DOCS
 
@@ -49,7 +49,7 @@ def planned(ended):
     return tasks
 
 
-@pytest.mark.parametrize("source", ["mini", str(mini.folder())], ids=["mini", "files"])
+@pytest.mark.parametrize("source", ["mini", str(mini_folder())], ids=["mini", "files"])
 def test_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
     found = planned(bench(*SEEDS, "--data", source, "--dry-run", "--json"))
     assert "tiny" in found
@@ -81,7 +81,7 @@ def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkey
     page = Path(summary["report"]).read_text(encoding="utf-8")
     assert all(suite.title in page for suite in SEEDS_SUITES.values())
 
-    again = bench(*SEEDS, *SHORT, "--data", mini.folder())
+    again = bench(*SEEDS, *SHORT, "--data", mini_folder())
     assert "stored already: nothing is missing." in again.out, "both sources give the same jobs"
 
 

@@ -9,8 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from benchharness.encoder import Encoder, load_encoder
-from benchharness.encoder.load import layers_of
+from benchharness.encoder import Encoder, layers_of, load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import read

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder.load import FAMILIES, use_first_token
+from benchharness.encoder import FAMILIES, use_first_token
 from benchharness.encoder.packing import PACKABLE, is_packed, use_packed_rows
 from tests.helpers.checkpoints import LENGTHS
 from tests.helpers.families import make_config, make_network

@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchharness.encoder import cuda
-from benchharness.encoder.load import FAMILIES, use_first_token
+from benchharness.encoder import FAMILIES, cuda, use_first_token
 from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
 from benchharness.heads import choice, pair, span, tag
 from benchharness.training import cuda as training_cuda

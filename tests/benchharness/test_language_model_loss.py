@@ -8,11 +8,10 @@ import torch
 import transformers
 from torch import Tensor
 
+from benchharness import heads as head_module
 from benchharness.encoder import Encoder, load_encoder
-from benchharness.heads import Head, Limits, choice, head_for
-from benchharness.heads import head as head_module
+from benchharness.heads import Head, Limits, choice, head_for, language_model_losses
 from benchharness.heads import pair as pair_head
-from benchharness.heads.head import language_model_losses
 from benchharness.heads.pair import PAIR
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchharness.encoder.load import layers_of
+from benchharness.encoder import layers_of
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 LAYERS = {"albert": 1, "funnel": 3}

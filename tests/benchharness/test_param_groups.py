@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.load import layers_of
+from benchharness.encoder import Encoder, layers_of
 from benchharness.heads.pair import PairNetwork
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.optimizer import (

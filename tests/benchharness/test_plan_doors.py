@@ -7,7 +7,7 @@ import pytest
 
 from benchharness.driver.plan import MOST_LINES
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.archives import files_in, zip_of
 from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_jobs

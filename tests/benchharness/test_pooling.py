@@ -5,7 +5,7 @@ import torch
 import transformers
 from torch import nn
 
-from benchharness.encoder.load import layers_of
+from benchharness.encoder import layers_of
 from benchharness.heads.classifiers import (
     DEFAULT,
     POOLINGS,

@@ -9,8 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchharness.encoder import load_encoder
-from benchharness.encoder.load import keep_layers, layers_of
+from benchharness.encoder import keep_layers, layers_of, load_encoder
 from benchharness.heads import head_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import HEAD, JOB

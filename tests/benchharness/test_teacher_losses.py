@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchharness.heads import head_for
-from benchharness.heads.head import binary_divergence, divergence
+from benchharness.heads import binary_divergence, divergence, head_for
 from benchharness.heads.tag import IGNORED
 from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.suites import find_task

@@ -7,7 +7,7 @@ import string
 import pytest
 
 from benchharness import tiny
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -65,7 +65,7 @@ def test_frequent_words_are_one_piece(tokenizer) -> None:
 
 def test_mini_texts_take_few_pieces_a_word(tokenizer) -> None:
     suites = ("conll2003", "glue", "race", "snli", "squad", "superglue", "swag")
-    files = [path for name in suites for path in sorted((mini.folder() / name).rglob("*.*"))]
+    files = [path for name in suites for path in sorted((mini_folder() / name).rglob("*.*"))]
     text = " ".join(path.read_text("utf-8").lower() for path in files)
     words = re.findall(r"[a-z]+", text)[::50]
     assert len(tokenizer.tokenize(" ".join(words))) < 1.1 * len(words)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchharness.heads.head import best_windows, cut_windows
+from benchharness.heads import best_windows, cut_windows
 
 
 def edges(windows: list[slice]) -> list[tuple[int, int]]:

@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.sources.files import Files
+from benchharness.tasks.sources.files import Files, mini_folder
 from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.suites import find_task
 

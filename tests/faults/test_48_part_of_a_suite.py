@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from benchharness.cli.app import app
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.mini import folder as mini_folder
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job
 from tests.helpers.results import make_evaluation, make_failure, make_result

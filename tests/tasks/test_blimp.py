@@ -9,10 +9,10 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.mini import folder
 from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Row, Source, hub, parse_data, rows
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.task import score
 
 
@@ -71,7 +71,7 @@ def test_there_are_67_paradigms_of_12_phenomena() -> None:
 
 
 def test_the_acceptable_sentence_is_the_last_option() -> None:
-    path = folder() / "blimp" / "data" / "passive_1.jsonl"
+    path = mini_folder() / "blimp" / "data" / "passive_1.jsonl"
     row = json.loads(path.read_text().splitlines()[2])
     by_id = {example.id: example for example in read(BLIMP, "dev", parse_data("mini")).examples}
     assert by_id["passive_1/2"].options == (row["sentence_bad"], row["sentence_good"])
@@ -80,7 +80,7 @@ def test_the_acceptable_sentence_is_the_last_option() -> None:
 def copied(target: Path) -> Path:
     data = target / "blimp" / "data"
     data.mkdir(parents=True)
-    for file in (folder() / "blimp" / "data").iterdir():
+    for file in (mini_folder() / "blimp" / "data").iterdir():
         (data / file.name).write_bytes(file.read_bytes())
     return data
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks import mini
 from benchharness.tasks.conll import COREF, KINDS, SRL, TAGS
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
@@ -18,6 +17,7 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.task import find_fault
 from tests.helpers.official_files import read_file, write_file
@@ -205,7 +205,7 @@ def test_a_wrong_predicate_is_named():
 def test_the_mini_files_are_laid_out_as_the_official_ones(tmp_path: Path, task):
     deep = tmp_path / "conll-2012/v4/data/development/data/english/annotations/bc/mini/00"
     deep.mkdir(parents=True)
-    text = (mini.folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")
+    text = (mini_folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")
     first, *others = text.split("#begin document ")[1:]
     for number, document in enumerate((first, *others)):
         (deep / f"dev_{number:04}.v4_gold_conll").write_text(f"#begin document {document}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.mini_data.__main__ import write
 from tests.helpers.mini_data.grammar import (
     article,
@@ -29,13 +29,13 @@ def data_files(folder: Path) -> dict[str, bytes]:
 
 def test_the_generator_writes_the_committed_bytes(tmp_path: Path) -> None:
     write(tmp_path)
-    written, committed = data_files(tmp_path), data_files(mini.folder())
+    written, committed = data_files(tmp_path), data_files(mini_folder())
     assert sorted(written) == sorted(committed)
     assert [name for name in written if written[name] != committed[name]] == []
 
 
 def test_the_files_are_small() -> None:
-    files = data_files(mini.folder())
+    files = data_files(mini_folder())
     assert sum(map(len, files.values())) < 5_000_000
     assert sum(len(data) for name, data in files.items() if name.startswith("glue/")) < 1_500_000
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 
-GLUE = mini.folder() / "glue"
+GLUE = mini_folder() / "glue"
 
 MNLI_COLUMNS = (
     "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse "

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 
-CONLL, SWAG, SNLI = (mini.folder() / name for name in ("conll2003", "swag", "snli"))
+CONLL, SWAG, SNLI = (mini_folder() / name for name in ("conll2003", "swag", "snli"))
 
 Sentence = list[list[str]]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.mini_data.grammar import seeded
 from tests.helpers.mini_data.stories import KINDS, draw_story, tell
 
-SQUAD, RACE = mini.folder() / "squad", mini.folder() / "race"
+SQUAD, RACE = mini_folder() / "squad", mini_folder() / "race"
 
 
 def paragraphs(name: str) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks import mini
+from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.mini_data.lexicon import TOWNS
 
-SUPERGLUE = mini.folder() / "superglue"
+SUPERGLUE = mini_folder() / "superglue"
 
 KEYS = {
     "BoolQ": {"question", "passage", "idx", "label"},

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.sources import Data, parse_data
+from benchharness.tasks.sources.files import mini_folder
 
 
 @pytest.mark.parametrize("source", ["hub", "mini"])

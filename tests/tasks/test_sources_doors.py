@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.read import has_split, holds, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from tests.helpers.archives import files_in, tar_of, zip_of
 

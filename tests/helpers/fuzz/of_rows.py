@@ -15,11 +15,10 @@ from unittest.mock import patch
 
 from benchharness.stored.scoring import score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.sources.files import Files
+from benchharness.tasks.sources.files import Files, mini_folder
 from benchharness.tasks.submission import SUBMISSIONS
 from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from benchharness.tasks.mini import folder
+from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.mini_data.blimp import write_blimp
 from tests.helpers.mini_data.glue import write_glue
 from tests.helpers.mini_data.ontonotes import write_conll2012
@@ -37,4 +37,4 @@ def write(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else folder())
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else mini_folder())

@@ -14,10 +14,10 @@ from benchharness.stored.scoring import score_files
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
-from benchharness.tasks.mini import folder as mini_folder
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
+from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.doc_blocks import block
