@@ -40,7 +40,7 @@ class Teacher:
 
     `reads_types` says whether it is given token types, `student_reads_types` the same of its
     student. `rows` are the vocabulary's rows by the ids that its student reads, None where those
-    are the vocabulary's own (training/vocabulary.py).
+    are the vocabulary's own (training/optimizer.py).
     """
 
     network: Any

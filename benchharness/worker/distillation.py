@@ -16,7 +16,7 @@ from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import text_digest
 from benchharness.recipes.recipe import Recipe, StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
-from benchharness.training.vocabulary import UsedVocabulary
+from benchharness.training.optimizer import UsedVocabulary
 from benchharness.worker.checkpoint import load_head, load_kept
 from benchharness.worker.task_setup import TaskSetup, load_pretrained
 from benchharness.worker.technique import Prepared, Technique, Work

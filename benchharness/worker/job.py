@@ -32,6 +32,7 @@ from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Ranks, choose_kernels
 from benchharness.training.loop import Training
+from benchharness.training.optimizer import UsedVocabulary, can_be_cut, cut_vocabulary
 from benchharness.training.predict import (
     MemoryRanOutError,
     OutOfMemoryError,
@@ -40,7 +41,6 @@ from benchharness.training.predict import (
     predict,
 )
 from benchharness.training.snapshots import Snapshots, State
-from benchharness.training.vocabulary import UsedVocabulary, can_be_cut, cut_vocabulary
 from benchharness.worker.checkpoint import CheckpointWriter, load_start
 from benchharness.worker.task_setup import (
     TaskSetup,

@@ -21,7 +21,7 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.training.vocabulary import UsedVocabulary
+from benchharness.training.optimizer import UsedVocabulary
 
 if TYPE_CHECKING:
     from benchharness.worker.task_setup import TaskSetup

@@ -1,1 +1,225 @@
-"""The HTML report: one self-contained file that opens from disk with no network."""
+"""The HTML report: one self-contained file that opens from disk with no network.
+
+Here is what it shows, worked out before any HTML: boards, groups of runs, failures.
+"""
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, cast
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.report.plots.chart import Figure
+from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
+from benchharness.leaderboard.report.plots.lines import seed_figures
+from benchharness.leaderboard.report.plots.section import (
+    Background,
+    Pages,
+    Places,
+    Plots,
+    board_key,
+    build_plots,
+)
+from benchharness.leaderboard.report.run import RunSection, build_run
+from benchharness.leaderboard.report.table import (
+    TableView,
+    build_table,
+    group_anchor,
+    run_anchor,
+    statistics,
+)
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.text import grouped
+
+INLINE_RUNS = 120
+"""Runs whose sections need no script; those of more would make the page slow to open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The runs of one entry on one task, seed by seed; what a cell of a table links to.
+
+    `statistics` are a sentence a task, `reproductions` hold its scores against the published ones
+    of the same model, `curves` the learning curves of several seeds together, `predictions` a task
+    and the address of its page of every prediction.
+    """
+
+    anchor: str
+    title: str
+    statistics: tuple[tuple[str, str], ...]
+    reproductions: tuple[Reproduction, ...]
+    curves: tuple[Figure, ...]
+    runs: tuple[RunSection, ...]
+    predictions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryRuns:
+    """All runs of an entry, task by task; `is_packed` where a script unpacks them."""
+
+    entry: Entry
+    groups: tuple[Group, ...]
+    is_packed: bool = False
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What links lead to."""
+        return tuple(
+            id_ for group in self.groups for id_ in (group.anchor, *(r.anchor for r in group.runs))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run that failed, as the list of them has it."""
+
+    run: RunRow | Job
+    status: str
+    error: str
+    href: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """The whole report. `parts` are the runs of each table, entry by entry.
+
+    `others` are runs that stand on no board; baselines are no `models`.
+    """
+
+    tables: tuple[TableView, ...]
+    plots: tuple[Plots, ...]
+    parts: tuple[tuple[TableView, tuple[EntryRuns, ...]], ...]
+    others: tuple[RunSection, ...]
+    failures: tuple[FailedRun, ...]
+    runs: int
+    models: int
+
+
+def build_page(
+    boards: Sequence[Board],
+    details: Iterable[Result | Failure],
+    background: Background,
+) -> Page:
+    """The boards with a section for each run in `details`, and what plots know besides.
+
+    A run on a board without details (a store that keeps rows only) has its scores and no section.
+    With places in the background the sections are there, in files of their own: the page links to
+    them and has none itself.
+    """
+    places = background.places
+    sections, facts = dict[str, RunSection](), dict[str, RunFacts]()
+    for run in details:  # each is read once
+        if not places:
+            sections[run.job.key] = build_run(run)
+        if (found := facts_of(run)) is not None:
+            facts[run.job.key] = found
+    tables = tuple(
+        build_table(board, number, background.sizes, background.contrasts.get(board_key(board), {}))
+        for number, board in enumerate(boards, start=1)
+    )
+    plots = (
+        build_plots(board, table.anchor, facts, background)
+        for board, table in zip(boards, tables, strict=True)
+    )
+    entries = [entry for board in boards for entry in board.entries]
+    placed = {run.key for entry in entries for run in entry.runs}
+    parts = () if places else _parts(tables, boards, sections, background.predictions)
+    others = tuple(section for key, section in sections.items() if key not in placed)
+    page = Page(
+        tables=tables,
+        plots=tuple(plots),
+        parts=tuple(parts),
+        others=others,
+        failures=tuple(_failures(entries, others)),
+        runs=len(placed | sections.keys()),
+        models=len(
+            {e.model for e in entries if e.kind != "baseline"}
+            | {s.job.model for s in sections.values() if s.job.kind != "baseline"}
+        ),
+    )
+    return cast("Page", moved(page, places)) if places else page
+
+
+def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
+    """Each failed run once."""
+    rows = {run.key: run for entry in entries for run in entry.failures}
+    found: list[tuple[RunRow | Job, str, str]] = [
+        *((run, run.status, run.error) for run in rows.values()),
+        *((other.job, other.status, other.error) for other in others if other.error),
+    ]
+    for run, status, error in found:
+        yield FailedRun(run=run, status=status, error=error, href="#" + run_anchor(run.key))
+
+
+def _parts(
+    tables: Iterable[TableView],
+    boards: Iterable[Board],
+    sections: Mapping[str, RunSection],
+    predictions: Pages,
+) -> Iterator[tuple[TableView, tuple[EntryRuns, ...]]]:
+    """The boards' runs; the first of a page stand in it as they are, and each stands there once."""
+    left, known = INLINE_RUNS, set[str]()
+    for table, board in zip(tables, boards, strict=True):
+        found = []
+        for entry in board.entries:
+            every = groups_of(board, entry, sections, predictions)
+            if groups := tuple(group for group in every if group.anchor not in known):
+                known.update(group.anchor for group in groups)
+                left -= max(1, sum(len(group.runs) for group in groups))
+                found.append(EntryRuns(entry=entry, groups=groups, is_packed=left < 0))
+        yield table, tuple(found)
+
+
+def groups_of(
+    board: Board, entry: Entry, sections: Mapping[str, RunSection], predictions: Pages
+) -> Iterator[Group]:
+    """The runs of an entry, task by task, with the sections and pages of those that have any."""
+    reproduced = reproductions(board, entry)
+    for task, runs in group_runs(board, entry).items():
+        anchor, keys = group_anchor(entry, task), {run.key for run in runs}
+        cells = [c for c in entry.cells.values() if keys & {run.key for run in c.runs}]
+        found = [sections[run.key] for run in runs if run.key in sections]
+        curves = {f"seed {run.job.seed}": run.curve for run in found if run.curve}
+        yield Group(
+            anchor=anchor,
+            title=runs[0].title,
+            statistics=tuple((cell.task, statistics(cell)) for cell in cells),
+            reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
+            # A single run's curves stand in its section.
+            curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
+            runs=tuple(found),
+            predictions=tuple(
+                (cell, predictions[anchor, cell])
+                for cell in entry.cells
+                if (anchor, cell) in predictions
+            ),
+        )
+
+
+def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
+    """The runs of an entry by task; a failed task that is no column comes last."""
+    by_task = grouped((run.task, run) for run in entry.runs)
+    tasks = [task for task in board.tasks if task in by_task]
+    return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
+
+
+# Where details stand in files of their own, links lead there.
+
+
+def moved(shown: Any, places: Places) -> Any:
+    """The page, or a part of it, with its links to sections as links to files."""
+    if isinstance(shown, tuple):
+        found = tuple(moved(each, places) for each in shown)
+        return shown if all(map(operator.is_, shown, found)) else found
+    if not is_dataclass(shown) or isinstance(shown, type):
+        return shown
+    changed = {}
+    for name, value in vars(shown).items():
+        if name == "href" and (place := places.get(value.removeprefix("#"))):
+            changed[name] = f"{place}{value}"
+        elif (found := moved(value, places)) is not value:
+            changed[name] = found
+    return replace(shown, **changed) if changed else shown

@@ -19,7 +19,7 @@ from benchharness.models import Trust, find_model
 from benchharness.models.folder import check_loadable
 from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
-from benchharness.training.vocabulary import can_be_cut
+from benchharness.training.optimizer import can_be_cut
 from benchharness.worker import job as job_module
 from benchharness.worker.job import run_job
 from tests.helpers.plans import plan_jobs

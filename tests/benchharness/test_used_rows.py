@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchharness.training.batching import Features, pad
-from benchharness.training.vocabulary import cut_vocabulary
+from benchharness.training.optimizer import cut_vocabulary
 from tests.helpers.families import FAMILIES
 from tests.helpers.parity import make_ours
 
