@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, column_title, shown, spread_of
+from benchharness.leaderboard.boards.cell import column_title, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import (
@@ -159,10 +159,9 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
 
 def _folded(name: Text, width: int) -> Text:
     """The name in lines of this width, broken at spaces and hyphens if possible."""
-    if cell_len(name.plain) <= width or name.plain.startswith(" "):
-        return name
-    lines = wrap(name.plain, width) if len(name.plain) == cell_len(name.plain) else [name.plain]
-    return Text("\n".join(lines))
+    fits = cell_len(name.plain) <= width or name.plain.startswith(" ")
+    is_wide = len(name.plain) != cell_len(name.plain)  # which `wrap` does not know of
+    return name if fits or is_wide else Text("\n".join(wrap(name.plain, width)))
 
 
 def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
@@ -197,16 +196,33 @@ def _lines(
     `best` is the value that is bold in each column; only single models compete.
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
-    bold = [best[task] if entry.competes else "" for task in tasks]
-    values = [
-        _cell_text(cell, value, has_spread=spreads.tasks)
-        for cell, value in zip(cells, bold, strict=True)
-    ]
+    values = []
+    for task, cell in zip(tasks, cells, strict=True):
+        if cell is None:
+            values.append(Text("-", style="dim"))
+            continue
+        value = shown(cell.median)
+        is_best = entry.competes and value == best[task] and cell.has_learned
+        text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if is_best else "")
+        values.append(_with_spread(text, cell.spread if spreads.tasks else None))
+    count, score = len(board.rule.cells), Text()
+    if board.has_score and entry.score is None:
+        score = Text(f"{count - len(entry.missing)} of {count}", style="dim")
+    elif entry.score is not None and board.has_score:
+        score = Text(shown(entry.score), style="bold")
+        score = _with_spread(score, entry.spread if spreads.score else None)
     rank = Text("-" if entry.rank is None else str(entry.rank))
-    yield [rank, Text(visible(entry.name)), _score(board, entry, spreads), *values]
+    yield [rank, Text(visible(entry.name)), score, *values]
     if details:
         yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
-    yield from _interval_lines(entry, tasks)
+    if entry.uncertainty is None:
+        return
+    # The ends of the intervals, where they were asked for; the first line has the rank's.
+    known = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
+    intervals = [each.both for each in (entry.uncertainty.score, *known)]
+    for label, name, end in ((entry.uncertainty.rank_label, "from", "low"), ("", "to", "high")):
+        numbers = ("" if found is None else shown(getattr(found, end)) for found in intervals)
+        yield _dim(label, f"  95 % {name}", *numbers)
 
 
 def _detail_lines(samples: Sequence[Sequence[float]]) -> Iterator[list[Text]]:
@@ -220,44 +236,12 @@ def _detail_lines(samples: Sequence[Sequence[float]]) -> Iterator[list[Text]]:
     yield _dim("", "  seeds", *(str(len(sample) or "") for sample in samples))
 
 
-def _interval_lines(entry: Entry, tasks: Sequence[str]) -> Iterator[list[Text]]:
-    """The ends of the intervals, where they were asked for; the first has the rank's."""
-    if entry.uncertainty is None:
-        return
-    cells = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
-    intervals = [each.both for each in (entry.uncertainty.score, *cells)]
-    for rank, name, end in ((entry.uncertainty.rank_label, "from", "low"), ("", "to", "high")):
-        numbers = ("" if found is None else shown(getattr(found, end)) for found in intervals)
-        yield _dim(rank, f"  95 % {name}", *numbers)
-
-
 def _dim(*cells: str) -> list[Text]:
     return [Text(cell, style="dim") for cell in cells]
 
 
-def _score(board: Board, entry: Entry, spreads: _Spreads) -> Text:
-    if not board.has_score:
-        return Text()
-    if entry.score is None:
-        there = len(board.rule.cells) - len(entry.missing)
-        return Text(f"{there} of {len(board.rule.cells)}", style="dim")
-    text = Text(shown(entry.score), style="bold")
-    return _with_spread(text, entry.spread) if spreads.score else text
-
-
-def _cell_text(cell: Cell | None, best: str, *, has_spread: bool) -> Text:
-    if cell is None:
-        return Text("-", style="dim")
-    value = shown(cell.median)
-    is_best = value == best and cell.has_learned
-    text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if is_best else "")
-    return _with_spread(text, cell.spread) if has_spread else text
-
-
 def _with_spread(text: Text, spread: float | None) -> Text:
-    if spread is not None:
-        text.append(f" ±{shown(spread)}", style="dim not bold")
-    return text
+    return text if spread is None else text.append(f" ±{shown(spread)}", style="dim not bold")
 
 
 def _legend(board: Board, found: _Fitting) -> Iterator[str]:

@@ -167,8 +167,19 @@ def every_eval_ever_record(
         titles = "; ".join(f"{board.title} on {board.data_label}" for board in listed)
         raise BenchError(f"this format describes one board of a suite: say --data for {titles}.")
     entries = the_model(listed)
-    stamp = str(int(made.timestamp()))
-    model = _model(entries[0])
+    stamp, first = str(int(made.timestamp())), entries[0]
+    model = {
+        "name": first.model,
+        "id": first.model,
+        "additional_details": {
+            "deployment_type": "unknown" if first.kind == "scored" else "self_deployed",
+            # A checkpoint of a folder may be anybody's, and open or not.
+            "model_availability": "unknown",
+            "weights": first.runs[0].weights,
+            "recipe": first.recipe_label,
+            "precision": first.precision,
+        },
+    }
     return {
         "schema_version": _SCHEMA_VERSION,
         "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model['id']}/{stamp}",
@@ -185,22 +196,6 @@ def every_eval_ever_record(
         "evaluation_results": [
             _evaluation_result(board, line) for board in listed for line in _counted_lines(board)
         ],
-    }
-
-
-def _model(entry: Entry) -> dict[str, Any]:
-    ran_here = entry.kind != "scored"
-    return {
-        "name": entry.model,
-        "id": entry.model,
-        "additional_details": {
-            "deployment_type": "self_deployed" if ran_here else "unknown",
-            # A checkpoint of a folder may be anybody's, and open or not.
-            "model_availability": "unknown",
-            "weights": entry.runs[0].weights,
-            "recipe": entry.recipe_label,
-            "precision": entry.precision,
-        },
     }
 
 

@@ -82,16 +82,15 @@ _LATIN = "ßæøåÆØÅ"
 
 def latex_escaped(text: str) -> str:
     """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
-    plain = "".join(_MEANINGS.get(character) or _letter(character) for character in visible(text))
+    plain = ""
+    for character in visible(text):
+        # A letter with an accent is in every engine where it is in Latin Extended-A or before.
+        base = unicodedata.normalize("NFD", character)[0]
+        is_latin = character in _LATIN or (ord(character) < 0x180 and base.isascii())
+        plain += _MEANINGS.get(
+            character, character if is_latin else f"\\texttt{{U+{ord(character):04X}}}"
+        )
     return _LIGATURE.sub(r"\1{}", plain)
-
-
-def _letter(character: str) -> str:
-    """The character where every engine has it with its accent, else its number."""
-    base = unicodedata.normalize("NFD", character)[0]
-    if character.isascii() or character in _LATIN or (ord(character) < 0x180 and base.isascii()):
-        return character
-    return f"\\texttt{{U+{ord(character):04X}}}"
 
 
 def _breakable(text: str) -> str:

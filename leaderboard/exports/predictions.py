@@ -97,21 +97,18 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
     writer.writerow(COLUMNS)
     for split in splits:
         for row in prediction_rows(split):
-            writer.writerow([_csv_value(value) for value in row.values()])
+            for name, value in row.items():
+                if isinstance(value, list):
+                    row[name] = json.dumps(value)
+                elif isinstance(value, str) and not _NUMBER.fullmatch(value):
+                    row[name] = inert(visible(value))
+            writer.writerow(row.values())
             count += 1
     text.detach()
     return count
 
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
-
-
-def _csv_value(value: Any) -> Any:
-    if isinstance(value, list):
-        return json.dumps(value)
-    if not isinstance(value, str) or _NUMBER.fullmatch(value):
-        return value
-    return inert(visible(value))
 
 
 def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:

@@ -68,7 +68,7 @@ def linear_axis(
         start=span[0],
         end=span[1],
         values=tuple(ticks),
-        text=_tick_text,
+        text=lambda value: f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}",
     )
 
 
@@ -77,10 +77,6 @@ def score_axis(values: Sequence[float], score: str, span: tuple[float, float]) -
     axis = linear_axis(values, f"{score} × 100", span)
     starts = f", axis from {axis.text(axis.low)}" if axis.low else ""
     return replace(axis, label=axis.label + starts)
-
-
-def _tick_text(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
 def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:

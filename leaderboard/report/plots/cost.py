@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, printed_size
 from benchharness.leaderboard.result import Failure, Result
@@ -35,27 +34,21 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
     """The facts of a run of an encoder; None for a failure, a baseline or an ensemble."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
+    # A GPU by its name, a CPU with its threads; empty where nothing was recorded.
+    machine = run.provenance.get("machine", {})
+    device, threads = str(machine.get("device") or ""), machine.get("threads")
+    cpu = str(machine.get("cpu") or "")
+    cpu += f", {counted(threads, 'thread')}" if cpu and threads else ""
     return RunFacts(
         parameters=run.cost.parameters,
         tokens=run.cost.train_tokens,
         train_seconds=run.cost.train_seconds,
-        machine=_machine(run.provenance.get("machine", {})),
+        machine=device if device not in ("", "cpu") else cpu,
         trains_all=all(
             name not in run.job.settings or run.job.settings[name].value == value
             for name, value in _EVERY_WEIGHT.items()
         ),
     )
-
-
-def _machine(machine: Mapping[str, Any]) -> str:
-    """A GPU by its name, a CPU with its threads; empty where nothing was recorded."""
-    device = str(machine.get("device") or "")
-    if device not in ("", "cpu"):
-        return device
-    name, threads = str(machine.get("cpu") or ""), machine.get("threads")
-    if not name or not threads:
-        return name
-    return f"{name}, {counted(threads, 'thread')}"
 
 
 _NEAR = 0.15

@@ -60,9 +60,14 @@ def _spread_row(
         f"M{at - 3:g},{y - 3:g}l6,6m0,-6l-6,6" for at, run in places if run.has_collapsed(cell.task)
     ]
     middle = x(100 * cell.median)
-    interval = _interval(cell)
+    interval, line = _interval(cell), ""
+    if interval is not None:  # with a mark at each end; beyond the axis it goes on, and has none
+        ends = sorted((interval.low, interval.high))
+        low, high = (x(min(max(end, x.low), x.high)) for end in ends)
+        caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
+        line = f"M{low:g},{y:g}H{high:g}{''.join(caps)}"
     paths = {
-        "interval": _interval_path(interval, x, y),
+        "interval": line,
         "median": f"M{middle:g},{y - 7:g}v14" if len(cell.values) > 1 else "",
         "dots": "".join(dots),
         "crosses": "".join(crosses),
@@ -94,16 +99,6 @@ def _interval(cell: Cell) -> Interval | None:
     bounds = score_bounds(task, [metric.name for metric in task.metrics], cell.values)
     found = interval.within(bounds)
     return Interval(low=100 * found.low, high=100 * found.high)
-
-
-def _interval_path(interval: Interval | None, x: chart.Axis, y: float) -> str:
-    """The interval with a mark at each end; beyond the axis it goes on, and has none."""
-    if interval is None:
-        return ""
-    ends = sorted((interval.low, interval.high))
-    low, high = (x(min(max(end, x.low), x.high)) for end in ends)
-    caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
-    return f"M{low:g},{y:g}H{high:g}{''.join(caps)}"
 
 
 # Bars by category, where a task's own scorer tells categories apart.
