@@ -127,6 +127,12 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
     }
 
 
+_OF_ENTRY = ("rank", "name", "model", "recipe", "precision", "variant", "points")
+_OF_COMPARISON = ("difference", "noise", "verdict", "reason")
+_OF_PUBLISHED = ("system", "split", "protocol", "source", "place")
+"""What JSON repeats as it is of an entry, a comparison, and the published row of one."""
+
+
 def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
     teacher = entry.runs[0].teacher if entry.runs else None
     student = {
@@ -140,13 +146,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "intervals": asdict(sure.score),
     }
     return {
-        "rank": entry.rank,
-        "name": entry.name,
-        "model": entry.model,
-        "recipe": entry.recipe,
-        "precision": entry.precision,
-        "variant": entry.variant,
-        "points": entry.points,
+        **{name: getattr(entry, name) for name in _OF_ENTRY},
         "kind": entry.shown_kind,
         "started_from": entry.starts,
         **(student if teacher else {}),
@@ -189,13 +189,6 @@ def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
         "score": " or ".join(found.theirs.scores),
         "ours": found.ours,
         "theirs": found.theirs.value,
-        "difference": found.difference,
-        "noise": found.noise,
-        "verdict": found.verdict,
-        "reason": found.reason,
-        "system": found.row.system,
-        "split": found.row.split,
-        "protocol": found.row.protocol,
-        "source": found.row.source,
-        "place": found.row.place,
+        **{name: getattr(found, name) for name in _OF_COMPARISON},
+        **{name: getattr(found.row, name) for name in _OF_PUBLISHED},
     }

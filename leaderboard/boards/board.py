@@ -223,18 +223,15 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
         raise BenchError(f"{prefix!r} begins the keys of several runs: say {keys}.")
-    return next((_only(entry, key) for key, entry in found.items()), None)
-
-
-def _only(entry: Entry, key: str) -> Entry:
-    """The entry with nothing but this run."""
-    cells = {}
-    for task, cell in entry.cells.items():
-        values = [v for run, v in zip(cell.runs, cell.values, strict=True) if run.key == key]
-        if values:
-            runs = tuple(run for run in cell.runs if run.key == key)
-            cells[task] = replace(cell, runs=runs, values=tuple(values))
-    return replace(entry, model=f"{entry.model} (run {key[:12]})", cells=cells, failures=())
+    for key, whole in found.items():  # the entry with nothing but this run
+        cells = {
+            task: replace(cell, runs=(run,), values=(value,))
+            for task, cell in whole.cells.items()
+            for run, value in zip(cell.runs, cell.values, strict=True)
+            if run.key == key
+        }
+        return replace(whole, model=f"{whole.model} (run {key[:12]})", cells=cells, failures=())
+    return None
 
 
 def boards_with(

@@ -256,6 +256,11 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         if (cell := build_cell(task, finished, suite.rule))
     }
     medians = {task: cell.median for task, cell in cells.items()}
+    by_seed: defaultdict[int, dict[str, float]] = defaultdict(dict)
+    for task, cell in cells.items():
+        for run, value in zip(cell.runs, cell.values, strict=True):
+            by_seed[run.seed][task] = value
+    of_seeds = [_rule_score(suite.rule, values) for values in by_seed.values()]
     return Entry(
         model=runs[0].model,
         recipe=runs[0].recipe_label,
@@ -264,7 +269,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         cells=cells,
         failures=tuple(run for run in failed if (run.task, run.seed) not in done),
         score=_rule_score(suite.rule, medians),
-        seed_scores=_seed_scores(suite.rule, cells),
+        seed_scores=tuple(score for score in of_seeds if score is not None),
         missing=tuple(task for task in suite.rule.cells if task not in cells),
         words=words,
         unsaid=unsaid,
@@ -290,12 +295,3 @@ def _rule_score(rule: ScoreRule, by_task: Mapping[str, float]) -> float | None:
     return rule.score(
         {task: dict.fromkeys(names, by_task[task]) for task, names in rule.cells.items()}
     )
-
-
-def _seed_scores(rule: ScoreRule, cells: Mapping[str, Cell]) -> tuple[float, ...]:
-    by_seed: defaultdict[int, dict[str, float]] = defaultdict(dict)
-    for task, cell in cells.items():
-        for run, value in zip(cell.runs, cell.values, strict=True):
-            by_seed[run.seed][task] = value
-    scores = (_rule_score(rule, values) for values in by_seed.values())
-    return tuple(score for score in scores if score is not None)

@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.result import Failure, Result
 
 _PATH = re.compile(
@@ -71,26 +70,25 @@ def _is_path(text: str) -> bool:
 
 def shared_board(board: Board) -> Board:
     """The board as others see it: its folders, and what it says of files that could not be read."""
+    entries, known = [], board.data
+    for entry in board.entries:
+        failures = (replace(run, error=without_paths(run.error, known)) for run in entry.failures)
+        sure = entry.uncertainty
+        if sure is not None:
+            cells = {
+                task: replace(each, reason=without_paths(each.reason, known))
+                for task, each in sure.cells.items()
+            }
+            sure = replace(sure, cells=cells)
+        entries.append(replace(entry, failures=tuple(failures), uncertainty=sure))
     return replace(
         board,
         data=tuple(path_label(data) if _is_path(data) else data for data in board.data),
-        entries=tuple(_shared_entry(entry, board.data) for entry in board.entries),
+        entries=tuple(entries),
         imported=tuple(
             replace(run, source=without_paths(run.source, board.data)) for run in board.imported
         ),
     )
-
-
-def _shared_entry(entry: Entry, known: Iterable[str]) -> Entry:
-    failures = (replace(run, error=without_paths(run.error, known)) for run in entry.failures)
-    entry = replace(entry, failures=tuple(failures))
-    if entry.uncertainty is None:
-        return entry
-    cells = {
-        task: replace(each, reason=without_paths(each.reason, known))
-        for task, each in entry.uncertainty.cells.items()
-    }
-    return replace(entry, uncertainty=replace(entry.uncertainty, cells=cells))
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
