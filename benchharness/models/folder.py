@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -136,14 +137,44 @@ def _natural(path: Path) -> tuple[list[int], str]:
 _ADAPTER = "adapter_config.json"
 """What peft's save_pretrained writes in the place of a checkpoint's config.json."""
 
+_PEFT_CLASSES = {
+    "CAUSAL_LM": "ForCausalLM",
+    "FEATURE_EXTRACTION": "ForFeatureExtraction",
+    "QUESTION_ANS": "ForQuestionAnswering",
+    "SEQ_2_SEQ_LM": "ForSeq2SeqLM",
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+}
+"""The endings of peft's classes, by the task that an adapter says."""
+
 
 def _merging(folder: Path) -> str:
-    """What is said of an adapter of peft: the way to a checkpoint."""
-    base = read_object(folder / _ADAPTER).get("base_model_name_or_path") or "its base"
-    return (
-        f"it holds a LoRA adapter of {base}: load it by peft's AutoPeftModel classes, save "
-        "merge_and_unload() of it and the tokenizer by save_pretrained(FOLDER), and give FOLDER."
+    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
+    adapter = read_object(folder / _ADAPTER)
+    base = str(adapter.get("base_model_name_or_path") or "BASE")
+    own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
+    merged = f"{folder}-merged"
+    tokenizer = base if _count_tokens(folder) is None else str(folder)
+    labels = (
+        f", num_labels={n}" if (n := _count_labels(folder / "adapter_model.safetensors")) else ""
     )
+    command = (
+        f"import peft, transformers; m = peft.{own}.from_pretrained({str(folder)!r}{labels}); "
+        f"m.merge_and_unload().save_pretrained({merged!r}); "
+        f"transformers.AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})"
+    )
+    return (
+        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by "
+        f"{shlex.join(['python', '-c', command])}, and give {merged}."
+    )
+
+
+def _count_labels(weights: Path) -> int | None:
+    """How many outputs a head has that was trained beside an adapter; None where there is none."""
+    if not weights.is_file():
+        return None
+    heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
+    return next((s[0] for name, s in _shapes(weights).items() if name.endswith(heads)), None)
 
 
 # Whether transformers can load a folder as an encoder at all, told without importing it.

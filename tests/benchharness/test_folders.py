@@ -1,10 +1,16 @@
 """What people have in the place of a checkpoint folder: each is told the way to one."""
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
 from transformers.utils import logging
 
 from benchharness.models import find_model
@@ -19,9 +25,11 @@ def no_bars() -> None:
 
 
 def adapter(folder: Path) -> None:
-    """As peft writes one."""
+    """As peft writes one that was trained with a head of three classes."""
     said = {"base_model_name_or_path": "some/base", "task_type": "SEQ_CLS", "peft_type": "LORA"}
     (folder / "adapter_config.json").write_text(json.dumps(said))
+    head = {"base_model.model.classifier.weight": torch.ones(3, 4)}
+    save_file(head, folder / "adapter_model.safetensors")
 
 
 def trained(folder: Path) -> None:
@@ -47,7 +55,7 @@ def bare(folder: Path) -> None:
 
 
 FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
-    (adapter, ["LoRA adapter of some/base", "merge_and_unload", "save_pretrained"]),
+    (adapter, ["LoRA adapter of some/base", "AutoPeftModelForSequenceClassification", "=3"]),
     (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
     (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
     (old_sentences, ["its checkpoints are {}/0_Transformer;"]),
@@ -106,3 +114,28 @@ def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pool
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
     planned = plan_jobs(str(folder), "glue/rte")
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
+
+
+@pytest.mark.filterwarnings("ignore")  # of peft's
+def test_peft_merges_by_that_command(tmp_path: Path):
+    """Where peft is there: the command that the sentence says, as it says it."""
+    peft = pytest.importorskip("peft")
+    base = save_checkpoint(tmp_path / "base")
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
+    tuned = peft.get_peft_model(network, peft.LoraConfig(task_type="SEQ_CLS", r=2))
+    for name, weight in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight)
+    tuned.save_pretrained(tmp_path / "lora")
+    with pytest.raises(ModelError) as raised:
+        find_model(str(tmp_path / "lora"))
+    said = str(raised.value)
+    command = shlex.split(said[said.index("python -c") : said.index(", and give")])
+    subprocess.run([sys.executable, *command[1:]], check=True)
+    spec = find_model(str(tmp_path / "lora-merged"))
+    merged = transformers.AutoModel.from_pretrained(spec.checkpoint).eval()
+    ids = torch.arange(5, 15)[None]
+    with torch.no_grad():
+        found = merged(ids).last_hidden_state
+        there = tuned.eval().base_model.model.bert(ids).last_hidden_state
+    torch.testing.assert_close(found, there, rtol=1e-4, atol=1e-5)
