@@ -26,7 +26,6 @@ from benchharness.training.batching import (
     mixed_batches,
 )
 from benchharness.training.compute import Compute, Layout, Part, a_step_ahead
-from benchharness.training.cuda import Graphs, cast_together
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     clip_in_step,
@@ -124,6 +123,8 @@ class Training:
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
+            from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
+
             for each in {task.network for task in tasks}:  # of several tasks their own
                 cast_together(each)
         return cls(
@@ -215,6 +216,8 @@ class Training:
             return None
         if len(self.tasks) > 1:  # a layout does not say which network it is of
             return None
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+
         return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
