@@ -9,7 +9,7 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
-from benchharness.leaderboard.report.plots.chart import Figure
+from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key

@@ -12,7 +12,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.report.plots.chart import Figure
+from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
 from benchharness.leaderboard.report.plots.lines import seed_figures
 from benchharness.leaderboard.report.plots.section import (

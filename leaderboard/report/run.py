@@ -15,7 +15,7 @@ from benchharness.leaderboard.job import (
     TOGETHER,
     Job,
 )
-from benchharness.leaderboard.report.plots.chart import Figure
+from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.lines import curve_figures
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import (

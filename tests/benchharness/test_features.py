@@ -12,7 +12,7 @@ import benchharness as bh
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.leaderboard.report.plots.chart import named_entries
+from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.lines import layer_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store

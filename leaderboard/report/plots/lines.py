@@ -14,7 +14,7 @@ from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
 from benchharness.leaderboard.boards.naming import recipe_names
 from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, layer_curves
 from benchharness.leaderboard.job import ZERO_SHOT
-from benchharness.leaderboard.report.plots import chart
+from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.report.plots.cost import count_text
 from benchharness.leaderboard.report.table import run_anchor
 from benchharness.leaderboard.result import CurvePoint, RunRow

@@ -6,7 +6,7 @@ from statistics import median
 from types import MappingProxyType
 
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names, shown
-from benchharness.leaderboard.report.plots import chart
+from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
 from benchharness.tasks.suites import ScoreRule, find_task, title_of

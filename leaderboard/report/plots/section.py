@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.plots.chart import (
+from benchharness.leaderboard.report.plots import (
     Figure,
     NamedEntry,
     Table,

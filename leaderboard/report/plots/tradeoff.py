@@ -12,7 +12,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_names
 from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
-from benchharness.leaderboard.report.plots import chart
+from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.report.plots.cost import (
     QUANTITIES,
     Facts,

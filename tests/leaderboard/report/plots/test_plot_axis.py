@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from benchharness.leaderboard.report.plots.chart import (
+from benchharness.leaderboard.report.plots import (
     Axis,
     date_axis,
     date_text,

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.report.plots.chart import Figure, Mark, named_entries
+from benchharness.leaderboard.report.plots import Figure, Mark, named_entries
 from benchharness.leaderboard.report.plots.rows import (
     CATEGORIES,
     categories_of_task,

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.leaderboard.report.plots.chart import Figure
+from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.lines import histories
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun, Store

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.leaderboard.report.plots.chart import named_entries
+from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import ModelSize
 from benchharness.leaderboard.report.plots.tradeoff import (
     Point,
