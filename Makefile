@@ -13,6 +13,8 @@
 # make cli-page   writes docs/cli.md anew from the commands' options
 # make mutations   whether tests notice wrong operators in metrics, batching, statistics and keys;
 #              SAMPLE and SEED say how many of each file are tried, and which
+# make parity  whether trainings of every family and head are those of transformers, in docs/parity.md;
+#              JOBS at once
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -25,9 +27,10 @@ ROUNDS ?= 2
 DEVICE ?= cuda
 SAMPLE ?= 6
 SEED ?= 1
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -99,6 +102,9 @@ cli-page: $(VENV)/installed-dev
 
 mutations: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.mutations --sample $(SAMPLE) --seed $(SEED)
+
+parity: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.parity_page --jobs $(JOBS)
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

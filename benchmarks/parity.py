@@ -1,0 +1,299 @@
+"""Fine-tuning written a second time, as transformers' examples do it, and without a line of ours.
+
+transformers' own task classes and tokenizers, torch's DataLoader and AdamW, transformers' schedule:
+what `benchmarks/certificate.py` compares a training of ours with, step by step. Batches are padded
+to their longest row and computed at once; no row is packed, no vocabulary cut, no layer left out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+from transformers import get_linear_schedule_with_warmup
+from transformers.trainer_pt_utils import get_parameter_names
+
+__all__ = ["Loop", "collate", "decaying", "encode", "fine_tune", "predict"]
+
+IGNORED, ONE = -100, torch.ones(1)  # what transformers' classes learn nothing from; a row
+
+GOALS = ("labels", "start_positions", "end_positions")
+
+LONGEST_ANSWER = 30  # tokens, run_qa.py's --max_answer_length
+
+NO_DECAY = (r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)")
+"""Names of weights that the Trainer leaves out of the decay (get_decay_parameter_names)."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A training's values, and in which ways it departs from transformers' examples.
+
+    `turned` has the rows of each batch in the opposite order. `masks_padding` keeps padding out of
+    a span's softmax, and BigBird's question in it. `decays_by_shape` has all of two dimensions
+    decay, whatever it is called. `alone` pads each row by itself, to a multiple of 8.
+    """
+
+    kind: str
+    learning_rate: float
+    batch_size: int
+    steps: int
+    warmup_steps: int
+    weight_decay: float
+    epsilon: float
+    max_grad_norm: float
+    max_tokens: int
+    seed: int
+    bf16: bool = False
+    turned: bool = False
+    masks_padding: bool = False
+    decays_by_shape: bool = False
+    alone: bool = False
+
+
+# Rows: an example's texts to what a class of transformers is called with, and its label.
+
+
+def encode(examples: Sequence[Any], labels: Sequence[str], tokenizer: Any, loop: Loop) -> list[Row]:
+    """The rows of a split, as run_glue.py, run_swag.py, run_qa.py and run_ner.py make them."""
+    make = {"pair": _pair, "choice": _choice, "span": _windows, "tag": _tags}[loop.kind]
+    limit = {"truncation": True, "max_length": loop.max_tokens}
+    return [row for example in examples for row in make(example, labels, tokenizer, limit)]
+
+
+def _pair(example: Any, labels: Sequence[str], tokenizer: Any, limit: Any) -> Iterator[Row]:
+    texts = [text for text in (example.text_a, example.text_b) if text is not None]
+    yield {**tokenizer(*texts, **limit), "labels": labels.index(example.label)}
+
+
+def _choice(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
+    endings = [f"{example.question} {option}" for option in example.options]
+    rows = tokenizer([example.context] * len(endings), endings, **limit)
+    yield {**rows, "labels": example.gold[0]}
+
+
+def _windows(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
+    """Windows of the context that follow one another; without the answer, [CLS] is learned."""
+    encoded = tokenizer(
+        example.question,
+        example.context,
+        **{**limit, "truncation": "only_second"},
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    text, start = example.answers[0]
+    for number, ids in enumerate(encoded["input_ids"]):
+        known = [i for i in (tokenizer.cls_token_id, tokenizer.bos_token_id) if i in ids]
+        null = ids.index(known[0]) if known else 0
+        first, last = (
+            encoded.char_to_token(number, place, 1) for place in (start, start + len(text) - 1)
+        )
+        found = first is not None and last is not None
+        row = {name: encoded[name][number] for name in tokenizer.model_input_names}
+        yield {
+            **row,
+            "start_positions": first if found else null,
+            "end_positions": last if found else null,
+            "of": (example, encoded["offset_mapping"][number], encoded.sequence_ids(number)),
+        }
+
+
+def _tags(example: Any, labels: Sequence[str], tokenizer: Any, limit: Any) -> Iterator[Row]:
+    """A sentence as one text, in which the first token of a word has its tag."""
+    row = tokenizer(" ".join(example.words), **limit)
+    tags, place = [IGNORED] * len(row["input_ids"]), 0
+    for word, tag in zip(example.words, example.tags, strict=True):
+        token = row.char_to_token(place)
+        if token is not None:  # some tokenizers make nothing of some words
+            tags[token] = labels.index(tag)
+        place += len(word) + 1
+    yield {**row, "labels": tags}
+
+
+def collate(rows: Sequence[Row], tokenizer: Any, loop: Loop) -> dict[str, Tensor]:
+    """A padded batch, (rows, tokens), of choices (rows, options, tokens)."""
+    is_choice = loop.kind == "choice"
+    ids = [part for row in rows for part in (row["input_ids"] if is_choice else [row["input_ids"]])]
+    multiple = 8 if loop.alone else 1
+    width = -(-max(map(len, ids)) // multiple) * multiple
+    at_left = tokenizer.padding_side == "left"
+
+    def padded(values: Any, fill: int) -> Any:
+        if values and isinstance(values[0], list):
+            return [padded(each, fill) for each in values]
+        rest = [fill] * (width - len(values))
+        return [*rest, *values] if at_left else [*values, *rest]
+
+    fills = {"input_ids": tokenizer.pad_token_id or 0, "labels": IGNORED}
+    columns: dict[str, Any] = {}
+    for name in rows[0].keys() - {"of"}:
+        column = [row[name] for row in rows]
+        if isinstance(column[0], list):
+            column = [padded(values, fills.get(name, 0)) for values in column]
+        elif name.endswith("_positions") and at_left:
+            lengths = [len(row["input_ids"]) for row in rows]
+            column = [place + width - n for place, n in zip(column, lengths, strict=True)]
+        columns[name] = torch.tensor(column)
+    return columns
+
+
+# The training.
+
+
+def fine_tune(
+    network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop
+) -> tuple[list[float], dict[str, Tensor]]:
+    """Trains a network of transformers.
+
+    Gives the loss of every step, and for each number of a weight its largest gradient, by the
+    weight's name, as a share of the norm of all.
+    """
+    loader: Any = DataLoader(
+        rows,
+        batch_sampler=list(_batches(len(rows), loop)),
+        collate_fn=lambda batch: [
+            collate(part, tokenizer, loop)
+            for part in ([[row] for row in batch] if loop.alone else [batch])
+        ],
+    )
+    optimizer = torch.optim.AdamW(
+        _groups(network, loop), lr=loop.learning_rate, betas=(0.9, 0.999), eps=loop.epsilon
+    )
+    schedule = get_linear_schedule_with_warmup(optimizer, loop.warmup_steps, loop.steps)
+    losses = []
+    gradients = {name: torch.zeros_like(weight) for name, weight in network.named_parameters()}
+    network.train()
+    for parts in loader:
+        total = 0.0
+        # What a batch's mean is over: its tagged words, or its rows.
+        counts = [int((part.get("labels", ONE) != IGNORED).sum()) for part in parts]
+        for part, count in zip(parts, counts, strict=True):
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=loop.bf16):
+                loss = _loss(network, part, loop) * (count / sum(counts))
+            loss.backward()
+            total += loss.item()
+        losses.append(total)
+        norm = nn.utils.clip_grad_norm_(network.parameters(), loop.max_grad_norm)
+        for name, weight in network.named_parameters():
+            if weight.grad is not None:
+                # Clipped, the norm is at most that. Below 0.01, rounding a probability is a share.
+                share = weight.grad.abs() / norm.clamp(0.01, loop.max_grad_norm)
+                gradients[name] = gradients[name].maximum(share)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+    return losses, gradients
+
+
+def _batches(rows: int, loop: Loop) -> Iterator[list[int]]:
+    """The rows of every step; an epoch's order follows from the seed and its number."""
+    step = epoch = 0
+    while step < loop.steps:
+        order = np.random.default_rng([loop.seed, epoch]).permutation(rows).tolist()
+        for start in range(0, rows, loop.batch_size)[: loop.steps - step]:
+            batch = order[start : start + loop.batch_size]
+            yield batch[::-1] if loop.turned else batch
+            step += 1
+        epoch += 1
+
+
+def _groups(network: nn.Module, loop: Loop) -> list[dict[str, Any]]:
+    named = dict(network.named_parameters())
+    decayed = decaying(network, by_shape=loop.decays_by_shape)
+    return [
+        {"params": [named[n] for n in named if n in decayed], "weight_decay": loop.weight_decay},
+        {"params": [named[n] for n in named if n not in decayed], "weight_decay": 0.0},
+    ]
+
+
+def decaying(network: nn.Module, *, by_shape: bool) -> set[str]:
+    """The names of the weights that decay: as the Trainer chooses them, or by their dimensions."""
+    if by_shape:
+        return {name for name, weight in network.named_parameters() if weight.ndim > 1}
+    return {*get_parameter_names(network, [nn.LayerNorm], [*NO_DECAY])}
+
+
+def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
+    """The class's own loss, or that of a span in which no padding competes."""
+    if loop.kind != "span" or not loop.masks_padding:
+        loss: Tensor = network(**batch).loss
+        return loss
+    goals = torch.stack([batch.pop(name) for name in GOALS[1:]], -1)  # (rows, 2)
+    return functional.cross_entropy(_span_logits(network, batch).float(), goals)
+
+
+def _span_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
+    """The logits of first and last tokens (rows, tokens, 2), -inf at padding."""
+    if network.config.model_type == "big_bird":  # a question of no length is not left out
+        ids = batch["input_ids"]
+        empty = {"question_lengths": ids.new_zeros(len(ids), 1)}
+        batch = {"token_type_ids": torch.zeros_like(ids), **batch, **empty}
+    output = network(**batch)
+    logits = torch.stack([output.start_logits, output.end_logits], -1)
+    return logits.masked_fill(batch["attention_mask"][..., None] == 0, -torch.inf)
+
+
+# Predictions.
+
+
+def predict(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> list[Any]:
+    """The answers: a class's or an option's probabilities, words' tags by number, a span's text."""
+    network.eval()
+    size, found = 1 if loop.alone else loop.batch_size, list[Any]()
+    for start in range(0, len(rows), size):
+        own = rows[start : start + size]
+        with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=loop.bf16):
+            found += _answers(network, own, tokenizer, loop)
+    return _best(rows, found) if loop.kind == "span" else found
+
+
+def _answers(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> list[Any]:
+    batch = collate(rows, tokenizer, loop)
+    goals = {name: batch.pop(name) for name in [*batch] if name in GOALS}
+    masks = batch["attention_mask"].bool()
+    if loop.kind == "span":
+        logits = _span_logits(network, batch).double()
+        each = zip(rows, logits, masks, strict=True)
+        return [_answer(row, own[mask].tolist()) for row, own, mask in each]
+    if loop.kind == "choice" and loop.alone:  # each option at its own width
+        widths = -(-masks.sum(-1).flatten() // 8) * 8
+        options = [
+            network(**{name: values[:, [place], :width] for name, values in batch.items()}).logits
+            for place, width in enumerate(widths.tolist())
+        ]
+        logits = torch.cat(options, -1).float()
+    else:
+        logits = network(**batch).logits.float()  # (rows, classes), (rows, tokens, tags)
+    if loop.kind == "tag":
+        pairs = zip(logits.argmax(-1), goals["labels"], strict=True)
+        return [tags[goal != IGNORED].tolist() for tags, goal in pairs]
+    return logits.softmax(-1).tolist()
+
+
+def _answer(row: Row, logits: list[list[float]]) -> tuple[float, str]:
+    """The best stretch of a window's context, by the sum of two logits."""
+    example, offsets, kinds = row["of"]
+    each = zip(offsets, kinds, strict=True)
+    texts = [example.context[a:b].strip() if kind == 1 else "" for (a, b), kind in each]
+    best = (-np.inf, "")
+    for start, text in enumerate(texts):
+        for end in range(start, min(start + LONGEST_ANSWER, len(texts))):
+            score = logits[start][0] + logits[end][1]
+            if text and texts[end] and score > best[0]:
+                best = score, example.context[offsets[start][0] : offsets[end][1]].strip()
+    return best
+
+
+def _best(rows: Sequence[Row], found: Sequence[tuple[float, str]]) -> list[str]:
+    """The best answer of each example's windows."""
+    best: dict[str, tuple[float, str]] = {}
+    for row, answer in zip(rows, found, strict=True):
+        name = row["of"][0].id
+        best[name] = max(best.get(name, answer), answer, key=lambda each: each[0])
+    return [text for _, text in best.values()]

@@ -1,0 +1,307 @@
+"""Measures the certificate of every family and head, and writes docs/parity.md: `make parity`.
+
+Exits with 1 where something is red. `--page` writes the page of the last measurement again.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, median, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+
+from benchmarks.certificate import (
+    CASES,
+    DEVIATIONS,
+    FURTHER,
+    LIMIT,
+    Certified,
+    Start,
+    certify,
+    compare,
+    dropout_apart,
+    first_token_apart,
+    seed_scores,
+    still,
+    train_ours,
+    train_theirs,
+)
+from benchmarks.markdown import DASH, table
+from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
+from benchmarks.record import ROOT, load, write
+from tests.helpers.families import FAMILIES, save_family
+from tests.helpers.parity import KINDS
+
+__all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
+
+PAGE = ROOT / "docs" / "parity.md"
+SEEDS = range(1, 11)
+
+T_95 = 2.262
+"""Student's quantile for the 95 % interval of a mean of ten."""
+
+DROPOUT_LIMIT = 2.5
+"""Of a mean of squared z-scores, which is 1 where both sides drop alike."""
+
+WHY_LACKING = {
+    "deberta": "choice (no class)",
+    "eurobert": "choice, span (no class)",
+    "gpt2": "choice (a class with two heads)",
+    "openai-gpt": "choice (the same), span, tag (no class)",
+    "t5": "pair, span (with the decoder), choice (no class)",
+}
+"""Why there is nothing to compare a head of ours with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """All that the page shows.
+
+    `faults` is how far each planted fault takes ours from transformers'. `first_token` is as
+    `first_token_apart` gives it, `dropout` as `dropout_apart`, `scores` are ours and transformers'.
+    """
+
+    cases: list[Certified]
+    faults: Mapping[str, float]
+    first_token: Sequence[float]
+    dropout: float
+    scores: Sequence[Sequence[float]]
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Findings":
+        """What `asdict` has made plain."""
+        return cls(**{**record, "cases": [Certified.of(each) for each in record["cases"]]})
+
+    @property
+    def red(self) -> list[str]:
+        """What does not hold."""
+        found = [f"{each.family} {each.kind}" for each in self.cases if not each.holds]
+        for name, value in self.faults.items():
+            limit = DROPOUT_LIMIT if name == DROPOUT_SCALE else LIMIT
+            found += [f"planted and not seen: {name}"] if value <= limit else []
+        found += ["dropout"] if self.dropout > DROPOUT_LIMIT else []
+        return found + (["first token"] if max(self.first_token[:2]) > LIMIT else [])
+
+
+# Measuring, a part in a process at a time.
+
+
+def _family(family: str) -> list[Certified]:
+    with TemporaryDirectory(prefix="parity-") as folder:
+        return [certify(name, kind, Path(folder)) for name, kind in CASES if name == family]
+
+
+def measure_pairs() -> dict[str, Any]:
+    """The planted faults, the first token, and dropout's check, of pairs on BERT."""
+    with TemporaryDirectory(prefix="parity-") as name:
+        folder = Path(name)
+        start = Start.of(str(save_family(folder / "bert", "bert", **still("bert"))), "pair")
+        dropping = str(save_family(folder / "dropping" / "bert", "bert"))
+        return {
+            "faults": _faults(start, dropping, folder),
+            "first_token": first_token_apart(start, folder),
+            "dropout": dropout_apart(Start.of(dropping, "pair", settings={})),
+        }
+
+
+def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
+    """How far each fault takes ours from transformers'; that of dropout on the `dropping` one."""
+    expected, found = train_theirs(start), {}
+    for fault in PLANTED:
+        with planted(fault):
+            if fault == DROPOUT_SCALE:
+                found[fault] = dropout_apart(Start.of(dropping, "pair", settings={}))
+            else:
+                ours = train_ours(start, folder / fault.replace(" ", "-"))
+                found[fault] = compare(ours, expected).largest
+    return found
+
+
+def _scores(seeds: Sequence[int]) -> list[tuple[float, float]]:
+    with TemporaryDirectory(prefix="parity-") as folder:
+        return seed_scores(Path(folder), seeds)
+
+
+def measure(jobs: int) -> Findings:
+    """All of it, in some processes of a thread each."""
+    # Threads are counted when torch is imported. spawn: forked threads would be none.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        rest = pool.submit(measure_pairs)
+        halves = [pool.submit(_scores, SEEDS[start::2]) for start in (0, 1)]
+        families = [pool.submit(_family, family) for family in FAMILIES]
+        for each in families:
+            each.add_done_callback(_tell)
+        return Findings(
+            cases=[case for each in families for case in each.result()],
+            scores=[scores for half in halves for scores in half.result()],
+            **rest.result(),
+        )
+
+
+def _tell(done: "Future[list[Certified]]") -> None:
+    for case in done.result():
+        verdict = "green" if case.holds else "RED"
+        print(f"{verdict:6} {case.family} {case.kind}: {case.fp32}", flush=True)
+
+
+# The page.
+
+PLAIN = """# Parity with transformers
+
+Made by `make parity`. {verdict}
+
+Measured with torch {torch} and transformers {transformers} on a CPU.
+Each head of each family (small, random weights) is trained twice for 20 steps: by `run_job`, and by
+`benchmarks/parity.py`, transformers' task classes in a plain loop. Both start from the same weights, see
+the same rows in the same order, and drop nothing. Compared are the losses of all steps, all weights at
+the end, and the answers.
+
+A cell has the largest relative difference in fp32, which may be {limit}; letters are what is meant to
+differ and was made equal.
+
+{cases}
+
+In bf16 the losses of ours are {near:.1f} times as far from fp32 as those of transformers (the median of
+{halves} cells; {nearest:.1f} to {farthest:.1f}, red above {further:g}). They are {apart} from transformers'
+in bf16, and that loop is {turned} from itself with the rows of each batch turned round (medians), within
+which ours is in {within} cells: turning rows changes sums of gradients alone, other kernels round every
+state.
+
+Left out of the weights are numbers whose gradient is rounding, as of keys' biases: at most {unseen:.1f} %
+of a network.
+
+Nothing to compare: {lacking}. Without bf16, which DeBERTa v1's classes cannot: {without}.
+
+## What is meant to differ
+
+{meant}
+
+Points are ours less transformers' on 40 rows.
+
+## Planted faults
+
+The largest relative difference that ten faults in ours make: {faults}.
+
+## With dropout
+
+Draws differ, so distributions are compared. Logits of 24 rows in 300 draws: squared z of means and
+variances {dropout:.1f} (1 where equal, red above {dropout_limit:g}).
+
+Accuracy of ten seeds, mean (spread), `tiny` on mini SST-2: ours {ours}, transformers' {theirs}, difference
+{gap:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}.
+"""  # noqa: E501
+
+
+def page(findings: Findings, facts: Mapping[str, Any]) -> str:
+    """docs/parity.md."""
+    cases = {(case.family, case.kind): case for case in findings.cases}
+    rows = [[family, *(_cell(cases.get((family, kind))) for kind in KINDS)] for family in FAMILIES]
+    known = [case for case in findings.cases if case.bf16 and case.turned]
+    halves = [(case.bf16 or 0.0, case.turned or 0.0) for case in known]
+    gaps = [ours - theirs for ours, theirs in findings.scores]
+    sides = [
+        f"{fmean(side):.1f} ({stdev(side):.1f})" for side in zip(*findings.scores, strict=True)
+    ]
+    gap, margin = fmean(gaps), T_95 * stdev(gaps) / len(gaps) ** 0.5
+    near = [case.rounded[0] / case.rounded[1] for case in findings.cases if case.rounded]
+    faults = [f"{name} {_apart(name, value)}" for name, value in findings.faults.items()]
+    return PLAIN.format(
+        **facts,
+        verdict=f"**Red: {', '.join(findings.red)}.**" if findings.red else "All of it holds.",
+        limit=_short(LIMIT),
+        further=FURTHER,
+        cases="\n".join(table(["family", *KINDS], rows)),
+        halves=len(halves),
+        apart=_short(median(apart for apart, _ in halves)),
+        turned=_short(median(turned for _, turned in halves)),
+        within=sum(apart <= turned for apart, turned in halves),
+        near=median(near),
+        nearest=min(near),
+        farthest=max(near),
+        unseen=100 * max(case.unseen for case in findings.cases),
+        without=", ".join(f for f in FAMILIES if f not in {case.family for case in known}),
+        lacking="; ".join(f"{family} {why}" for family, why in WHY_LACKING.items()),
+        meant="\n".join(_meant(findings)),
+        faults=", ".join(faults),
+        dropout=findings.dropout,
+        dropout_limit=DROPOUT_LIMIT,
+        ours=sides[0],
+        theirs=sides[1],
+        gap=gap,
+        low=gap - margin,
+        high=gap + margin,
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.0e}".replace("e-0", "e-")
+
+
+def _letters(case: Certified) -> str:
+    """The deviations that are seen: some change nothing here, such as decay of what is zero."""
+    return "".join(letter for letter, (apart, _) in case.meant.items() if apart > LIMIT)
+
+
+def _cell(case: Certified | None) -> str:
+    if case is None:
+        return DASH
+    letters = _letters(case)
+    return _short(case.fp32.largest) + (f"<sup>{letters}</sup>" if letters else "")
+
+
+def _meant(findings: Findings) -> list[str]:
+    rows = []
+    for letter, deviation in DEVIATIONS.items():
+        seen = [case for case in findings.cases if letter in _letters(case)]
+        if not seen:
+            continue
+        effects = [case.meant[letter][1] for case in seen]
+        rows.append(
+            [
+                f"{letter}: {deviation.why}",
+                f"{len(seen)}",
+                _short(max(case.meant[letter][0] for case in seen)),
+                _short(max(case.fp32.losses for case in seen)),
+                f"{min(effects):+.1f} to {max(effects):+.1f}",
+            ]
+        )
+    first, whole, score = findings.first_token
+    rows.append(
+        ["last layer at the first token", "1", _short(first), _short(whole), f"{score:+.1f}"]
+    )
+    return table(["deviation", "cells", "apart with it", "without", "points"], rows)
+
+
+def _apart(name: str, value: float) -> str:
+    return f"z² {value:.1f}" if name == DROPOUT_SCALE else _short(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument("--page", action="store_true", help="of the last measurement")
+    options = parser.parse_args()
+    record = load("parity") if options.page else None
+    if record is None:
+        findings = measure(options.jobs)
+        versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+        record = {"facts": versions, **asdict(findings)}
+        write("parity", record)
+    facts = record.pop("facts")
+    findings = Findings.of(record)
+    PAGE.write_text(page(findings, facts), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}" + "".join(f"\nRED: {each}" for each in findings.red))
+    sys.exit(bool(findings.red))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The certificate of parity in part: a family of each kind, and faults that it has to see."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.certificate import CASES, LIMIT, Certified, Difference, certify
+from benchmarks.parity_page import DROPOUT_LIMIT, WHY_LACKING, Findings, measure_pairs, page
+from benchmarks.planted import DROPOUT_SCALE, PLANTED
+from tests.helpers.parity import LACKING
+
+IN_PART = {
+    ("bert", "pair"): "",
+    ("bert", "choice"): "",
+    ("bert", "span"): "p",
+    ("bert", "tag"): "",
+    ("albert", "pair"): "",
+    ("big_bird", "span"): "p",
+    ("convbert", "choice"): "dw",
+    ("deberta-v2", "pair"): "",
+    ("distilbert", "choice"): "",
+    ("gpt2", "pair"): "",
+    ("modernbert", "tag"): "",
+    ("roberta", "choice"): "",
+    ("t5", "tag"): "d",
+    ("xlnet", "span"): "pd",
+}
+"""What is tried here, with the letters of what is meant to differ; `make parity` tries all."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("family", "kind"), IN_PART)
+def test_ours_trains_as_transformers_does(tmp_path: Path, family: str, kind: str):
+    found = certify(family, kind, tmp_path, bf16=(family, kind) == ("bert", "pair"))
+    assert found.holds
+    assert found.fp32.largest <= LIMIT
+    letters = [letter for letter, (apart, _) in found.meant.items() if apart > LIMIT]
+    assert "".join(letters) == IN_PART[family, kind]
+
+
+def test_what_cannot_be_compared_is_said():
+    assert {family for family, _ in LACKING} == set(WHY_LACKING)
+    for family, kind in LACKING:
+        assert kind in WHY_LACKING[family]
+        assert (family, kind) not in CASES
+
+
+@pytest.fixture(scope="module")
+def pairs() -> Mapping[str, Any]:
+    """What is measured of pairs on BERT."""
+    return measure_pairs()
+
+
+def test_the_last_layer_at_first_tokens_changes_nothing(pairs: Mapping[str, Any]):
+    first, whole, score = pairs["first_token"]
+    assert max(first, whole) <= LIMIT
+    assert score == 0
+
+
+def test_ours_drops_as_transformers_does(pairs: Mapping[str, Any]):
+    assert pairs["dropout"] < DROPOUT_LIMIT
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_planted_fault_is_seen(pairs: Mapping[str, Any], fault: str):
+    least = DROPOUT_LIMIT if fault == DROPOUT_SCALE else 10 * LIMIT
+    assert pairs["faults"][fault] > least
+
+
+def test_ten_faults_are_planted():
+    assert len(PLANTED) == 10
+
+
+def make_findings(**changes: Any) -> Findings:
+    """A pair that is green, and a span in which padding competes."""
+    same = Difference(losses=2e-6, weights=1e-6, answers=0.0)
+    half = {"bf16": 2e-3, "turned": 1e-3, "rounded": (3e-3, 2e-3)}
+    pair = Certified(family="bert", kind="pair", fp32=same, unseen=0.001, meant={}, **half)
+    span = replace(pair, kind="span", meant={"p": (0.03, -2.5), "d": (1e-7, 0.0)})
+    known = {
+        "cases": [pair, span],
+        "faults": {"clip": 0.1, DROPOUT_SCALE: 4.0},
+        "first_token": (1e-6, 2e-6, 0.0),
+        "dropout": 1.1,
+        "scores": [(80.0, 79.0), (81.0, 81.5)],
+    }
+    return Findings(**known | changes)
+
+
+FACTS = {"torch": "2", "transformers": "5"}
+
+
+def test_the_page_has_every_cell():
+    findings = make_findings()
+    assert findings.red == []
+    text = page(Findings.of(asdict(findings)), FACTS)
+    assert len(text.split("## ")[0].split()) < 600
+    assert "| bert | 2e-6 | - | 2e-6<sup>p</sup> | - |" in text
+    said = " ".join(text.split())
+    assert "are 1.5 times as far from fp32 as those of transformers" in said
+    assert "They are 2e-3 from transformers' in bf16, and that loop is 1e-3 from itself" in said
+    assert "ours is in 0 cells" in said
+    assert "-2.5 to -2.5" in text
+    assert "All of it holds." in text
+
+
+def test_the_page_says_what_is_red():
+    pair, span = make_findings().cases
+    findings = make_findings(
+        cases=[
+            replace(pair, fp32=replace(pair.fp32, weights=2e-5)),
+            replace(span, rounded=(1e-2, 1e-3)),
+        ],
+        faults={"clip": 1e-6, DROPOUT_SCALE: 1.5},
+        dropout=3.0,
+    )
+    assert findings.red == [
+        "bert pair",
+        "bert span",
+        "planted and not seen: clip",
+        "planted and not seen: dropout scale",
+        "dropout",
+    ]
+    assert "**Red: bert pair, bert span," in page(findings, FACTS)
