@@ -160,12 +160,14 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {n: storable(value) if isinstance(value, str) else value for n, value in fields.items()}
 
 
-def rows_of(headlines: Sequence[tuple[str, str, str]]) -> list[RunRow]:
-    """The rows of lists by keys, what is shared, and contents, both as text.
+def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
+    """The rows of lists by keys, what is shared, and contents, all as text.
 
-    Contents are parsed all at once: ten thousand one by one take several times as long.
+    Contents are parsed all at once: ten thousand one by one take several times as long. Raises
+    StoreError for a damaged one.
     """
-    texts = [text for *_, text in headlines]
+    # SQLite keeps a value of any type in any column, so a damaged file may have no text there.
+    texts = [text if isinstance(text, str) else "" for *_, text in headlines]
     contents = _parsed(f"[{','.join(texts)}]") or []
     if len(contents) != len(texts):  # one is damaged, which its own row says
         contents = [_parsed(text) for text in texts]
@@ -198,8 +200,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"what lists show of the stored run {key[:12]} is damaged ({error}): `bench db check` "
-            "says what else is, and docs/store.md how to save the rest."
+            f"what lists show of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
+            "check` says what else is, and docs/store.md how to save the rest."
         ) from error
     # Past __init__, which sets the fields one by one: most of what a board of thousands would cost.
     row = object.__new__(RunRow)

@@ -76,6 +76,21 @@ def test_a_name_that_is_a_number_is_no_other_error(path: Path) -> None:
         assert store.suites() == ["7"]
 
 
+@pytest.mark.parametrize("column", ["shared", "content"])
+@pytest.mark.parametrize("value", ["NULL", "1", "x'18957d'"])
+def test_a_headline_without_text_is_one_sentence(path: Path, column: str, value: str) -> None:
+    """Found by the fuzz: the column is of text, and NOT NULL, but the file is damaged."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
+        connection.execute(f"UPDATE copy SET {column} = {value} WHERE run_id = 4")
+        connection.execute("DROP TABLE headlines")
+        connection.execute("ALTER TABLE copy RENAME TO headlines")
+        connection.commit()
+    with open_store(path, create=False, upgrade=False) as store:
+        with pytest.raises(StoreError, match="is damaged"):
+            store.runs()
+
+
 def test_a_page_that_is_gone_is_said(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[4096 * 12 : 4096 * 13] = bytes(4096)

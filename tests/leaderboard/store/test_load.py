@@ -441,10 +441,27 @@ def _seconds(words: list[str], path: Path) -> float:
     return _cost(words, path)[0]
 
 
+MEASURED = """
+import re
+from pathlib import Path
+from benchharness.cli.app import main
+try:
+    main()
+finally:
+    peak = re.search("VmHWM:[^0-9]*([0-9]+)", Path("/proc/self/status").read_text())
+    Path({peak!r}).write_text(peak[1])
+"""
+"""A command that leaves the kB of memory that it had at most in the file `peak`.
+
+What `wait4` says of memory is also this process's, because a child begins with its parent's.
+"""
+
+
 def _cost(words: list[str], path: Path) -> tuple[float, float]:
-    """The processor's seconds and the MB of a command: its own, not those of earlier children."""
+    """The processor's seconds and the MB of a command."""
     environment = {"BENCH_DB": str(path), "BENCH_PLUGINS": str(path.with_name("many.py"))}
-    code = "from benchharness.cli.app import main; main()"
+    peak = path.with_name("peak")
+    code = MEASURED.format(peak=str(peak))
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", code, *words],
         cwd=path.parent,
@@ -454,4 +471,4 @@ def _cost(words: list[str], path: Path) -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, words
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    return usage.ru_utime + usage.ru_stime, int(peak.read_text()) / 1024
