@@ -86,16 +86,27 @@ def test_a_headline_without_text_is_one_sentence(path: Path, column: str, value:
         connection.execute("DROP TABLE headlines")
         connection.execute("ALTER TABLE copy RENAME TO headlines")
         connection.commit()
-    with open_store(path, create=False, upgrade=False) as store:
-        with pytest.raises(StoreError, match="is damaged"):
-            store.runs()
+    with (
+        open_store(path, create=False, upgrade=False) as store,
+        pytest.raises(StoreError, match="is damaged"),
+    ):
+        store.runs()
 
 
-def test_a_page_that_is_gone_is_said(path: Path) -> None:
+@pytest.fixture
+def without_a_page(path: Path) -> Path:
+    """The store without the first page of its predictions, which opening does not read."""
+    with closing(sqlite3.connect(path)) as connection:
+        asked = "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = ?"
+        page, size = connection.execute(asked, ("predictions",)).fetchone()
     content = bytearray(path.read_bytes())
-    content[4096 * 12 : 4096 * 13] = bytes(4096)
+    content[size * (page - 1) : size * page] = bytes(size)  # pages are counted from 1
     path.write_bytes(content)
-    assert _faults(path)
+    return path
+
+
+def test_a_page_that_is_gone_is_said(without_a_page: Path) -> None:
+    assert _faults(without_a_page)
 
 
 def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
@@ -108,13 +119,12 @@ def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
     assert {p.name for p in copy.parent.iterdir()} <= {"copy.sqlite", ".copy.sqlite.lock"}
 
 
-def test_a_backup_of_a_damaged_store_is_none(path: Path, tmp_path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    for page in range(6, 14):
-        content[4096 * page : 4096 * page + 2000] = bytes(2000)
-    path.write_bytes(content)
+def test_a_backup_of_a_damaged_store_is_none(without_a_page: Path, tmp_path: Path) -> None:
     (tmp_path / "copies").mkdir()
-    with open_store(path) as store, pytest.raises(StoreError, match="save what can be read"):
+    with (
+        open_store(without_a_page) as store,
+        pytest.raises(StoreError, match="save what can be read"),
+    ):
         store.back_up(tmp_path / "copies" / "copy.sqlite")
     assert list((tmp_path / "copies").iterdir()) == []
 
