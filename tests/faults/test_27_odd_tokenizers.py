@@ -38,7 +38,7 @@ def test_27_a_tokenizer_without_padding_pads_with_zero():
 def test_27_a_tokenizer_in_python_is_one_sentence():
     class SlowTokenizer:
         is_fast = False
-        cls_token_id = None
+        cls_token_id = pad_token_id = None
 
         def __call__(self, *texts: Any, **options: Any) -> Any:
             return make_tokenizer("bytes")(*texts, **options)
