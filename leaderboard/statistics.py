@@ -64,6 +64,8 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
     The groups are taken for equally noisy, so that those of two seeds each tell it together.
     """
+    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): each group tells as much as it has degrees of
+    # freedom.
     several = [values for values in groups if len(values) > 1]
     freedom = sum(len(values) - 1 for values in several)
     squares = sum((len(values) - 1) * variance(values) for values in several)
@@ -77,6 +79,7 @@ LEAST_SEEDS = 3
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     """The interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
     reach = median_error(values)
+    # One value has no degree of freedom for a t, and its reach of 0 needs none.
     if reach:
         reach *= student_t(len(values) - 1, (1 + level) / 2)
     return Interval(low=median(values) - reach, high=median(values) + reach)
@@ -121,15 +124,19 @@ def selection_gain(
         return None
     medians = [median(values) for values in candidates]
     error = median_deviation(_deviation(candidates), len(chosen))
+    # Only contenders count, the chosen one (place 0) among them: a candidate far below could not
+    # have won by luck, and would widen the spread of the medians that the noise is set against.
     near = [
         place
         for place, value in enumerate(medians)
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
+    # A lone contender was not chosen by luck, and equal medians have no variance to divide by.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])
+    # The mean of the contenders' variances, since one may have more seeds than another.
     noise = fmean(median_deviation(deviation, len(candidates[place])) ** 2 for place in near)
     noise += _noise_of_examples([redrawn[place] for place in near]) if redrawn else 0.0
     return _expected_gain(tried, noise)
@@ -138,6 +145,8 @@ def selection_gain(
 def _deviation(candidates: Sequence[Sequence[float]]) -> float:
     """A seed's standard deviation, 0 where no candidate has two seeds."""
     pairs = [abs(a - b) for values in candidates for a, b in combinations(values, 2)]
+    # The difference of two normal values has sqrt(2) times their deviation, and the median of its
+    # size is 0.6745 of that, the third quartile of the normal distribution.
     return median(pairs) / (0.6745 * math.sqrt(2)) if pairs else 0.0
 
 
@@ -149,15 +158,19 @@ def _expected_gain(medians: Sequence[float], noise: float) -> float:
     """
     np = _numpy()
     center, spread = fmean(medians), variance(medians)
+    # var(medians) = var(values) + noise, so the values keep this share of the medians' spread. All
+    # are equal where the noise alone explains it.
     kept = math.sqrt(max(0.0, 1 - noise / spread))
     values = center + kept * (np.asarray(medians) - center)
     chance = np.random.default_rng(0).normal(0, math.sqrt(noise), (GAIN_DRAWS, len(medians)))
+    # The winner of each draw, and the noise that it has won by: the mean of that is the gain.
     best = (values + chance).argmax(axis=1)
     return float(np.take_along_axis(chance, best[:, None], axis=1).mean())
 
 
 def _error(error: float, redrawn: Sequence[Any], place: int) -> float:
     """The standard error that tells whether a candidate could have been the best."""
+    # The chosen one (place 0) differs from itself by nothing, whatever the examples are.
     if not redrawn or not place:
         return error
     return math.sqrt(error**2 + _noise_of_examples([redrawn[0], redrawn[place]]))
@@ -171,9 +184,12 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
     """
     np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
+    # [candidates, draws, seeds], each around its mean over the draws. The variance over candidates
+    # leaves out what a set of examples does to all of them alike.
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())
+    # single = common + own and together = common + own / seeds, solved for own.
     own = (single - together) * seeds / (seeds - 1) if seeds > 1 else 0.0
     return float(max(0.0, together - own / seeds))
 
@@ -188,6 +204,8 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     most alpha, however the tests depend on each other (Holm, A simple sequentially rejective
     multiple test procedure, Scandinavian Journal of Statistics 1979).
     """
+    # The smallest of m p-values is multiplied by m, the next by m - 1 and so on, and none may fall
+    # below a smaller one before it.
     count, highest = len(p_values), 0.0
     corrected = [1.0] * count
     for place, index in enumerate(sorted(range(count), key=lambda index: p_values[index])):

@@ -115,6 +115,8 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
 
 def _parse(url_or_path: str | Path) -> URL:
     text = str(url_or_path)
+    # Without "://" it is a path, but for what hides a password: "postgresql:/me:secret@host" is a
+    # mistyped URL, and no file is to be called by that.
     if isinstance(url_or_path, Path) or ("://" not in text and shown_place(text) == text):
         return URL.create("sqlite", database=str(_path(text)))
     try:
@@ -138,11 +140,14 @@ def _parse(url_or_path: str | Path) -> URL:
 
 def _check_server(url: URL, text: str) -> None:
     """Refuses what the driver would misread, and what it would not know: it repeats both."""
+    # All before the first @ is taken for user and password: of "server:5432/b?user=me@x" the host
+    # for a user and the rest for a password. Of "me:p@ss@host" the host would be "ss@host".
     user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
     is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
     if is_misread or "@" in str(url.host):
         raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
+        # An unknown name may be a piece of a password: it is said only where it is shown anyway.
         shown = re.split("[?&=]", shown_place(text))
         named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
         raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
@@ -186,6 +191,7 @@ def _engine(url: URL) -> Engine:
 
 def _set_up_sqlite(connection: Any, record: object) -> None:  # noqa: ARG001
     connection.execute("PRAGMA synchronous=FULL")
+    # Off unless a connection asks for it; deleting a run takes its scores and predictions along.
     connection.execute("PRAGMA foreign_keys=ON")
 
 
@@ -199,6 +205,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
         return
     # SQLite before 3.51.3 can lose pages in WAL mode (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
+    # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -207,6 +214,8 @@ def _begin_on_sqlite(connection: Connection) -> None:
 def _begin_on_server(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("bench_writes"):
+        # Both end with the transaction: what is set locally, and an advisory lock of the "xact"
+        # kind.
         connection.exec_driver_sql(f"SET LOCAL lock_timeout={_patience(options) * 1000:.0f}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
@@ -240,6 +249,8 @@ _CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
 
 
 def _repeats_a_secret(url: URL, text: str) -> bool:
+    # An option that is given twice has a tuple for a value. A driver may show a secret as it is or
+    # as the URL has it, percent-encoded.
     secrets = [url.password, *(url.query.get(name) for name in SECRET)]
     given = [one for each in secrets for one in ([each] if isinstance(each, str) else each or ())]
     return any(form in text for each in given if each for form in (each, quote(each, safe="")))
@@ -249,6 +260,7 @@ def _store_error(
     engine: Engine, reason: str, *, code: str = "", is_away: bool = False, damaged: bool = False
 ) -> StoreError:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
+    # SQLite: "database is locked"; PostgreSQL: "canceling statement due to lock timeout".
     if "locked" in reason or "lock timeout" in reason:
         options = engine.get_execution_options()
         since = options.get("bench_since")
@@ -293,6 +305,8 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
                 closing(sqlite3.connect(source, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
+                # All pages in one step, which is the default: a writer between two steps would
+                # make it begin anew. Then the copy is checked, and one fault is enough.
                 here.backup(there)
                 (found,) = there.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -316,6 +330,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 def check_new(path: Path) -> None:
     """Raises BenchError where a file that is to be made is there already."""
+    # A link that leads nowhere does not exist, and yet is somebody's.
     if path.exists() or path.is_symlink():
         raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
 
@@ -368,6 +383,7 @@ def check_writable(url_or_path: str | Path) -> None:
         return
     try:
         if _is_there(path) and path.is_file():
+            # "r+b" opens for writing and changes nothing, where "wb" would empty the file.
             with path.open("r+b"):
                 pass
         check_place(path.with_name(f"{path.name}-journal"))
@@ -381,6 +397,7 @@ def check_writable(url_or_path: str | Path) -> None:
 
 def _check_rights(engine: Engine) -> None:
     with reading(engine) as connection:
+        # Before the first use the tables are to be made, later rows are to be written.
         right = "has_schema_privilege(current_schema(), 'CREATE')"
         if inspect(connection).has_table("runs"):
             right = "has_table_privilege('runs', 'INSERT')"
@@ -396,6 +413,7 @@ def revisions() -> tuple[str, ...]:
 
 def _is_there(path: Path) -> bool:
     try:
+        # A link that leads nowhere is there: no store is made at its end.
         path.lstat()
     except FileNotFoundError:
         return False
@@ -437,6 +455,7 @@ def _create_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
+            # Another process may have made it while this one waited for the lock.
             if not _is_there(path):
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
@@ -483,8 +502,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
     """Upgrade an older schema, and make one on a server that has none."""
+    # Most stores are up to date, which one look without a lock tells; `_upgrade` looks again when
+    # it has the lock.
     with reading(engine) as connection:
         found = _revision(connection, name_of(engine))
+    # An empty schema of a server gets its tables; a file is never without them (see _create_file).
     if found is None and path is None:
         _require(create, name_of(engine))
     elif found is None:
@@ -530,8 +552,10 @@ def _revision(connection: Connection, name: str) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.scalars(text("SELECT version_num FROM alembic_version")).all()
+    # "0010". Alembic's own names have twelve digits: such a table is another program's.
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
+    # All have four digits, so texts are ordered as their numbers are.
     if found[0] < revisions()[0]:
         raise StoreError(
             f"the leaderboard {name} was made before 0.1.0, the first version whose leaderboards "
@@ -567,6 +591,7 @@ def _run_migrations(connection: Connection) -> None:
     from alembic import command, config  # noqa: PLC0415  (0.2 s that a ready database need not pay)
 
     settings = config.Config()
+    # Alembic reads its options by configparser, for which a % begins a reference.
     settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

@@ -75,6 +75,8 @@ def merge_runs(db: Connection, runs: Iterable[Run]) -> Merged:
     met = Counter[tuple[str, str]]()
     for portion in portions(runs):
         there = _attempts_at(db, [run.job_key for run in portion])
+        # `there` also has what earlier portions have added, behind which new attempts are
+        # numbered. Only what was here before can stand for a run of the other store.
         before = {key: [one for one in tried if one.id <= last] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
         new = [run for run in portion if not _is_known(run, known, met)]
@@ -125,12 +127,16 @@ def _append_or_name(
     """Store runs of another store; StoreError names one that this schema does not hold."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
+        # A savepoint: PostgreSQL refuses all further statements of a transaction once one has
+        # failed.
         with db.begin_nested():
             _append(db, runs, there)
     except (StatementError, OverflowError) as error:
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # locked, full or damaged
         if len(runs) > 1:
+            # One of them does not fit, and alone it fails by its name. `_append` has changed the
+            # numbers of the attempts, and the error says those of their own store.
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
                 _append_or_name(db, [run], _attempts_at(db, [key]))
@@ -155,6 +161,7 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
         if run.status == FINISHED:
             finished.add(key)
     _insert(db, runs)
+    # The old headline goes first, since a job has only one.
     if replaced := [key for key in shown if there.get(key)]:
         db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
@@ -167,6 +174,7 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
         run.id = number
         for row in (*run.scores, *run.predictions):
             row.run_id = number
+    # Runs first, because the others refer to them.
     for table, rows in (
         (RUNS, runs),
         (SCORES, [score for run in runs for score in run.scores]),
@@ -187,6 +195,7 @@ def _free_numbers(db: Connection, count: int) -> Sequence[int]:
     if db.dialect.name == "sqlite":
         last = db.scalar(select(func.max(RUNS.c.id))) or 0
         return range(last + 1, last + 1 + count)
+    # From the table's own sequence, which then goes on behind them.
     numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
     series = func.generate_series(1, count).table_valued("number")
     return db.scalars(select(numbers).select_from(series)).all()
@@ -201,6 +210,8 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
     query = select(*columns).where(RUNS.c.job_key == key).order_by(RUNS.c.attempt)
     found = db.execute(query).all()
     sides = ([r for r in found if r.id not in theirs], [r for r in found if r.id in theirs])
+    # `merge` compares only the first rows left of both sides, so each side keeps its order even
+    # where its times do not rise.
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
         return
@@ -209,6 +220,7 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
         for attempt, number in enumerate([row.id for row in ordered], start=1):
             statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
             db.execute(statement)
+    # The newest result, else the newest attempt, as `_append` would have left it.
     listed = [row.id for row in ordered if row.status == FINISHED] or [ordered[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
         raise DamagedError(f"an index has run {listed[-1]}, which its table has not")
@@ -239,6 +251,7 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
         try:
             found = _read(engine, portion)
         except StoreError:
+            # One damaged run fails the whole portion; the others are read all the same.
             yield from ((number, _read_alone(engine, number)) for number in portion)
         else:
             yield from ((number, found.get(number) or _missing(engine)) for number in portion)
@@ -301,6 +314,7 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
 def _named(change: object) -> str:
     """An operation of Alembic's that would mend the schema: ("add_index", Index(...))."""
+    # Changes within a column come as a list, all others as a tuple.
     operation, *what = change if isinstance(change, tuple) else ("change", change)
     things = [getattr(thing, "name", thing) for thing in what if thing is not None]
     return " ".join([str(operation), *map(str, things)])
@@ -317,6 +331,7 @@ def _orphans(db: Connection) -> Iterator[str]:
 
 def _lists(db: Connection) -> Iterator[str]:
     """Jobs that lists do not show, or not by their newest result."""
+    # Results before failures, then the newest attempt: what a list shows has place 1.
     order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
     place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()
@@ -363,5 +378,6 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
     shown = {row.run_id: [row.shared, row.content] for row in db.execute(query)}
     for run in runs:
         now = headline_columns(run)
+        # A run without a headline is an older attempt, or `_lists` has named its job.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
             yield f"what lists show of run {run.job_key[:12]} is not what the run says"

@@ -112,6 +112,8 @@ def _with_settings(db: Connection, rows: Sequence[RunRow]) -> list[RunRow]:
 
     They are read once for each set of values, out of one run's job.
     """
+    # A name that stands for several sets of values says none of them: "paper" is enough only where
+    # a model's rows on a task have one digest.
     digests: defaultdict[tuple[object, ...], set[str]] = defaultdict(set)
     for row in rows:
         digests[_named(row)].add(row.recipe_digest)
@@ -143,6 +145,8 @@ def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Set
     """The settings of these jobs; a damaged one has none here, and `bench db check` finds it."""
     found = {}
     for some in _portions(keys):
+        # As text: the column's own type raises DamagedError, which would fail the rows around it
+        # too.
         query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
         for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -175,6 +179,8 @@ def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
 
 def _values_of(column: Column[str]) -> Subquery:
     """Every value of an indexed column, by a step into the index each; NULL ends the steps."""
+    # The first step gives the smallest value, each further one the smallest above the last, and
+    # NULL after the largest.
     known = select(func.min(column).label("value")).cte(recursive=True)
     following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
     steps = known.union_all(select(following).where(known.c.value.is_not(None)))
@@ -211,6 +217,7 @@ def past_runs(
     `names` are the models and suites to look at, None for all. They are attempts at one job
     (`--force`), or jobs that differ in recipe, data or method.
     """
+    # The headline's task and not the run's: of tasks trained together it has every name.
     alike = (RUNS.c.model, HEADLINES.c.task, RUNS.c.seed)
     each = func.count().over(partition_by=alike).label("each")
     asked: list[ColumnElement[bool]] = []
@@ -336,8 +343,10 @@ class Store:
         """Where outcomes are kept that the store does not take: beside its file."""
         file = file_of(self._engine)
         if file is not None:
+            # Links are followed, so that all names of one file share a folder.
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
+        # A server has no folder of its own: its runs are told by host, port and database.
         return Path("results").absolute() / f"{self._digest}.unstored"
 
     @property
@@ -427,6 +436,7 @@ class Store:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
+            # Newest first for the limit; they are given the other way round.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -467,6 +477,8 @@ class Store:
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
             annotations = read_annotations(db)
             named = [each for each in annotations if each.kind == "name"]
+            # An annotation may rename one row of a model and leave others their stored name, so
+            # the rows themselves tell which names are left.
             renamed = {str(dict(each.fields)["model"]) for each in named}
             rows = _listed_rows(db, annotations, HEADLINES.c.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
@@ -484,6 +496,7 @@ class Store:
 
     def newest(self) -> str:
         """A digest that changes with every run stored or deleted, and with every annotation."""
+        # A deleted run need not be the last one, so the number of runs counts too.
         query = select(RUNS.c.digest).order_by(RUNS.c.id.desc()).limit(1)
         with reading(self._engine) as db:
             count = db.scalar(select(func.count(RUNS.c.id))) or 0
@@ -653,6 +666,7 @@ def _has_one_of(
     db: Connection, column: Column[str], names: str | Collection[str] | None
 ) -> _Condition:
     """Headlines that have one of these names in a column, alone or among others."""
+    # Of tasks trained together the column has "glue/mrpc\nglue/rte", which equality would miss.
     wanted = {names} if isinstance(names, str) else {*names} if names else set()
     values = db.scalars(select(_values_of(column).c.value))
     return column.in_([value for value in values if wanted.intersection(_names_in(value))])
@@ -670,8 +684,10 @@ def _begins_with(column: Column[str], prefix: str) -> _Condition:
 
 def _find_key(db: Connection, prefix: str) -> str:
     """The one job key that begins so."""
+    # An empty prefix would fit every key.
     is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
     query = select(RUNS.c.job_key).where(_begins_with(RUNS.c.job_key, prefix)).distinct()
+    # Three are shown; a fourth tells that there are more.
     some = query.order_by(RUNS.c.job_key).limit(4)
     found = db.scalars(some).all() if is_key else ()
     if not found:
