@@ -113,6 +113,8 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
     if (known := _known(splits, names)) is None:
         return None
     one, other = _outcomes(splits, known, ("one", "other"))
+    # An accuracy is one score of one split, a mean of ones and zeros, and no example is scored in
+    # a group: only then can right answers be counted and compared one by one.
     is_binary = all(np.isin(side.parts[..., 0], (0.0, 1.0)).all() for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
     # The units of all splits, whose examples are counted on from split to split.
@@ -141,6 +143,7 @@ def _known(
     known = []
     for name in names:
         for split in splits:
+            # "accuracy_mm" is the accuracy of the split whose name ends with "_mm".
             every = (*split.task.metrics, *split.task.details)
             metric = next((m for m in every if m.name + suffix_of(split.split) == name), None)
             if metric is not None:
@@ -158,6 +161,7 @@ def _outcomes(
 ) -> list[Outcomes]:
     """Each side's [units of all splits, seeds, parts of all scores], with the scores' mean."""
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
+    # Where the parts of each score end, so that `score` can cut the means apart again.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
@@ -176,6 +180,8 @@ def _placed(
     runs: Sequence[Sequence[Any]] = getattr(own, side)
     units = units_of(own.examples)
     parts = np.stack([way.parts(run, own.examples, units) for run in runs], axis=1)
+    # The means are over the units of all splits, which makes those of one split too small by one
+    # factor. The scores are ratios of them, in which it cancels out.
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
 
@@ -203,6 +209,7 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
     yield from _ratios(task, metric)
     if isinstance(task, PairTask) and not task.is_regression:
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
+    # What follows computes the metric once for every example or group.
     if metric.is_slow:
         return
     yield Breakdown(parts=partial(_points, metric=metric), score=ratio, is_mean=True)
@@ -223,6 +230,7 @@ def _ratios(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
             yield Breakdown(parts=partial(_confusion, labels=task.labels), score=matthews)
         case PairTask() if metric.name.startswith("f1"):
             cells = partial(_confusion, labels=task.labels)
+            # The name does not say of which class it is: each is tried.
             for label in range(len(task.labels)):
                 yield Breakdown(parts=cells, score=partial(f1_of_label, label=label))
             yield Breakdown(parts=cells, score=macro_f1)
@@ -255,6 +263,7 @@ def _points(
         pairs = zip(predictions, examples, strict=True)
         values = [metric.compute([guess], [example]) for guess, example in pairs]
     except BenchError:
+        # No score is near NaN, so this way never fits.
         values = [float("nan")] * len(examples)
     return _summed([(value or 0.0, float(value is not None)) for value in values], units)
 
@@ -275,6 +284,7 @@ def _confusion(
     place = {label: number for number, label in enumerate(labels)}
     gold = np.array([place[str(e.label)] for e in examples])
     guess = np.array([place[str(p.label)] for p in predictions])
+    # One cell for each pair of labels, gold * labels + guess, with a 1 for each example.
     return _summed(np.eye(len(labels) ** 2)[gold * len(labels) + guess], units)
 
 
@@ -383,6 +393,7 @@ def _by_label(means: Array) -> Array:
 
 def mean_f1_of_sums(means: Array) -> Array:
     """The mean of several F1, each of (recalled, gold, precise, predicted)."""
+    # Four numbers a measure, one measure behind the other: every fourth is of one kind.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = _divided(precise, predicted), _divided(recalled, gold)
     mean: Array = _divided(2 * precision * recall, precision + recall).mean(-1)
@@ -391,6 +402,7 @@ def mean_f1_of_sums(means: Array) -> Array:
 
 def f1_of_label(means: Array, label: int) -> Array:
     """F1 of one class of a confusion matrix, gold by predicted, laid flat."""
+    # 2 TP / (gold + predicted), which stand in the rows and in the columns.
     matrix = _matrix(means)
     right = matrix[..., label, label]
     return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
@@ -411,6 +423,8 @@ def matthews(means: Array) -> Array:
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
+    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)): c are right, s all, t and p each class's gold
+    # and predicted ones. Rounding may take a constant's spread just below 0.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
     return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
@@ -419,6 +433,7 @@ def matthews(means: Array) -> Array:
 def correlation(means: Array) -> Array:
     """Pearson's correlation of the moments (1, x, y, xy, xx, yy)."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
+    # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
     return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
@@ -430,6 +445,7 @@ def _matrix(means: Array) -> Array:
 
 def _divided(above: Array, below: Array) -> Array:
     """The quotient, 0 for a division by (nearly) nothing."""
+    # The inner `where` divides by 1 what is thrown away, or NumPy would warn of a division by 0.
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
     return quotient

@@ -37,6 +37,7 @@ from benchharness.tasks.task import Task
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
+# "not", "cannot", and the end of "isn't", with a straight or a curly apostrophe.
 NEGATION = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|neither|nor|nowhere|without|cannot)\b|n[’']t\b",
     re.IGNORECASE,
@@ -65,6 +66,7 @@ def _by_text(example: Example) -> Iterator[str]:
     traits = example.traits
     if traits.asked:
         words = [word.lower() for word in WORD.findall(traits.asked)]
+        # Wherever it stands: "In which year ..." is a "which" question.
         known = (OTHERS.get(word, word) for word in words)
         yield f"question {next((w for w in known if w in QUESTION_WORDS), 'other')}"
     if traits.claims:
@@ -77,6 +79,7 @@ def _length(example: Example) -> float:
 
 
 def _overlap(example: Example) -> float | None:
+    # The first text is what the others are about; one alone has no overlap.
     context, *others = example.traits.texts
     asked, of = ({w.lower() for w in WORD.findall(t)} for t in (" ".join(others), context))
     return round(len(asked & of) / len(asked), 2) if asked else None
@@ -88,6 +91,8 @@ def _thirds(
     measured = [(value, i) for i, e in enumerate(examples) if (value := measure(e)) is not None]
     if len(measured) < 3:
         return {}
+    # Equal values all go to the lower third, so that another may be left empty. The cuts are
+    # rounded as the names show them.
     low, high = (round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3))
     thirds = (
         (f"{name} 1/3: to {low:g}", [i for value, i in measured if value <= low]),
@@ -296,6 +301,7 @@ def _slices(
     for name, places in slices_of(examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
+        # A split without examples would count as a score of 0.
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             pairs = Pairs(*(replace(each, parts=each.parts[units]) for each in headline.pairs))
             drawn = len(units) >= FEWEST
@@ -376,6 +382,7 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
     Where many units are equal, they are drawn together: how often each kind comes is multinomial.
     """
     units, seeds, parts = pairs.one.parts.shape
+    # A unit's parts of both systems and all seeds in one row, which is drawn as a whole.
     both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     means = []
@@ -412,9 +419,12 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
     Testing Hypotheses, 1989). Of few units all exchanges are tried, of more `draws` are drawn,
     always the same, and the one that was seen is counted with them.
     """
+    # A hair below what was seen: an exchange that gives the same but for rounding counts too.
     found = abs(pairs.difference) * (1 - ALIKE) - ALIKE
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
+        # Of a kind with n equal units 0 to n may be exchanged; each row stands for as many
+        # permutations as there are ways to choose them.
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
         weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_exchanged_differences(pairs, everything @ steps)) >= found
@@ -451,6 +461,7 @@ def _exchanged(
 def _exchanged_differences(pairs: Pairs, moved: Array) -> Array:
     """The mean difference over seeds, after sums [draws, seeds x parts] have changed sides."""
     units, seeds, parts = pairs.one.parts.shape
+    # What one system loses by an exchange the other gains.
     shift = moved.reshape(-1, seeds, parts) / units
     one, other = (each.parts.mean(axis=0) for each in pairs)
     score = pairs.one.score

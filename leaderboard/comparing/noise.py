@@ -53,6 +53,7 @@ class Estimate:
     def p_value(self) -> float:
         """The two-sided p-value of no difference."""
         if self.variance == 0:
+            # Without noise any difference is real, and none is none.
             return float(self.value == 0)
         t = abs(self.value) / math.sqrt(self.variance)
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
@@ -67,6 +68,7 @@ class Estimate:
 def average(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of estimates of different tasks, which share neither examples nor runs."""
     count = len(estimates)
+    # A mean of k independent values: variances by k^2, and their squares by k^4.
     return Estimate(
         value=sum(each.value for each in estimates) / count,
         variance=sum(each.variance for each in estimates) / count**2,
@@ -123,6 +125,8 @@ def sample_of(outcomes: Outcomes) -> Sample:
     units, scores = len(outcomes.parts), outcomes.scores
     if units == 1:
         return sample_of_table(scores[None])
+    # The score without each unit, [units, seeds]; (n - 1) times what that moves is what the unit
+    # adds. Centred, so that the mean over units is the score itself.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
     return sample_of_table(scores + moved - moved.mean(axis=0))
@@ -135,6 +139,8 @@ def sample_of_table(table: Array) -> Sample:
         return Sample(table=table, spread=None)
     own = 0.0
     if units > 1:
+        # Two ways without repeats: what the means of unit and seed leave is a seed's own chance on
+        # a unit. Its mean square by the number of units is the part that it has in a score.
         rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
         own = float((rest**2).sum()) / ((units - 1) * (seeds - 1) * units)
     variance = float(table.mean(axis=0).var(ddof=1))
@@ -171,6 +177,8 @@ class Noise:
         """As it would be with so many seeds of each system."""
         if self.seeds is None:
             return self
+        # The units' part has a seed's own chance in it: that of these seeds goes, that of so many
+        # comes.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
@@ -188,6 +196,8 @@ class Noise:
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
+        # 1/n of the one system and 1/m of the other; 1 - 2 / freedom is 0 at two degrees of
+        # freedom.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -207,6 +217,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     # Systems of a pooled spread share it; it is known no better for that.
     spreads = {id(system.spread): system.spread for system in noisy}
     first, *rest = (system.table.mean(axis=1) for system in systems)
+    # Each unit's mean over seeds, or the difference of two systems on it.
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
@@ -215,6 +226,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
+        # It is divided by, also where there are no units and their part is 0.
         unit_freedom=max(1, count - 1),
         seeds=pooled(spreads.values()),
         sides=tuple(system.table.shape[1] for system in noisy),
@@ -232,6 +244,7 @@ def difference(one: Sample, other: Sample) -> Estimate:
 def median_estimate(sample: Sample) -> Estimate:
     """The median over seeds; its seeds' part is larger than that of a mean."""
     seeds = sample.table.shape[1]
+    # var(median) / var(mean): pi / 2 from three seeds on, 1 of one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2
     return noise_of(sample).estimate(float(np.median(sample.scores)), loss=loss)
 
@@ -275,6 +288,7 @@ def resampled_scores(
         # floats multiply much faster
         times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
+            # [draws, units] by [units, seeds x parts]: the sums of all draws at once.
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
@@ -341,10 +355,12 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 
     It stays that over seeds alone where the examples of a point cannot be had.
     """
+    # What cannot be had is a text or None, so one of them makes the list too short.
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry
     cell = entry.cells[task]
+    # By crc32, because `hash` of a text differs from process to process.
     generator = np.random.default_rng(zlib.crc32(f"gain {task}".encode()))
     redrawn = resampled_scores(points, generator, draws=GAIN_DRAWS)
     gain = selection_gain(cell.values, [other.values for other in cell.others], redrawn)
@@ -441,6 +457,7 @@ def _ranked(
         if uncertainty is None or uncertainty.score.both is None:
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
+        # At best just below those that are above it beyond noise, at worst just above those below.
         ranks = 1 + len(better[place]), len(racing) - len(worse[place])
         labels = tuple(entries[other].name for other in sorted(tied))
         found[place] = replace(

@@ -87,6 +87,7 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
+    # Unit by unit only where both have the same number; else there are the scores alone.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples
@@ -139,6 +140,7 @@ def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
     freedom = min(estimate.freedom, 1e9)
     shift = abs(estimate.value) / math.sqrt(estimate.variance)
     critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
+    # Beyond the critical value on either side: the wrong one is likely only for tiny differences.
     power = float(
         scipy.stats.nct.sf(critical, freedom, shift)
         + scipy.stats.nct.cdf(-critical, freedom, shift)
@@ -155,6 +157,7 @@ def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8)
 
     if not suffices(MOST_SEEDS):
         return None
+    # `high` suffices all the time, `low` never: one seed shows no spread.
     low, high = 1, MOST_SEEDS
     while high - low > 1:
         middle = (low + high) // 2

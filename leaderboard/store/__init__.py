@@ -239,6 +239,7 @@ class Annotation(NamedTuple):
 def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool], ...]:
     """What an annotation for a run's row, or for all rows of its model, looks for."""
     names: tuple[str, ...] = ("model",) if whole_model else _ROW
+    # The points of a sweep have other values each, and are one row.
     if not whole_model and not run.is_sweep:
         names += ("recipe_digest",)
     return tuple((name, getattr(run, name)) for name in names)
@@ -286,6 +287,8 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
+    # The last name counts, since those of whole models come first; only these have no condition
+    # but the model.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(
         run,

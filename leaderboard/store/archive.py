@@ -30,6 +30,8 @@ before 0.1.0."""
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
     """The archive's lines, each with its line end; see docs/exports.md for what is in them."""
     digest, count = hashlib.sha256(), 0
+    # First {"format":"benchharness archive","version":2}, then for each run {"key":..,"attempt":1,
+    # "status":"finished","digest":..,"data":{..}}, at last {"runs":2,"sha256":..} of all before.
     header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
@@ -49,6 +51,7 @@ def write_archive(file: IO[bytes], runs: Iterable[StoredRun], **facts: Any) -> i
     `facts` stand in its first line, which readers of archives pass over.
     """
     count = -2  # the header and the end are no runs
+    # No name and no time in gzip's own header, or equal runs would give other bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
         for line in _archive_lines(runs, facts):
             packed.write(line.encode("ascii"))
@@ -111,6 +114,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 f"benchharness reads version {_VERSION}: import it with the release that wrote it."
             )
         digest.update(line)
+        # The header is line 1, so the run after `count` others is on line count + 2.
         while line := _next_line(path, file, count + 2):
             data = _parsed(path, line, count + 2)
             if "sha256" in data:
@@ -119,6 +123,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
+            # By `type`: true is an int too, and no number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
                     f"line {count + 1} of {path} is not a run: it needs "
@@ -178,11 +183,13 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     result. All folders but the first are the user's alone: results that others put there would be
     taken for ours.
     """
+    # The store that takes it in gives it its number.
     run.attempt = 1
     failed = OSError()
     for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
+            # Beside the store the umask says who else may come in; elsewhere nobody may.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
             if folder != folders[0] and not _is_private(folder):
                 continue
@@ -202,6 +209,8 @@ def _is_private(folder: Path) -> bool:
         found = folder.lstat()
     except OSError:
         return False
+    # By lstat, which does not follow a link that others have put there; neither the group nor
+    # others may write to it (0o022).
     return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
@@ -235,6 +244,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
     byte is not what was written.
     """
     try:
+        # Read to its end, where the digest is checked; ValueError where it has not just one run.
         (stored,) = read_archive(path)
         with gzip.open(path, "rb") as file:
             facts = _parsed(path, _next_line(path, file, 1), 1)

@@ -115,6 +115,7 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
 def _shared(run: Run) -> dict[str, Any]:
     """What runs that differ in nothing but the seed have in common, as RunRow has it."""
+    # A failure has none, and a run from elsewhere may have anything.
     said = run.provenance if isinstance(run.provenance, dict) else {}
     splits = said.get("data")
     counts = splits.values() if isinstance(splits, dict) else ()
@@ -126,6 +127,7 @@ def _shared(run: Run) -> dict[str, Any]:
         "stage": run.job["stage"] and _words(run.job["stage"]),
         # The rows of the largest split that a run used; 0 where it does not say.
         "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
+        # Such as ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
         "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
     }
 
@@ -138,6 +140,7 @@ def _content(run: Run) -> dict[str, Any]:
     flags = {task: dict[str, None]() for task in scores}
     for predicted in run.predictions:
         flags.setdefault(predicted.task, {}).update(dict.fromkeys(predicted.flags))
+    # What the loss tells is of the run, and so of each of its tasks.
     ours = curve_flags([point["loss"] for point in run.curve or ()])
     said = run.provenance if isinstance(run.provenance, dict) else {}
     selection, truncated = Selection.from_json(said.get("selection")), truncated_rows(said)
@@ -191,6 +194,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         define_task(definition)
         own = {**content, "key": key}
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
+        # The row is made past __init__, so a field that is missing would fail only where it is
+        # read.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
             raise TypeError(f"it has {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
@@ -221,6 +226,7 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     for name, value in found.items():
         found[name] = intern(value) if isinstance(value, str) else value
     prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
+    # RunRow asks for every field; over these `row_of` puts those of each run.
     own: dict[str, Any] = dict.fromkeys(_OWN) | {"key": "", "scores": {}, "flags": {}}
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
@@ -280,6 +286,7 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
     for evaluation in data.get("evaluations", ()):
+        # {"accuracy_mm": "accuracy"}; of a score that the task does not list, its own name.
         measures = measures_of(evaluation["task"])
         evaluation["metrics"] = {
             name: measures[name].metric if name in measures else name
@@ -367,6 +374,8 @@ def stored_to_run(stored: StoredRun) -> Run:
     """
     # What was changed by hand may be anything, so reading it may fail in any of these ways.
     try:
+        # Read and listed for nothing but what they raise: a store takes only what it can give
+        # back.
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
