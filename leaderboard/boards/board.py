@@ -79,6 +79,7 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
     have started from.
     """
     ours = with_starts((run for run in runs if suite.name in run.suites), runs)
+    # Groups are made greedily, so they need one order, whatever that of the rows was.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
@@ -106,6 +107,7 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
     entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     columns = sorted(suite.tasks, key=lambda task: task not in counted)
+    # A task of the score has a column even where nobody has run it, any other only with a score.
     tasks = tuple(t for t in columns if t in counted or t in scored)
     return Board(
         suite=suite.name,
@@ -129,6 +131,8 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """
 
     def order(entry: Entry) -> tuple[Any, ...]:
+        # By the score as shown, so that what looks equal is a tie. Models come first, so that the
+        # place of one among all is its place among them.
         has_none = entry.score is None
         last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
         names = (entry.model, entry.recipe, entry.precision, entry.variant)
@@ -169,6 +173,7 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         ran = [e for e in board.entries if e.is_single and task in e.cells]
         kept += sorted(ran, key=lambda entry: -entry.cells[task].median)[:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
+    # By identity: to compare two entries is to compare all of their runs.
     chosen = set(map(id, kept))
     return replace(board, entries=tuple(e for e in board.entries if id(e) in chosen))
 

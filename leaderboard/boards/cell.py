@@ -148,6 +148,7 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 def shown(value: float) -> str:
     """A score as every board shows it: times 100, one decimal."""
+    # A correlation of -0.0004 would read "-0.0".
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 

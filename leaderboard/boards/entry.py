@@ -214,6 +214,7 @@ class Entry:
     @property
     def selection_labels(self) -> tuple[str, ...]:
         """How its runs chose their weights: "best of 10 evaluations on dev", "RTE: best of ..."."""
+        # A set that another task's run predicts (AX by MNLI's) has no choice of its own.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)
@@ -246,6 +247,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     usual = PAPER if first.kind in ("model", ZERO_SHOT) else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
+    # From here on `runs` are those of the best points, and `tried` all of a sweep.
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}

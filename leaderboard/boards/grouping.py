@@ -65,6 +65,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
+    # Limited runs first, so that there are groups for whole runs of small tasks to join.
     for run in sorted(runs, key=lambda run: run.limit is None):
         # The seeds of a task, and other models on it, join what the first one has joined.
         alike = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
@@ -108,6 +109,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
+    # Where one task was run with several features, the entries of that name are one for each.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -187,6 +189,7 @@ def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]
 
 
 def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
+    # The start of a start is in its variant, so the digits tell the whole chain.
     if run.start_from is None:
         return run
     start = by_key.get(run.start_from)

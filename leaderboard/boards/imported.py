@@ -99,6 +99,8 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
+        # Excel begins its UTF-8 with a byte order mark, which would become a part of the first
+        # name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
@@ -122,6 +124,7 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
         if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
             raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
         for row in reader:
+            # What is beyond the header has the key None; what is missing has the value None.
             if None in row or None in row.values():
                 raise DataError(
                     f"line {reader.line_num} of {path} has a different number of cells than its "
@@ -144,11 +147,13 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
 def _number(row: Mapping[str, Any], metric: str) -> float:
     value = row.get("score")
     try:
+        # `float` takes True for 1.0.
         score = math.nan if isinstance(value, bool | None) else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
         raise BenchError(f"score must be a number, found {value!r}.")
+    # A threshold is a no-answer score, which may be any number.
     if abs(score) > 1 and "threshold" not in metric:
         raise BenchError(
             f"score must be a fraction such as 0.943, not a percentage, found {value!r}."

@@ -59,6 +59,7 @@ def _precision(entry: Entry) -> Word:
 def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
     """For each entry, which is called like the others, words that no other one has."""
     words: list[tuple[Word, ...]] = [()] * len(entries)
+    # One kind of fact after another, until no two entries have the same words.
     for find in _FACTS:
         found = find(entries)
         if len(set(found)) > 1:
@@ -81,6 +82,7 @@ def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _W
     for task in dict.fromkeys(task for tasks in by_task for task in tasks):
         known = [tasks[task] for tasks in by_task if tasks.get(task)]
         names = dict.fromkeys(name for values in known for name in values)
+        # By repr, to which 1, 1.0 and True are not the same; None is of what has no such setting.
         differing |= {n: None for n in names if len({repr(v.get(n)) for v in known}) > 1}
     told = [name for name in differing if name != START_FROM][:_MOST]
     return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
@@ -134,6 +136,7 @@ def _task_word(name: str) -> Word:
 
 def _weight_word(weights: str) -> Word:
     """A revision of the hub, or the beginning of a folder's digest."""
+    # "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -189,6 +192,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
+    # What all of them have is left out; if that is everything, the model is left.
     said = [(e.model, *(word.shown for word in e.words), e.precision) for e in entries]
     shared = set.intersection(*map(set, said))
     found = [", ".join(w for w in words if w not in shared) or words[0] for words in said]

@@ -38,6 +38,7 @@ class PublishedCell:
     @property
     def half_unit(self) -> float:
         """By how much rounding to the printed digits may have moved the number."""
+        # "57.0" may have been anything from 56.95 to 57.05, "57" from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
 
@@ -103,6 +104,8 @@ _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "pl
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     """The rows of one table."""
+    # The columns are system, by, task, score, split, value and those of _ROW that are left; a line
+    # is "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
     groups = grouped(
         (
             (line["task"].partition("/")[0], *(line[column] for column in _ROW)),
@@ -151,6 +154,7 @@ def blocks_of(
         known = tuple(row for row in rows if row.split == split)
         # A board has columns only for what was run; these rows may know other tasks.
         tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
+        # "glue" is the suite's average, which stands in the column of the score.
         columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
         block = PublishedBlock(
             title=board.title,
@@ -206,6 +210,8 @@ def systems() -> tuple[System, ...]:
             known |= dict.fromkeys(keys, ("", reason, part == "ways"))
     tables, found = {row.table for row in every_row()}, []
     for key, (model, reason, runs) in known.items():
+        # "superglue_leaderboard_2021: BERT" is what one table means by the name. Where no table is
+        # called so, the colon is the name's own.
         table, _, name = key.partition(": ")
         if table not in tables or not name:
             table, name = "", key

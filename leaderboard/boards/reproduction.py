@@ -37,6 +37,7 @@ _FILE = files("benchharness.leaderboard") / "published" / "references.toml"
 
 REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
+        # A line of the file is: minilm = ["minilm_readme: MiniLM-L6-H384"].
         model: tuple((table, system) for table, _, system in (row.partition(": ") for row in rows))
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }

@@ -17,6 +17,8 @@ from typing import Any
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.result import Failure, Result
 
+# Takes the path of "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing of
+# "glue/rte", "and/or" and "https://host/page".
 _PATH = re.compile(
     r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))(?:~[\w.-]*)?/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+", re.ASCII
 )
@@ -36,12 +38,15 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
 
     `known` are paths that it may hold, which are found also where they have spaces.
     """
+    # The longest first, since one may be the beginning of another; the home before the pattern,
+    # which takes "~/glue" too.
     for path in sorted(filter(_is_path, known), key=len, reverse=True):
         text = text.replace(path, path_label(path))
     if _is_path(home := _home()):
         text = text.replace(home, "~")
 
     def labelled(found: re.Match[str]) -> str:
+        # The dot behind it ends the sentence.
         path = found[0].rstrip(".")
         return path_label(path) + found[0][len(path) :]
 

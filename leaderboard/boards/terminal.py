@@ -99,6 +99,8 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
+    # Left out one after another: the tasks' spreads, the tasks outside of the score, the score's
+    # spread. First as many names as _WHOLE_NAMES says stay on one line, then they may be folded.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -140,12 +142,14 @@ def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
     return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
+# "7" and "84.2" but not "3 of 9": a column of these alone is left out.
 _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 
 
 def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, e, best, spreads, details=details)) for e in board.entries]
+    # Without spreads a column is so narrow that its head may need two lines.
     between = "-" if spreads.tasks else "\n"
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]
@@ -439,6 +443,7 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 def _published_fits(table: Table, console: Console) -> bool:
     """Whether nothing but a long name need be folded."""
+    # Measured within the console's own width, every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
 

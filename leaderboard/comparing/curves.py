@@ -117,6 +117,7 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
     Of a checkpoint that has two entries (a recipe whose values have changed) the newest stands.
     Raises BenchError where the checkpoints cannot be of one run: two of one step, or two families.
     """
+    # Oldest first, so that the newest entry of a step takes the place of those before it.
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
@@ -173,6 +174,7 @@ class _Noise:
 
     def difference(self, one: int, other: int, value: float) -> Estimate:
         """That of two points, with its variance."""
+        # var(a - b) = var(a) + var(b) - 2 cov(a, b), which rounding may take below 0.
         seeds, own = float(self.seeds[one] + self.seeds[other]), 0.0
         if self.examples is not None:
             apart = self.examples[one, one] + self.examples[other, other]
@@ -186,6 +188,8 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
 
     Examples are drawn for all points alike.
     """
+    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1), and from it the variance of a median of each point's
+    # own number of seeds.
     ways = [len(cell.values) - 1 for cell in cells]
     freedom, seeds, examples = sum(ways), np.zeros(len(cells)), None
     if freedom:
@@ -195,6 +199,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
     if len(systems) == len(known):
         generator = np.random.default_rng(zlib.crc32(task.encode()))
+        # Each point's median over seeds on the same sets of examples, [points, draws].
         drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
         examples = np.cov(np.stack(drawn))
     return _Noise(examples=examples, seeds=seeds, freedom=freedom)
@@ -224,6 +229,8 @@ def stage_curves(
         is_rule = set(whole) == set(board.rule.cells)
         title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
         parts = [noises[task] for task in whole]
+        # The examples' part of a mean needs that of each task: of some alone it would be too
+        # small.
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
         yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)
@@ -332,6 +339,8 @@ def _joined(parts: Sequence[Part], signs: Signs) -> list[Part]:
 def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]:
     """Directions (1, 0, -1) with the places where each begins and ends."""
     found: list[tuple[int, int, int]] = []
+    # `low` and `high` are the places of the lowest and the highest point since the last turn. A
+    # turn is noticed at the first place that is told apart from one of them, and lies at that one.
     start = low = high = direction = 0
     for place in range(1, len(medians)):
         low = min(low, place, key=lambda n: medians[n])
@@ -344,6 +353,7 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
                 low = high = place
                 break
     last = len(medians) - 1
+    # A rise ends at its highest point and a fall at its lowest; what comes behind it is flat.
     end = {1: high, -1: low, 0: last}[direction]
     found.append((direction, start, end))
     return [*found, (0, end, last)] if end < last else found
@@ -354,6 +364,7 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
     if direction == 0:
         yield "is flat", first, last
         return
+    # The longest beginning and the longest end within which no two points are told apart.
     head, tail = first, last
     while head < last and not any((n, head + 1) in signs for n in range(first, head + 1)):
         head += 1
@@ -432,6 +443,7 @@ def _layer_of(cell: Cell) -> int | None:
     """The number of the layer that all runs of a cell read; None where it is not a single one."""
     found = (run.settings.get(FEATURES_SETTING) for run in cell.runs)
     read = {None if setting is None else setting.value for setting in found}
+    # "embeddings", "layer-7"; "last" and whatever mixes several layers is no single one.
     word = str(read.pop()) if len(read) == 1 else ""
     if word == EMBEDDINGS:
         return 0

@@ -223,8 +223,10 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
+    # 1 / examples is what one example is worth: no spread is taken for smaller.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
+    # What Holm asks of the smallest p-value: a drop that meets it fails whatever the others do.
     share = alpha / max(1, len(pairs))
     tasks = tuple(
         _verdict(task, *pair, p_value, ids, alpha, share, _change(before[task], now[task]))
@@ -298,6 +300,7 @@ def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
 
 def _change(before: Sample, now: Sample) -> Change | None:
     """Where training left the baseline's; other weights or libraries have other losses anyway."""
+    # An unknown maker is "" on both sides, and says nothing.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
@@ -324,6 +327,7 @@ def spread_of_means(
     more than that. The new runs' own spread is left out, or one collapsed run among them would
     raise the tolerance that it should be caught by.
     """
+    # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
     scores = np.asarray(before, dtype=np.float64)
     spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
     error: Array = spread * np.sqrt(1 / (seeds or scores.shape[-1]) + 1 / after_count)
@@ -361,6 +365,7 @@ def detectable_drop(
     """
     freedom = (seeds or len(before)) - 1
     critical = float(scipy.special.stdtrit(freedom, 1 - alpha))
+    # The shift of a noncentral t that stays below the critical value with the chance 1 - POWER.
     shift = float(scipy.special.nctdtrinc(freedom, 1 - POWER, critical))
     return shift * float(spread_of_means(before, after_count, resolution, seeds))
 
@@ -407,6 +412,8 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
     collapsed too, the p-value is at least that of Fisher's exact test of the first runs with these.
     """
     one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
+    # How many of all collapse: the distribution of a sum is the convolution of its parts'. `known`
+    # is Fisher's one-sided test, the hypergeometric chance of `first` or more among the new seeds.
     chances = reduce(np.convolve, [one_seed] * seeds, np.ones(1))
     known = scipy.stats.hypergeom.sf(first - 1, runs_before + seeds, before + first, seeds)
     return float(max(chances[both:].sum(), known if before else 0.0))
@@ -427,6 +434,7 @@ def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) ->
 def _flips(split: str, before: Sample, now: Sample, ids: Sequence[str]) -> Iterator[Flip]:
     shares = zip(_shares(before.right[split]), _shares(now.right[split]), strict=True)
     for name, (old, new) in zip(ids, shares, strict=True):
+        # Below 0 only where the shares lie on either side of a half.
         if (old - 0.5) * (new - 0.5) < 0:
             yield Flip(split=split, example=name, before=old, now=new)
 

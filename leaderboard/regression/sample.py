@@ -227,6 +227,7 @@ class Sample:
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
 
+        # A sample may have no first losses, or those of fewer runs than it has seeds.
         def those(values: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(values[place] for place in kept if place < len(values))
 
@@ -359,6 +360,8 @@ class Baseline:
         spreads = {task: sample.spread for task, sample in self.tasks.items()}
         means = {task: sample.mean for task, sample in self.tasks.items()}
         summary = {task: {"mean": means[task], "spread": spreads[task]} for task in self.tasks}
+        # The summary is for those who read a change of the file; `from_text` takes the samples
+        # alone.
         data = {"format": FORMAT, "summary": summary, **asdict(self)}
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
@@ -369,6 +372,8 @@ class Baseline:
         Raises DataError where the text is no baseline, or one of another format.
         """
         try:
+            # A merge or an editor may have left anything there: an OverflowError is a number of
+            # hundreds of digits, a RecursionError brackets within brackets.
             data = json.loads(text)
             if data["format"] != FORMAT:
                 raise DataError(
