@@ -189,12 +189,12 @@ def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]
 
 
 def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
-    # The start of a start is in its variant, so the digits tell the whole chain.
     if run.start_from is None:
         return run
     start = by_key.get(run.start_from)
     if start is None:
         return replace(run, start_task=UNKNOWN)
+    # What the start itself started from is in its variant, so the digits tell the whole chain.
     variant = variant_of(_with_start(start, by_key))
     name = start.task if len(start.trained_tasks) == 1 else start.title
     return replace(run, start_task=name, start_variant=variant)

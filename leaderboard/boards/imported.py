@@ -99,8 +99,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
-        # Excel begins its UTF-8 with a byte order mark, which would become a part of the first
-        # name.
+        # Excel begins its UTF-8 with a byte order mark, which would begin the first name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error

@@ -146,10 +146,12 @@ class _Setting:
                     rf"\begin{{{environment}}}[t]",
                     r"\centering",
                     rf"\caption{{{caption}{' Continued.' if start else ''}}}",
+                    # LaTeX takes a label once, so the floats that go on have none.
                     *([] if start else [rf"\label{{{label}}}"]),
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
+                    # Set into a box first, whose width LaTeX compares with the line's.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + _ROWS]),
                     r"}%",
@@ -163,6 +165,7 @@ class _Setting:
     def _tabular(self, rows: Sequence[TableRow]) -> Iterator[str]:
         table = self.table
         numbers = "".join(map(self._column, range(len(table.columns))))
+        # @{} takes away the space at both sides of the table.
         yield rf"\begin{{tabular}}{{@{{}}l{'l' * len(table.facts)}{numbers}@{{}}}}"
         yield r"\toprule"
         yield from self._heads()
@@ -199,6 +202,7 @@ class _Setting:
 
     def _value(self, cell: TableCell) -> str:
         if not cell.value:
+            # In braces, or siunitx would read a number.
             return "{--}"
         after = self._after(cell)
         if self.siunitx:
@@ -221,6 +225,7 @@ class _Setting:
             return "r"
         cells = [row.cells[place] for row in self.table.rows]
         parts = [cell.value.partition(".") for cell in cells]
+        # table-format=-2.1 leaves room for a sign, two digits and one more behind the point.
         sign = "-" if any(integer.startswith("-") for integer, _, _ in parts) else ""
         before = max(len(integer.lstrip("-")) for integer, _, _ in parts) or 1
         behind = max(len(decimals) for _, _, decimals in parts) or 1

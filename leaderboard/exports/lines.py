@@ -57,6 +57,7 @@ def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
 
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
+    # A board that was narrowed to some tasks has no column of the score, which is of all of them.
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
         scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]

@@ -104,10 +104,12 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
                     row[name] = inert(visible(value))
             writer.writerow(row.values())
             count += 1
+    # Or the wrapper would close the caller's file when nobody holds it any more.
     text.detach()
     return count
 
 
+# "-0.5" stays a number, though it begins as a formula may.
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 
 
@@ -126,6 +128,7 @@ def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
     import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
 
     pa = pyarrow
+    # Said here, because from rows of nothing but None pyarrow would take a column for null.
     kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     count = 0
@@ -154,6 +157,7 @@ def write_every_eval_ever(
     owner, _, model = str(record["model_info"]["id"]).rpartition("/")
     place = Path("data", "benchharness", _component(owner) or "unknown", _component(model))
     samples, digest, count = folder / place / f"{name}_samples.jsonl", hashlib.sha256(), 0
+    # Samples first, since the record has their digest. What is raised within leaves no file.
     with whole_file(samples) as file:
         for split in splits:
             for instance in _instances(record, split):
@@ -210,6 +214,7 @@ def _results(split: ExportedSplit) -> Iterator[tuple[Metric[Any, Any], list[floa
     Of a task without any (MCC, correlations, F1 of a class) its first, to which an example gives
     no value of its own: it is then 1 where the answer is right.
     """
+    # Each example for itself, where `units_of` may take several together.
     alone = [[place] for place in range(len(split.examples))]
     found = False
     for metric in split.task.metrics:

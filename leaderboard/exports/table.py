@@ -141,6 +141,7 @@ def _default(board: Board) -> tuple[str, ...]:
 
 def _columns_of(board: Board) -> dict[str, str]:
     """What a user may call each column, in lower case, with its name."""
+    # "glue/rte", "rte" or its title; the facts and the score go before a task of their name.
     names = {name: name for name in (*FACTS, *_default(board))}
     for task in board.tasks:
         for word in (task, task.partition("/")[2], title_of(task)):
@@ -267,6 +268,8 @@ def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
     if name == SCORE:
         found = [cell for cell in row.of(board.suite) if cell.scores == (board.rule.name,)]
         return TableCell(value=found[0].printed if found else "")
+    # All that the column's value is the mean of, as printed where it is one number; else the first
+    # number of a part of it, with a mark that says which.
     names, cells = score_names(name, board.rule), row.of(name)
     by_name = {cell.scores[0]: cell for cell in cells if len(cell.scores) == 1}
     if all(each in by_name for each in names):

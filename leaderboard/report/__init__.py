@@ -212,6 +212,7 @@ def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
 def moved(shown: Any, places: Places) -> Any:
     """The page, or a part of it, with its links to sections as links to files."""
     if isinstance(shown, tuple):
+        # What has no link in it stays the same object: most of a page is not built anew.
         found = tuple(moved(each, places) for each in shown)
         return shown if all(map(operator.is_, shown, found)) else found
     if not is_dataclass(shown) or isinstance(shown, type):

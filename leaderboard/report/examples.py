@@ -214,6 +214,7 @@ SIDES = ("one", "other")
 def _segments(text: str, spans: Iterable[Span]) -> tuple[Segment, ...]:
     """The text in stretches, each with the kinds of all spans that cover it."""
     found = [span for span in spans if span[0] < span[1]]
+    # No span begins or ends between two cuts, so it covers a stretch whole or not at all.
     cuts = sorted({0, len(text), *(at for start, end, _ in found for at in (start, end))})
     return tuple(
         Segment(

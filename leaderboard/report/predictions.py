@@ -188,6 +188,7 @@ def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
     every: list[tuple[TypeLine, ...]] = []
     for number in range(len(predicted.systems)):
         sides = [(split.one, split.other)[number] for split in predicted.splits]
+        # Of each seed the predictions of all splits, one behind the other as the examples are.
         runs = [[p for run in joined for p in run] for joined in zip(*sides, strict=True)]
         every.append(answer_type(predicted.task).type_lines(runs, examples))
     yield from zip(*every, strict=True)

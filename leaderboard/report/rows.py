@@ -249,6 +249,7 @@ def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence
     if not cells:
         return CellView(text="–")
     known = {cell.scores: cell for cell in cells}
+    # A number of which the source says "accuracy or f1" is no number of either.
     wanted = [known[(score,)] for score in scores if (score,) in known]
     counted = wanted if scores and len(wanted) == len(scores) else list(cells)
     return CellView(

@@ -50,6 +50,8 @@ def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
     of_models = zip(*(_cells(row) for group in models for row in group.rows), strict=True)
     scales = [_scales(cells) for cells in columns]
+    # The models' own scale takes the place of that of all rows; where there is no row of a model,
+    # nothing is there to zip.
     for known, cells in zip(scales, of_models, strict=False):
         known.update(_scales(cells))
 
@@ -90,6 +92,7 @@ def _scales(cells: Iterable[CellView]) -> dict[str, _Scale]:
         if len(found) < _FEWEST or high - low < 0.05:  # all look the same
             continue
         ends = [end for cell in found for end in cell.ends or ()]
+        # A bar may go beyond the scale by a quarter of it; a longer one is cut off there.
         room = 0.25 * (high - low)
         scales[basis] = _Scale(
             low=low,

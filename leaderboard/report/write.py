@@ -153,6 +153,8 @@ def write_runs(
     said = (about.version, _code(), about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
+    # One reading for all of these files: the runs come in the order of the keys, and each file
+    # takes as many as it has.
     runs = read(run.key for file in stale for run in file.entry.runs)
     for file in stale:
         sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
@@ -170,6 +172,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
+    # Somebody may keep files of their own there, which do not say that they are of ours.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -214,6 +217,7 @@ def _shows(path: Path, mark: str) -> bool:
     """Whether a file is one of ours that shows this; with an empty mark, one of ours at all."""
     try:
         with path.open("rb") as file:
+            # The element is among the first of the file; an empty mark fits any of them.
             return f'name="{_KIND}" content="{mark}'.encode() in file.read(_HEAD_BYTES)
     except OSError:
         return False

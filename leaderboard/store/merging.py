@@ -127,8 +127,7 @@ def _append_or_name(
     """Store runs of another store; StoreError names one that this schema does not hold."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
-        # A savepoint: PostgreSQL refuses all further statements of a transaction once one has
-        # failed.
+        # A savepoint: PostgreSQL refuses all that follows in a transaction once something failed.
         with db.begin_nested():
             _append(db, runs, there)
     except (StatementError, OverflowError) as error:

@@ -194,8 +194,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         define_task(definition)
         own = {**content, "key": key}
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
-        # The row is made past __init__, so a field that is missing would fail only where it is
-        # read.
+        # The row is made past __init__, so a missing field would fail only where it is read.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
             raise TypeError(f"it has {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
@@ -374,8 +373,7 @@ def stored_to_run(stored: StoredRun) -> Run:
     """
     # What was changed by hand may be anything, so reading it may fail in any of these ways.
     try:
-        # Read and listed for nothing but what they raise: a store takes only what it can give
-        # back.
+        # Read and listed for what that raises: a store takes only what it can give back.
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)

@@ -145,8 +145,7 @@ def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Set
     """The settings of these jobs; a damaged one has none here, and `bench db check` finds it."""
     found = {}
     for some in _portions(keys):
-        # As text: the column's own type raises DamagedError, which would fail the rows around it
-        # too.
+        # As text: the column's own type would raise DamagedError for all of these rows.
         query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
         for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -343,7 +342,7 @@ class Store:
         """Where outcomes are kept that the store does not take: beside its file."""
         file = file_of(self._engine)
         if file is not None:
-            # Links are followed, so that all names of one file share a folder.
+            # Links are followed, so that all links to one file share a folder.
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
         # A server has no folder of its own: its runs are told by host, port and database.

@@ -89,6 +89,7 @@ def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
     # A difference that six digits do not show is none: such a line is flat.
     if span <= max(abs(high) * 1e-4, _LEAST_SPAN):
         span = abs(high) if abs(high) > _LEAST_SPAN else 1.0
+    # The smallest of 1, 2, 5 and 10 times a power of ten with at most four steps.
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * f for f in (1, 2, 5, 10) if span / (power * f) <= 4)
     step = max(step, smallest)
@@ -130,6 +131,7 @@ def log_axis(
         if len(inside) < _LEAST_LOG_TICKS:
             rounds = [decade * factor for decade in decades for factor in factors]
             inside = [value for value in rounds if low <= value <= high]
+    # Divided and rounded up, so that no more than _MOST_LOG_TICKS stay.
     apart = -(-len(inside) // _MOST_LOG_TICKS) or 1
     axis = Axis(
         label=label,
@@ -408,6 +410,8 @@ def place_labels(
     drawn = [(*place, *place) for line in lines for place in _along(line)]
     found: list[Text | None] = []
     for point in points:
+        # The places between the axes that cover no mark and no label, each with how much of the
+        # lines it covers. Places grow downwards, so the y axis starts at the larger one.
         free = [
             (sum(_meet(box, other) for other in drawn), label, box)
             for label, box in _places(point)
@@ -429,6 +433,7 @@ def _along(line: Sequence[Corner]) -> Iterator[Corner]:
 
 
 def _places(point: Text) -> Iterator[tuple[Text, _Box]]:
+    # About the box of the text: y is its baseline, and tails reach 2 below that.
     width = _LETTER * len(point.text)
     for dx, dy, anchor in _SIDES:
         x, y = round(point.x + dx, 1), round(point.y + dy, 1)

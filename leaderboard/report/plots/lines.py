@@ -84,6 +84,7 @@ def _line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
+        # Colours come again after four lines, each time with the next shape.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -350,6 +351,7 @@ def _runs_of(
     names = recipe_names(run.row for run in past if task in run.row.scores)
     for row, code in ((run.row, run.code) for run in past):
         seconds, cell = chart.seconds_of(row.finished), build_cell(task, [row], board.rule)
+        # A run is of the board's rows if that has all splits of the task that the run predicted.
         own = {s for s in evaluation_fingerprints(row).items() if s[0].startswith(f"{task}:")}
         if cell and seconds is not None and own and own <= evaluated:
             recipe = f"{names[row.recipe_label, row.recipe_digest]}, {row.precision}"
@@ -362,6 +364,7 @@ def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) 
     for run in runs:
         batches = series.setdefault(run.recipe, [])
         last = batches[-1] if batches else []
+        # A batch ends where the code changes, or where a seed of it comes again.
         again = any(run.row.seed == other.row.seed for other in last)
         if last and run.code == last[0].code and not again:
             last.append(run)

@@ -152,6 +152,8 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """
     found: list[int] = []
     best, cost = -math.inf, -math.inf
+    # The cheapest first, of equal cost the best: a point is on the front if it is better than all
+    # before it, or equal to the last that was.
     for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
         x, y = points[place]
         if y > best:
@@ -196,6 +198,7 @@ def _figure(
     for kind, front in fronts.items():  # the best score so far at each cost
         lines[kind] = [places[front[0]]]
         for before, n in pairwise(front):
+            # A stair: at the old score to the next cost, then up.
             lines[kind] += [(places[n][0], places[before][1]), places[n]]
     # Drawn are the points on fronts before others, in their order, ours on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
