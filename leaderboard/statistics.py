@@ -64,8 +64,7 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
     The groups are taken for equally noisy, so that those of two seeds each tell it together.
     """
-    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): each group tells as much as it has degrees of
-    # freedom.
+    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): groups weigh by their degrees of freedom.
     several = [values for values in groups if len(values) > 1]
     freedom = sum(len(values) - 1 for values in several)
     squares = sum((len(values) - 1) * variance(values) for values in several)
@@ -189,7 +188,7 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())
-    # single = common + own and together = common + own / seeds, solved for own.
+    # single = shared + own and together = shared + own / seeds, of which all seeds have `shared`.
     own = (single - together) * seeds / (seeds - 1) if seeds > 1 else 0.0
     return float(max(0.0, together - own / seeds))
 

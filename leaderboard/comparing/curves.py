@@ -229,8 +229,7 @@ def stage_curves(
         is_rule = set(whole) == set(board.rule.cells)
         title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
         parts = [noises[task] for task in whole]
-        # The examples' part of a mean needs that of each task: of some alone it would be too
-        # small.
+        # The examples' part of a mean needs that of each task: of some it would be too small.
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
         yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)

@@ -177,8 +177,7 @@ class Noise:
         """As it would be with so many seeds of each system."""
         if self.seeds is None:
             return self
-        # The units' part has a seed's own chance in it: that of these seeds goes, that of so many
-        # comes.
+        # The units' part has seeds' own chance in it: that of these goes, that of so many comes.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
@@ -196,8 +195,7 @@ class Noise:
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n of the one system and 1/m of the other; 1 - 2 / freedom is 0 at two degrees of
-        # freedom.
+        # 1/n of the one system and 1/m of the other.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own

@@ -360,8 +360,7 @@ class Baseline:
         spreads = {task: sample.spread for task, sample in self.tasks.items()}
         means = {task: sample.mean for task, sample in self.tasks.items()}
         summary = {task: {"mean": means[task], "spread": spreads[task]} for task in self.tasks}
-        # The summary is for those who read a change of the file; `from_text` takes the samples
-        # alone.
+        # The summary is for those who read a change of the file: `from_text` takes no notice.
         data = {"format": FORMAT, "summary": summary, **asdict(self)}
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
 

@@ -214,8 +214,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
 def _begin_on_server(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("bench_writes"):
-        # Both end with the transaction: what is set locally, and an advisory lock of the "xact"
-        # kind.
+        # Both end with the transaction: what is set locally, and an advisory "xact" lock.
         connection.exec_driver_sql(f"SET LOCAL lock_timeout={_patience(options) * 1000:.0f}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
@@ -552,7 +551,7 @@ def _revision(connection: Connection, name: str) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.scalars(text("SELECT version_num FROM alembic_version")).all()
-    # "0010". Alembic's own names have twelve digits: such a table is another program's.
+    # "0010". Alembic's own names have twelve hex digits: such a table is another program's.
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
     # All have four digits, so texts are ordered as their numbers are.
