@@ -54,6 +54,8 @@ def binary_f1(positive: str) -> PairMetric:
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = _names(predictions, examples)
+        # F1 = 2 TP / (2 TP + FP + FN), which is 2 right / (gold ones + predicted ones). What is no
+        # label counts as a predicted `positive` where that is wrong, else as a miss.
         right = sum(a == b == positive for a, b in zip(gold, guess, strict=True))
         invalid = sum(
             p.text is not None and e.label != positive
@@ -156,6 +158,7 @@ def question_f1(positive: str) -> PairMetric:
             known = sum(e.label == positive for _, e in group)
             precisions.append(right / named if named else 1.0)
             recalls.append(right / known if known else 1.0)
+        # F1 of the two means, which is another number than the mean of the questions' F1.
         return harmonic(*(total(part) / len(part) for part in (precisions, recalls)))
 
     return Metric(name="f1m", compute=compute)
@@ -169,6 +172,7 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
                 f"the minimal pair {name} has {len(group)} rows, expected two: "
                 "gender parity needs whole pairs."
             )
+    # Two answers in words that are no label have one label, "", and are no parity all the same.
     return fmean(
         first.label == second.label and first.text is None
         for (first, _), (second, _) in groups.values()

@@ -47,6 +47,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
         if prefix not in {"B", "I"} or not kind:
             raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: give IOB1 or IOB2 tags.")
         last = found[-1] if found else None
+        # "B-PER O I-PER" and "B-PER I-LOC" are two entities each, "B-PER I-PER" is one.
         if prefix == "I" and last and last.end == index and last.kind == kind:
             found[-1] = last._replace(end=index + 1)
         else:
@@ -71,6 +72,7 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
         kind = tag.partition("-")[2]
+        # The tag before may be changed already, but its kind is what it was.
         if tag != "O" and (index == 0 or result[index - 1].partition("-")[2] != kind):
             result[index] = f"I-{kind}"
     return tuple(result)
@@ -117,6 +119,7 @@ def recall(counts: Counts) -> tuple[int, int]:
 
 def f1(counts: Counts) -> tuple[int, int]:
     """The harmonic mean of both."""
+    # 2 P R / (P + R) with P = right / predicted and R = right / gold.
     return 2 * counts.right, counts.predicted + counts.gold
 
 
@@ -216,6 +219,7 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
     latest: dict[str, int] = {}
     for start, end, kind in entities(tags):
         role = kind.removeprefix(CONTINUES)
+        # "B-ARG1 O B-V B-C-ARG1" is one ARG1 of two stretches.
         if role != kind and role in latest:
             before = found[latest[role]]
             found[latest[role]] = before._replace(spans=(*before.spans, (start, end)))
@@ -302,6 +306,8 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """Bagga and Baldwin 1998: for each mention the share of its cluster that is right."""
     shared = _shared(gold, predicted).items()
+    # Each of the `count` mentions that two clusters share has the share count / size: hence the
+    # square, summed over the pairs of clusters.
     return Sums(
         total(count * count / len(gold[one]) for (one, _), count in shared),
         sum(map(len, gold)),
@@ -320,6 +326,7 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 
     alike = np.zeros((len(gold), len(predicted)))
     for (one, other), count in _shared(gold, predicted).items():
+        # Luo's phi4, 2 |K and R| / (|K| + |R|).
         alike[one, other] = 2 * count / (len(gold[one]) + len(predicted[other]))
     best = float(alike[linear_sum_assignment(alike, maximize=True)].sum())
     return Sums(best, len(gold), best, len(predicted))
@@ -338,6 +345,7 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
         if example.clusters is None:
             raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
         found.append(measure(example.clusters, prediction.clusters))
+    # The numerators and denominators of all documents, as the scorer does: no mean of documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 
 

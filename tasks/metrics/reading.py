@@ -30,6 +30,7 @@ def _without_one(points: Sequence[float]) -> float:
     """The mean, over all gold answers, of the most points against the others."""
     if len(points) == 1:
         return points[0]
+    # Of three answers: the most of the second and third, of the first and third, of the first two.
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
     return total(left) / len(points)
 
@@ -66,6 +67,7 @@ def _turn(prediction: SpanPrediction, example: SpanExample) -> _Turn:
     return _Turn(
         points=points,
         human=human,
+        # A missing answer counts, as wrong, even where people disagree.
         counts=prediction.missing or human >= LEAST_AGREEMENT,
         missing=prediction.missing,
         is_empty=golds == (NO_ANSWER,),
@@ -214,6 +216,7 @@ def official_coqa(predictions: Predictions, examples: Examples) -> Mapping[str, 
             points = [_turn_points(measure, p, e) for p, e in pairs if name in e.categories]
             sums[name] = total(points), len(points)
         for group, domains in (("in_domain", _IN_DOMAIN), ("out_domain", OUT_OF_DOMAIN)):
+            # Sums and counts of turns, not means of the domains' means.
             sums[group] = _added([sums[name] for name in domains])
         sums["overall"] = _added([sums["in_domain"], sums["out_domain"]])
         for name, (added, count) in sums.items():
@@ -245,6 +248,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     exact = float(exact_match(guess, gold))
     one, other = normalise(guess), normalise(gold)
     shared = (Counter(one.split()) & Counter(other.split())).total()
+    # "yes" against "yes, it is" shares a word and gets nothing: it is another kind of answer.
     if not shared or (one != other and (one in _FIXED or other in _FIXED)):
         return exact, 0.0, 0.0, 0.0
     precision, recall = shared / len(one.split()), shared / len(other.split())
@@ -253,6 +257,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     names = fact_names(example)  # two sentences may have one, as for the script
+    # By title and number, as the files name them; a sentence without a name keeps its own number.
     guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0

@@ -27,6 +27,7 @@ NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 @lru_cache(maxsize=2**17)  # every metric of a SQuAD run normalises the same 50,000 texts
 def normalise(text: str) -> str:
     """The text in lower case without ASCII punctuation, articles and spare white space."""
+    # In the scripts' order: "the-end" becomes "theend" before articles go, and keeps its "the".
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
 
@@ -98,9 +99,12 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
     ties in the order given. So within a tie the best may lie between two equal scores, which no
     threshold reaches.
     """
+    # With no answer to any question, those that have none are right.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
+        # Answering one more question wins its points where it has an answer. Where it has none
+        # the point for silence is lost, unless the answer is empty and so still silence.
         points += answer.points if answer.has_answer else -answer.is_answered
         if points > best:
             best, threshold = points, answer.no_answer_score
@@ -116,10 +120,12 @@ def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
         return None
+    # By sorted titles, so that the order of the rows does not matter.
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
         _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
+        # Where answering nothing is best: every score exceeds minus infinity.
         threshold = -math.inf if fitted is None else fitted
         points += total(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
@@ -213,6 +219,7 @@ def official_v2(
     if sweep_order is not None:
         place = {example.id: index for index, example in enumerate(examples)}
         for key, answers in {"exact": exact, "f1": f1}.items():
+            # In the order of the scores' file: the sort is stable, so that ties stay as there.
             swept = [answers[place[name]] for name in sweep_order if name in place]
             best, found = _best_threshold(swept)
             result[f"best_{key}"] = 100.0 * best / len(answers)

@@ -42,6 +42,7 @@ def words_of_spans(
         places = [match.span() for match in _WORD.finditer(str(text or ""))]
         spans = [span for each in found or () if (span := _span(each))]
         words.append([str(text)[start:end] for start, end in places])
+        # A row without a list is one to be predicted; an empty list says that nothing is marked.
         tags.append(None if found is None or not places else _tags(places, spans, place(row)))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
@@ -56,6 +57,7 @@ def _is_marked(values: Sequence[Any]) -> bool:
 
 def _span(found: Any) -> Span | None:
     match found:
+        # doccano's list and its object, then Prodigy's and spaCy's object, and Label Studio's.
         case (
             [int(start), int(end), str(label)]
             | {"start_offset": int(start), "end_offset": int(end), "label": str(label)}
@@ -79,6 +81,7 @@ def _tags(places: Sequence[tuple[int, int]], spans: Sequence[Span], row: str) ->
                 f"{row} marks {span.start} to {span.end} ({span.label}), which overlaps with "
                 "another one: a word has one tag, so leave one of them out."
             )
+        # A word that a span touches is in it, whole.
         for number in inside:
             tags[number] = f"{'B' if number == inside[0] else 'I'}-{span.label}"
     return tags
@@ -105,6 +108,8 @@ def label_studio_rows(name: str, rows: Numbered) -> Numbered:
                 f"{name} row {number} has {len(answers)} annotations that differ: export one of "
                 "each task, such as those of one annotator."
             )
+        # A task that was looked at and has no span gets an empty list; one that nobody looked at
+        # has no such column, which is a missing value.
         empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
         found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
     return found
@@ -118,6 +123,7 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 said: dict[str, Any] = {}
                 for result in annotation["result"]:
                     control, value = result.get("from_name"), result.get("value")
+                    # Every span of a text is a result of its own, while a choice is one result.
                     if control and "start" in value:
                         said.setdefault(control, []).append(value)
                     elif control:

@@ -43,9 +43,12 @@ PAIRS = (
 )  # fmt: skip
 """What two texts that belong together are called."""
 
+# "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 
+# Words of a label at most, and classes; different whole numbers from which on they are no classes;
+# readings of a table that an error names; and words of a column's name at most.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 SEPARATORS = "|;,"
@@ -65,8 +68,10 @@ def to_number(value: Any, decimal: str = ".") -> float:
         return float(value)
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
+    # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
     if re.fullmatch(rf"[-+]?\d{{1,3}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
+    # "1.5" has no decimal comma, and `float` below would read it all the same.
     elif other in word and decimal == ",":
         raise ValueError(value)
     return float(word.replace(decimal, "."))
@@ -106,6 +111,7 @@ class Column:
             return None
         marks = {mark for v in self.known if isinstance(v, str) for mark in CURRENCY.findall(v)}
         try:
+            # Amounts in two currencies cannot be compared: nothing is read, and that is None.
             return [to_number(v, self.decimal) for v in self.known if len(marks) < 2] or None
         except (TypeError, ValueError):
             return None
@@ -115,6 +121,7 @@ class Column:
         """What stands before the decimals: a comma, where the values are numbers by that alone."""
         for mark in ".,":
             try:
+                # `or True`, because a 0 would end it before a later value that is no number.
                 all(to_number(value, mark) or True for value in self.known)
             except (TypeError, ValueError):
                 continue
@@ -150,16 +157,19 @@ class Column:
             return False
         letters = sum(map(len, self.known)) / len(self.known)
         varied = len(self.distinct) / len(self.known)
+        # Sentences, of which some may repeat; or long names and terms, if most of them differ.
         return (self.mean_words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
 
     @cached_property
     def is_id(self) -> bool:
         """Whether the values only count or name rows."""
+        # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
         if self.is_list or self.is_text or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
             return False
         if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
             return True
+        # "review_id" and "movieId", but not "valid" and "paid".
         is_named = self.key.endswith("id") and not self.key.endswith(("valid", "paid"))
         return is_named or (self.is_whole and len(self.distinct) == len(self.values) > FEW)

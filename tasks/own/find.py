@@ -88,6 +88,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         raise BenchError("--no-header is of files, and --hf names none: leave it out.")
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
+    # A dev that is held out has no rows of its own.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -95,6 +96,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     }
     own = _with_labels(own, tables)
     splits = {split: examples_of(own, split, folder) for split in own.splits}
+    # Before the metrics, of which scripts are run on the rows of dev.
     _check_rows(own, tables, splits)
     own = _with_metrics(own, metrics, splits["dev"])
     task = own_task(own)
@@ -131,6 +133,7 @@ def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnDa
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = replace(
+        # "reviews.csv.gz" and "reviews.csv" are titled "reviews".
         _base(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         splits={"train": "", **splits},
         encoding=encoding,
@@ -139,6 +142,7 @@ def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnDa
     return _read_columns(base, path, columns)
 
 
+# "stanfordnlp/imdb", "nyu-mll/glue:cola" or "nyu-mll/glue:cola@main".
 HUB = re.compile(r"(?P<hub>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?(@(?P<revision>[\w./-]+))?")
 
 
@@ -155,6 +159,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
         for ours, names in SPLIT_NAMES.items()
         if names & set(there)
     }
+    # A data set of one split is trained on, whatever the split is called.
     if "train" not in splits and len(there) == 1:
         splits = {"train": there[0]}
     if "train" not in splits:
@@ -173,6 +178,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
 def _base(name: str) -> OwnData:
     """A definition without columns, titled by a name: in lower case, without odd characters."""
     title = re.sub(r"[^\w.-]+", "-", name.lower()).strip("-._") or "data"
+    # Own data may be named without their digits, and "glue" is a suite already.
     title = f"{title}-data" if title in (*SUITES, *COLLECTIONS) else title
     return OwnData(title=title, kind="class", columns={"text": (), "label": ()}, metrics=())
 
@@ -194,6 +200,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
             raise no_column(table, name)
         own = replace(own, columns={**own.columns, SPLIT: (name,)})
         there = {split_of(str(value)) for value in table.columns[name]}
+    # Without a dev, by files, by a column or on the hub, dev is made of train.
     held_out = 0.0 if "dev" in there else HELD_OUT
     splits = {
         name: base.splits.get(name, base.splits["train"])
@@ -234,6 +241,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
         raise DataError(f"{train.name} has {said} in the column {column!r}: expected two or more.")
+    # Nearly as many labels as rows: names or texts, of which nothing can be learned.
     if len(labels) > max(2, len(values) // 2):
         raise DataError(
             f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
@@ -265,6 +273,7 @@ def _with_tags(own: OwnData, train: Table) -> OwnData:
     found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
+    # O before the others, which stand by prefix: B-LOC, B-PER, I-LOC, I-PER.
     entities = all(map(is_entity_tag, found))
     key = (lambda tag: (tag != "O", tag)) if entities else (lambda tag: (False, tag))
     return replace(own, labels=tuple(sorted(found, key=key)))
@@ -290,6 +299,7 @@ def _scale(mean: float, spread: float) -> tuple[float, float]:
     """What a number is learned as: as it is, or where it is large or tiny by round numbers."""
     if 0.1 <= spread <= 10 and abs(mean) <= 10:
         return 0.0, 1.0
+    # The spread by its first digit: a mean of 52,300 and a spread of 1,480 give (52000.0, 1000.0).
     one = float(f"{spread:.0e}")
     return float(round(mean / one) * one), one
 
@@ -302,6 +312,7 @@ def _check_rows(
 ) -> None:
     """DataError for a label that train does not have, and for a split without any."""
     known = {label for example in splits["train"] for label in example.traits.labels}
+    # Its metrics are not known yet, and no check of a row needs them.
     task = own_task(replace(own, metrics=()))
     for split, examples in splits.items():
         table = tables.get(split, tables["train"])

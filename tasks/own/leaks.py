@@ -45,6 +45,7 @@ def words_of(example: Example) -> tuple[str, ...]:
     """The words that would give an example away, in lower case: all, or those of its passage."""
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
+    # A text of signs alone, such as ":-)", has no words and is compared as it is.
     return tuple(found or ["".join(texts)])
 
 
@@ -53,8 +54,10 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
+    # Backwards, so that of equal rows of train the first is named.
     learned = {words_of(example): example.id for example in reversed(train)}
     like = {words: (name, True) for words, name in learned.items() if words in asked}
+    # `like` grows while `_near` looks into it: a text that was found is not compared again.
     for words, text in _near(list(learned), list(asked), like):
         like[text] = (learned[words], False)
     found = {n: Leak(others[n].id, *name) for text, name in like.items() for n in asked[text]}
@@ -96,6 +99,7 @@ def _near_parents(texts: tuple[Words, ...]) -> list[int]:
 def _root(parents: list[int], number: int) -> int:
     """The number that stands for a group."""
     while parents[number] != number:
+        # Union-find with path halving: the way to the root is shorter for the next one who asks.
         parents[number] = parents[parents[number]]
         number = parents[number]
     return number
@@ -133,12 +137,15 @@ def _candidates(
         counted += len(places) <= MOST_ROWS
         if len(places) <= MOST_ROWS:
             shared.update(places)
+    # Pairs of `words` that no other text has count too: they speak against a likeness.
     least = max(1, counted // 3)
     return [number for number, count in shared.items() if count >= least]
 
 
 def _alike(words: Sequence[str], other: Sequence[str]) -> bool:
     one, two = words[:MOST_WORDS], other[:MOST_WORDS]
+    # Without autojunk: from 200 words on difflib would leave out those that come often. Both quick
+    # ratios are upper bounds of the ratio, and settle most pairs.
     matcher = SequenceMatcher(None, one, two, autojunk=False)
     return (
         matcher.real_quick_ratio() >= LIKE

@@ -57,6 +57,7 @@ def known_metrics(kind: Kind, labels: Sequence[str], *, no_answer: bool) -> dict
         "labels": (label_f1(labels, "micro"), label_f1(labels, "macro"), accuracy),
         "number": (pearson, spearman),
         "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
+        # F1 first: it is what counts of answers in a context.
         "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
         "choice": (choice_accuracy,),
     }
@@ -72,6 +73,7 @@ def metric_of(
     if word.startswith(EVALUATE):
         return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
+    # "f1:spam" is F1 of the class "spam"; of all kinds only classes have "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
     if word not in known:
@@ -244,7 +246,9 @@ def check_script(
         raise BenchError(f"--metric {word} cannot be tried: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
     best = metric.compute(right, examples) or 0.0
+    # For most kinds of answers each example gets the right answer to the next one.
     moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
+    # Said so that a score of NaN, which is neither higher nor lower, is refused too.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
             f"--metric {word} is no higher for right answers than for wrong ones ({best:g}): a "
@@ -257,6 +261,7 @@ def _form(module: Any) -> str:
     """What a metric takes for a prediction, in one word, by its declared features."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
+    # An object for each example: "id" and "prediction_text", as the metric squad has it.
     if hasattr(feature, "keys"):
         return "squad"
     inner = getattr(feature, "feature", None)

@@ -28,6 +28,7 @@ ENDINGS = {
 
 def split_of(name: str) -> str:
     """The split that a file's name says, empty where it says none."""
+    # "train-00000-of-00002.parquet" is of train; "train_test.csv" names two splits, so none.
     words = set(re.findall("[a-z]+", name.lower()))
     found = [split for split, names in SPLIT_NAMES.items() if words & names]
     return found[0] if len(found) == 1 else ""
@@ -47,6 +48,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     rows = [child for child in children(place) if child.is_file() and kind_of(child)]
     found = _by_split([child for child in children(place) if _is_classes(child)])
     found = found if "train" in found else _by_split(rows)
+    # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
         if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
             both = " and ".join(file.name for file in files[:2])
@@ -106,6 +108,7 @@ def ending_of(path: Place) -> str:
 def kind_of(path: Place) -> str:
     """Which reader a file has by its ending; empty where none is known."""
     ending = ending_of(path)
+    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text tells the layout.
     is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
     return ENDINGS.get(ending, "text" if is_named else "")
 

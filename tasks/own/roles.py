@@ -124,6 +124,7 @@ def find_mapping(table: Table) -> ColumnMapping:
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
+    # A column without any value says nothing of what it holds.
     columns = [column for column in every if column.known and column.name != split]
     found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
     if split:
@@ -151,6 +152,8 @@ def find_mapping(table: Table) -> ColumnMapping:
 def check_header(table: Table, columns: Sequence[Column]) -> None:
     """DataError where the first line of a table is a row: names are none of the values."""
     for column in columns if table.has_header else ():
+        # Rows that give themselves away: "pos" above few values of which it is one, "3.5" above
+        # numbers, or a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         if is_value or is_number or (column.is_text and len(column.name.split()) > LONG_NAME):
@@ -170,9 +173,11 @@ def split_column(table: Table) -> str:
         if key_of(name) not in NAMED["split"] or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
+        # "set" or "fold" with values such as 0 to 4, which name no split, is a column like others.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
+        # Two words for one split, such as "val" and "dev", leave open which of them is meant.
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
@@ -208,6 +213,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
+    # An answer that is a span stands in its context, but for some that are spelled otherwise.
     inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
@@ -229,6 +235,7 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     lengths = [len(value or ()) for value in words.values]
     beside = (column for column in lists if column is not words)
     fitting = [c for c in beside if [len(value or ()) for value in c.values] == lengths]
+    # Any list of the same lengths may be the tags, unless one of them is called so.
     named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
     for tags in named:
         yield _mapping("tags", words=words, tags=tags)
@@ -241,7 +248,9 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
+    # "O" and "B-PER" or "I-PER"; "E-", "S-", "L-" and "U-" are of the schemes BIOES and BILOU.
     entities = [c for c in tags if all(re.fullmatch(r"O|[BIESLU]-.+", v) for v in c.distinct)]
+    # Such as "Sentence #", "sent_id", "doc", "s" and "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
@@ -257,6 +266,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _tells_apart(column: Column) -> bool:
     """Whether it has a value for each sentence: on all of its words, or on the first alone."""
+    # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
         return len(column.known) <= len(column.values) / 2
@@ -272,10 +282,14 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     pairs = zip(options.values, answer.values, strict=True)
     both = [(right, given) for given, right in pairs if given and right not in (None, "")]
+    # ARC has the options' names beside them: choices.text ["red", "blue"], choices.label ["A",
+    # "B"] and answerKey "B".
     keys = _first(columns, {key_of(f"{options.name.removesuffix('.text')}.label")})
     if keys is not None and keys.is_list:
         named = zip(options.values, keys.values, answer.values, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
+        # By the keys "1" to "4" the answer "1" is the first option, as a number from 0 it is the
+        # second: where both ways differ the keys decide, if they name every answer.
         if any(one != other for one, other in places):
             if all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
@@ -284,6 +298,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         yield from _choice(columns, (options,), answer)
 
 
+# Keys such as "optiona", "ending0", "choice1" and "b" alone, of "option_a" or "Option A".
 WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
 
 
@@ -291,6 +306,7 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
     ):  # without names: the answer's letter last
+        # Three columns are too few: a question, two options and the letter are four.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
         if len(between) > 1 and all(
@@ -316,6 +332,7 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _check_counting(answer: Column, options: int) -> None:
     """DataError where the answers are places from 1: "1" would be read as the second one."""
+    # The last place counted from 1 is one that places from 0 never reach, and 0 does not occur.
     if answer.is_whole and {1.0, float(options)} <= set(answer.numbers or ()) <= {
         float(place + 1) for place in range(options)
     }:
@@ -353,8 +370,10 @@ def place_of(
     word = str(right).strip()
     if keys is not None:
         return next((at for at, key in enumerate(keys) if str(key).strip() == word), None)
+    # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
     if right in options or word in options:
         return options.index(right if right in options else word)
+    # "2.0" is what pandas writes for 2 in a column with missing values.
     if re.fullmatch(r"\d+(\.0)?", word):
         return int(float(word)) if int(float(word)) < len(options) else None
     if len(word) == 1 and 0 <= (place := ord(word.lower()) - ord("a")) < len(options):
@@ -373,6 +392,7 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
+        # The rows do not tell which is meant: with both, the user is asked.
         yield _mapping("choice", question=question, option=texts[0], label=flags[0])
         yield _mapping("class", text=question, text2=texts[0], label=flags[0])
 
@@ -412,6 +432,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
             yield {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
             return
+    # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
     for column in texts:
         yield {"text": (column.name,)}
     if len(texts) == 2:
@@ -424,10 +445,13 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
     named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
     flags = [column for column, _ in fitting if column.is_flag]
+    # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
+    # may be classes as well.
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
+    # "label" goes before "sentiment" and "score", and these before any column that could be one.
     chosen = best or named or fitting
     return [{role: (column.name,)} for column, roles in chosen for role in roles]
 
@@ -443,9 +467,11 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         words = all(isinstance(each, str) for value in column.known for each in value)
         if not words or column.key in NAMED["words"] or not any(column.known):
             return ()
+        # Lists of exactly one are classes; with empty lists among them both readings are possible.
         counts = frozenset(map(len, column.known))
         fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
         return fitting.get(counts, ("labels",))
+    # A label of one value stays, so that an error can name that value.
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
@@ -453,11 +479,13 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     is_bool = all(isinstance(value, bool) for value in column.known)
     if not is_bool and separator_of(column.known):
         return ("labels",)
+    # A class has at least three rows on the average; of two classes that is not asked.
     is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:
+    # "1,2" beside "3" is 1.2, or the labels 1 and 2.
     if column.decimal == "," and not all("," in str(value) for value in column.known):
         return ("labels", "number") if separator_of(column.known) else ("number",)
     if not column.is_whole:
@@ -466,6 +494,7 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     is_counted = column.key in CLASSES and found == set(range(len(found)))
     if len(found) == 2 or is_counted:
         return ("label",)
+    # Few whole numbers, such as 1 to 5 stars, are classes or numbers: the user is asked.
     if len(found) > FEW:
         return ("number",)
     return ("label", "number")
@@ -484,6 +513,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
+        # The share of values that have several is at most 1: with any such value the parts may be
+        # as many as the whole values.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}

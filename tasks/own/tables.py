@@ -69,6 +69,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
             raise DataError(f"{table.name} has other columns than {first.name}.")
+    # Each part counts its lines from 1, so that the part stands before: "0:7", "1:7".
     return replace(
         first,
         name=files[0].parent.name,
@@ -80,6 +81,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """A run looks at the same file for its columns, and for each of its splits."""
+    # A member of an archive has the stamp (1, 0): where it is empty, the end of this sees it.
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
@@ -118,6 +120,7 @@ def _content(path: Place) -> bytes:
     """A file's bytes, unpacked where it is a .gz."""
     content = content_of(path)
     if path.name.lower().endswith(".gz"):
+        # One byte more than is allowed tells a larger file without unpacking all of it.
         try:
             with gzip.open(BytesIO(content)) as file:
                 content = file.read(MOST_BYTES + 1)
@@ -160,8 +163,10 @@ def _text(path: Place, content: bytes, encoding: str) -> tuple[str, tuple[str, .
     if encoding:
         return _decoded(path, content, encoding), ()
     note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
+    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
+    # A zero byte is UTF-8 too, and UTF-16 without its mark has one beside every letter.
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
@@ -175,6 +180,8 @@ def _western(path: Place, content: bytes, odd: int) -> str:
     """The text in Windows' western encoding, if it is letters there; `odd` is no UTF-8."""
     found = content.decode("cp1252", "replace")
     strange = [letter for letter in found if ord(letter) > 127]
+    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). In western text most of what is
+    # beyond ASCII are letters such as "é", and the rest quotes and dashes.
     if "\ufffd" in found or sum(map(str.isalpha, strange)) < 0.7 * len(strange):
         line = content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
@@ -202,6 +209,7 @@ def _text_kind(text: str) -> str:
     if text.lstrip().startswith(FASTTEXT):
         return "fasttext"
     lines = text[:20_000].splitlines()
+    # The last line may be cut in the middle, and an empty line at an end parts no sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
     widths = {len(line.split()) for line in lines[:-1] if line.strip()}
     return "conll" if blank and len(widths) == 1 and widths != {1} else "table"
@@ -220,6 +228,7 @@ def _delimited(path: Place, text: str) -> Lines:
     is_tabs = ending_of(path) in (".tsv", ".tab")
     said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's way to name what cuts the rows
     delimiter = said[1] if said else "\t" if is_tabs else _delimiter(path, text)
+    # "sep=;" was read as a row, so that the lines below have their own numbers; it is none.
     rows = list(_table_rows(path, text, delimiter))[bool(said) :]
     for number, fields in rows:
         if len(fields) != len(rows[0][1]):
@@ -233,6 +242,7 @@ def _delimited(path: Place, text: str) -> Lines:
 
 def _delimiter(path: Place, text: str) -> str:
     """What cuts the first rows evenly; else what the first line has most of, outside of quotes."""
+    # What stands in quotes says nothing: "Rome, in winter" or "he said ""no, never""".
     bare = re.sub(r'"(?:[^"]|"")*"', "", text.partition("\n")[0])
     ranked = sorted(DELIMITERS, key=bare.count, reverse=True)
 
@@ -243,6 +253,7 @@ def _delimiter(path: Place, text: str) -> str:
             return False
         return len(widths) == 1 and widths != {1}
 
+    # Where none cuts evenly it is a table of one column, or `_delimited` names the odd line.
     return next(filter(is_even, ranked), ranked[0])
 
 
@@ -265,7 +276,9 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
 
 def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each row with the number of its first line; rows of no fields are none."""
+    # No splitlines: a text may hold any other line break of Unicode, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
+    # With tabs a quote is mostly text: `csv` would take all lines up to the next one for a field.
     if delimiter == "\t" and not _is_quoted(lines):
         for number, line in enumerate(lines, start=1):
             if line.strip("\r"):
@@ -273,6 +286,7 @@ def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, l
         return
     csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # A quoted field may hold line breaks: a row begins below the last line of the one before.
     before = 0
     try:
         for fields in reader:
@@ -280,6 +294,7 @@ def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, l
                 yield before + 1, fields
             before = reader.line_num
     except csv.Error as error:
+        # An open quote runs on to the next one, some lines below, or to the end of the file.
         start = before + 1
         if "unexpected end" in str(error) or reader.line_num > start + 1:
             line = lines[before] if before < len(lines) else ""
@@ -296,6 +311,7 @@ def _is_quoted(lines: Sequence[str]) -> bool:
     """Whether quotes in a file with tabs are its own: fields that begin with one end with one."""
     quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
     whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
+    # Lines with more or fewer tabs than others are a sign of a quoted tab or line break.
     widths = {line.count("\t") for line in lines if line}
     return bool(quoted) and (whole == len(quoted) or len(widths) > 1)
 
@@ -311,6 +327,7 @@ def _open_quote(line: str, delimiter: str) -> int:
 
 def _json(path: Place, text: str) -> Table:
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    # People call JSON lines .json too: a first line that is an object tells them.
     is_lines = ending_of(path) != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
     document = None if is_lines and not text.lstrip().startswith("[") else _parsed(path, text)
     match document:
@@ -375,6 +392,7 @@ def _even(name: str, values: list[Any]) -> dict[str, list[Any]]:
     known = [value for value in values if value is not None]
     if not any(isinstance(value, list) for value in known):
         return {name: values}
+    # "Rome" beside ["Rome", "the capital"] is a list of one answer.
     if all(isinstance(value, str | list) for value in known):
         values = [[value] if isinstance(value, str) else value for value in values]
     inner = [each for value in known if isinstance(value, list) for each in value]
@@ -382,6 +400,8 @@ def _even(name: str, values: list[Any]) -> dict[str, list[Any]]:
         return {name: values}
     if any("start" in each for each in inner):  # marked spans
         return {name: values}
+    # "answers" of [{"text": "Rome", "answer_start": 3}] becomes "answers.text" of ["Rome"] and
+    # "answers.answer_start" of [3], as the hub's SQuAD has them.
     return {
         f"{name}.{key}": [None if v is None else [each.get(key) for each in v] for v in values]
         for key in dict.fromkeys(key for each in inner for key in each)
@@ -426,6 +446,8 @@ CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 def _conll(path: Place, text: str) -> Table:
     rows: list[tuple[str, Any]] = []
     width = 0
+    # CoNLL-U's comments, "# text = She left.", become empty lines, so that the numbers of lines
+    # stay. A hash alone may be a word.
     for found in sentences_of("" if x.startswith("# ") else x for x in text.split("\n")):
         # CoNLL-U has contractions, whose words follow, and words that are not there.
         words = [
@@ -504,6 +526,7 @@ def _workbook(path: Place, content: bytes) -> Lines:
     numbered = [
         (n, list(map(_cell, row))) for rows in held.values() for n, row in enumerate(rows, 1)
     ]
+    # Cells to the right that only have a format are there too, and empty.
     width = max((at for _, row in numbered for at, v in enumerate(row, 1) if v != ""), default=0)
     return [(n, row[:width]) for n, row in numbered if any(value != "" for value in row)]
 

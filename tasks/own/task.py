@@ -95,6 +95,8 @@ class OwnData:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without what is as it is by default."""
+        # Defaults are left out, so that a field that comes later leaves the names of stored tasks
+        # as they are. Through JSON tuples are lists on both sides.
         default = OwnData(title="", kind="class", columns={}, metrics=())
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         plain = json.loads(json.dumps(asdict(default)))
@@ -199,6 +201,7 @@ def table_of(own: OwnData, split: str, place: Path | None) -> Table:
     (name,) = own.columns[SPLIT]
     if name not in table.columns:
         raise no_column(table, name)
+    # A dev that is held out is made of the rows of train.
     wanted = "train" if split == "dev" and own.held_out else split
     found = table.columns[name]
     return table.take([row for row, value in enumerate(found) if split_of(str(value)) == wanted])
@@ -223,10 +226,12 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
     named = [table.columns[name] for name in own.columns.get("group", ())]
+    # An empty cell is no group: its rows need not stay together.
     given = {n: v for values in named for n, v in zip(table.ids, values, strict=True) if v}
     for is_near in (True, False):  # where most texts are nearly one, those that are equal
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
+        # Whole groups seldom add up to the share; with less than half of it they are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -243,6 +248,7 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
     """The rows that dev has, by id."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
+    # A label of which train would have no row could not be learned.
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
     # The rest of its group goes back with a row.
     back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
@@ -277,6 +283,7 @@ def _folded(mapping: ColumnMapping, table: Table) -> Table:
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
             key = tuple(map(str, found))  # an empty cell goes on with what was above it
+        # Rows of one key are one example, also where others stand between them.
         rows.setdefault(key, []).append(number)
     folded = table.take([numbers[0] for numbers in rows.values()])
     whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
@@ -295,6 +302,7 @@ def _role_values(
         there = [name for name in names if name in table.columns]
         if len(there) < len(names) and not (may_hide and role in HIDDEN) and role != "group":
             raise no_column(table, next(name for name in names if name not in table.columns))
+        # A role whose column is not there has no values in any row: a test file without labels.
         columns[role] = [table.columns[name] for name in there] if len(there) == len(names) else []
     for number in range(len(table.ids)):
         yield {role: [values[number] for values in each] for role, each in columns.items()}
@@ -323,6 +331,7 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
         flags = [_flag(value, place) for value in values]
         if sum(flags) != 1:
             raise DataError(f"{place} has {sum(flags)} of the classes: expected one.")
+        # A column for each class: the label is the name of the one that holds 1.
         return own.columns["label"][flags.index(1)]
     found = label_parts(values[0], "\n") if values and isinstance(values[0], list) else values
     if len(found) > 1:
@@ -345,6 +354,7 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
     if not values or values[0] is None:
         return None
     found = set(label_parts(values[0], own.separator))
+    # In the order of the logits; labels that train lacks go last and are refused later.
     order = {label: number for number, label in enumerate(own.labels)}
     return tuple(sorted(found, key=lambda label: (order.get(label, len(order)), label)))
 
@@ -364,6 +374,7 @@ def _flag(value: Any, place: str) -> int:
 
 def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | None:
     value = row["number"][0] if row["number"] else None
+    # What pandas ("nan", "") and R ("NA") write where a number is missing.
     if value is None or str(value).strip().lower() in ("", "nan", "na", "n/a", "null", "none"):
         return None
     try:
@@ -393,10 +404,12 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
         raise DataError(f"{place} has no list of words with a list of tags.")
     if tags is not None and len(tags) != len(words):
         raise DataError(f"{place} has {len(words)} words and {len(tags)} tags.")
+    # A sentence without any tag is one to be predicted; in another one a missing tag is a gap.
     missing = [tag in (None, "") for tag in tags or ()]
     if any(missing) and not all(missing):
         raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
+    # One sentence does not tell: where any label of the task is no entity's, tags stay as written.
     if named is not None and all(map(is_entity_tag, (*own.labels, *named))):
         named = to_iob2(tuple(map(_in_iob, named)))
     return TagExample(id=name, words=tuple(map(str, words)), tags=named)
@@ -422,6 +435,7 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
+        # A single start is the single answer's; without one each answer's first place is meant.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
             raise DataError(f"{place} has {len(texts)} answers and {len(starts)} starts.")
@@ -429,6 +443,7 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
             (str(text), find_answer(context, str(text), _start(start, place)))
             for text, start in zip(texts, starts, strict=True)
         ]
+        # Answers that the context does not hold go last: training takes the first.
         found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
     question = _text(row["question"][0], place)
     return SpanExample(id=name, question=question, context=context, answers=found)

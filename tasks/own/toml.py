@@ -47,6 +47,7 @@ def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BenchError(f"{file} is no TOML file that can be read: {error}.") from error
+    # What fits together can only be asked of values that have the right types.
     mistakes = list(_mistakes(said)) or list(_misfits(said))
     if mistakes:
         raise BenchError(*(f"{file.name}: {mistake}." for mistake in mistakes))
@@ -96,6 +97,7 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
         yield f"its labels are missing, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())
     if kind == "number" and not (
+        # By its type, for `isinstance` takes true and false for whole numbers.
         len(bounds) == 2 and all(type(end) in (int, float) for end in bounds)
     ):
         yield f"its range is missing, expected {KEYS['range'][1]}"

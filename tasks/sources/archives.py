@@ -68,6 +68,8 @@ class _Tar:
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size
+        # A whole tar ends in blocks of zeros. One that is cut between two members ends without,
+        # and tarfile says nothing of it.
         if self._stream.last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("unexpected end of data")
 
@@ -169,8 +171,10 @@ class _Archive:
         with self._refusing(path):
             with path.open("rb") as file:
                 start = file.read(2)
+            # By the first bytes, whatever the name says: "PK" of a zip, 1F 8B of gzip, else a tar.
             is_zip = start == b"PK"
             self._content = _Zip(path) if is_zip else _Tar(path, packed=start == b"\x1f\x8b")
+        # The content's own method: one of this object would keep it alive for ever.
         weakref.finalize(self, self._content.close)
         with self._refusing(path):
             total = 0
@@ -203,6 +207,7 @@ class _Archive:
 
     def _add(self, name: str, number: int) -> None:
         parts = tuple(part for part in re.split(r"[/\\]", name) if part != ".")
+        # "/etc/passwd" has an empty first part, "../x" leads outside, "C:" is a drive of Windows.
         if "" in parts or ".." in parts or ":" in parts[0] or "\0" in name:
             raise DataError(
                 f"{self.path} holds {name!r}, which is no place in it: get the official archive."

@@ -123,6 +123,8 @@ class Files:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
     def _find(self, source: Source, split: Split) -> Found | None:
+        # The outer a loop the more it counts: folders alone before archives too, the suite's
+        # folder before the data folder itself, then the names of the file in their order.
         for packed in (False, True):
             for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
@@ -133,6 +135,7 @@ class Files:
 
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
         """What stands above a split's path, how many folders it lacks, and if that is a guess."""
+        # Of "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False
@@ -154,6 +157,7 @@ class Files:
         """Every way to read a path below a folder; "*" in it stands for all that fit."""
         if not path:
             return
+        # From the first pattern on the rest of the path is patterns: RACE's "*/*.txt" in train.
         if "*" in path[0]:
             if files := tuple(sorted(self._fitting(above, path))):
                 yield rank, files
@@ -180,6 +184,7 @@ class Files:
                 continue
             if child.is_dir():
                 folder = child
+            # An archive within an archive is not opened.
             elif archive and isinstance(child, Path):
                 folder = self._opened(child, archive)
             else:
@@ -216,6 +221,7 @@ class Files:
     ) -> tuple[Place, ...]:
         """The files of the lowest rank; DataError where several have it."""
         lowest = min(rank for rank, _ in ways)
+        # By where they lead, so that a link to the same file is no second one.
         best = {files[0].resolve(): files for rank, files in reversed(ways) if rank == lowest}
         if len(best) > 1:
             places = sorted(str(files[0]) for files in best.values())

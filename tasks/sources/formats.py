@@ -79,6 +79,8 @@ def tsv_records(files: OfficialFiles) -> Iterator[Record]:
 def csv_records(files: OfficialFiles) -> Iterator[Record]:
     """The rows of a comma-separated file with quotes; a quoted field may hold line breaks."""
     path = files.paths[0]
+    # newline="" keeps line breaks within quotes as they are. A row that has some gets the number
+    # of its last line.
     reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
     try:
         table = [(reader.line_num, fields) for fields in reader]
@@ -92,6 +94,7 @@ def csv_records(files: OfficialFiles) -> Iterator[Record]:
 def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     """The table's rows; all lines must have as many fields as the first."""
     source, split, (path, *_) = files
+    # Before any row is read: QQP's first release has broken lines, whose columns have moved.
     for number, fields in table:
         if len(fields) != len(table[0][1]):
             raise DataError(
@@ -100,6 +103,7 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
                 "one."
             )
     columns = source.columns if split.columns is None else split.columns
+    # CoLA's training file has no header, and its columns are places: {"sentence": 3, "label": 1}.
     has_header = not all(isinstance(column, int) for column in columns.values())
     header = table[0][1] if has_header and table else None
     where = _positions(path, columns, header, source.may_lack(split))
@@ -121,6 +125,7 @@ def _positions(
     for name, column in columns.items():
         known = header or []
         names = column if isinstance(column, tuple) else (column,)
+        # Releases call one column differently: the first of the known names that is there counts.
         places = [
             n if isinstance(n, int) else known.index(n)
             for n in names
@@ -205,6 +210,8 @@ def _find(
 ) -> object:
     for path in (column,) if isinstance(column, str | int) else column:
         found: object = document
+        # "idx.paragraph" is the 7 of {"idx": {"paragraph": 7}}. A null that is there is found:
+        # only what is absent gives way to the next name.
         for key in str(path).split("."):
             found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if found is not _ABSENT:
@@ -231,6 +238,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path)):
         marks.add(mark)
         yield record
+    # Version 2.0 marks every question, and 1.1 none: {None} is what 1.1 gives.
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
@@ -268,6 +276,7 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
                 answers, where, {"answers.text": "text", "answers.answer_start": "answer_start"}
             ),
         }
+        # A question without answers is impossible, also where the file does not say so.
         mark = question.get("is_impossible", None if answers else True)
         yield Record(where, fields), mark if mark is None else bool(mark)
 
@@ -291,6 +300,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
                 "context": value(dialog, "context", place),
                 **_lists(asked, place, keys),
             }
+            # Every question has the answers of several people: lists of lists, as on the hub.
             for key in ("text", "answer_start"):
                 found = [[value(each, key, place) for each in several] for several in answers]
                 fields[f"answers.{key}s"] = found
@@ -316,6 +326,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
             "questions": (items(story, "questions", place), ("input_text", "turn_id")),
             "answers": (items(story, "answers", place), answer),
         }
+        # The further people who answered; the training file has none of them.
         for name in ("0", "1", "2"):
             found = items(others, name, place) if name in others else []
             lists[f"additional_answers.{name}"] = found, ("input_text",)
@@ -331,6 +342,7 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
         fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
         fields["id"] = question["_id"]
+        # "supporting_facts" [["Ann", 0], ["Rome", 2]] are the lists ["Ann", "Rome"] and [0, 2].
         columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
         for key, names in columns.items():
             pairs = items(question, key, place)
@@ -360,6 +372,7 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             )
         for number, question in enumerate(questions):
             fields = {
+                # "high/12.txt" is "high12.txt", as the hub has it.
                 "example_id": f"{path.parent.name}{path.name}".lower(),
                 "article": article,
                 "question": question,
@@ -384,6 +397,7 @@ class Word(NamedTuple):
 def sentences_of(lines: Iterable[str]) -> Iterator[list[Word]]:
     """The words of each sentence, which an empty line ends; a document's line is one of its own."""
     sentence: list[Word] = []
+    # One more empty line, which ends the last sentence.
     for number, line in enumerate([*lines, ""], start=1):
         columns = line.split()
         if columns and columns[0] != DOCUMENT:
@@ -406,6 +420,7 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         if sentence[0].columns[0] == DOCUMENT:
             document += 1
             continue
+        # "EU NNP I-NP I-ORG": only the first and the last column are read.
         for number, columns in sentence:
             place, tag = f"{path} line {number}", columns[-1]
             if len(columns) == 1:
@@ -423,6 +438,10 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
 #
 # https://conll.cemantix.org/2012/data.html
 
+# A line of a sentence with one proposition, whose predicate it is:
+#
+#     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
+#
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
 """What the shared task's skeletons have in the place of words, which the LDC licenses."""
@@ -449,6 +468,7 @@ def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
     """Where each sentence begins, and its lines' columns."""
+    # As empty lines they end sentences, and the numbers of the lines below stay right.
     lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))
     for sentence in sentences_of(lines):
         before: list[list[str]] = []
@@ -492,6 +512,8 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
     """The IOB2 tags of a proposition: "(ARG0*", "*", "*)" are B-ARG0, I-ARG0, I-ARG0."""
     tags, role = [], ""
     for cell in column:
+        # "(ARG0*)" begins and ends an argument, "(ARG0*" begins one, "*)" ends it, and "*" is
+        # in one or in none. No argument of a column lies within another.
         before, star, after = cell.partition("*")
         name = before.removeprefix("(")
         if not star or after not in ("", ")") or "(" in name or (name and role):
@@ -528,6 +550,7 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
         for chain in (mark.strip("()") for mark in marks if mark.endswith(")")):
             if not begun[chain]:
                 raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
+            # Of a chain's mentions within each other the innermost ends first.
             yield [int(chain), begun[chain].pop(), word]
     if left := [chain for chain, words in begun.items() if words]:
         raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
@@ -583,6 +606,7 @@ def _label(source: Source, split: Split, record: Record) -> object:
             return float(str(value))
         except ValueError:
             raise DataError(f"{record.place} has the label {value!r}; expected a number.") from None
+    # "1" of CoLA's file is "acceptable"; MNLI's files have the names themselves.
     name = source.label_texts.get(str(value), str(value))
     if name not in source.label_names:
         expected = ", ".join(source.label_texts or source.label_names)

@@ -36,6 +36,7 @@ def arriving(repository: Path) -> Iterator[list[Path]]:
     are fetched again.
     """
     blobs = repository / "blobs"
+    # Files that were there before are not read again: they may be large.
     known, damaged = set(blobs.glob("*")), list[Path]()
     try:
         yield damaged
@@ -53,6 +54,7 @@ def _is_whole(path: Path) -> bool:
             return hashlib.file_digest(file, "sha256").hexdigest() == path.name
     if re.fullmatch("[0-9a-f]{40}", path.name):
         content = path.read_bytes()
+        # What git takes the digest of: the kind, the size and a zero byte before the content.
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return digest.hexdigest() == path.name
     return True
@@ -70,6 +72,7 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
     probe = threading.Thread(target=lambda: answers.append(_answers(timeout)), daemon=True)
     probe.start()
     probe.join(timeout)
+    # Still empty where the probe hangs; its thread then ends with the process.
     return answers == [True]
 
 
@@ -83,6 +86,7 @@ def _answers(timeout: float) -> bool:
         question = request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's own setting
         with request.urlopen(question, timeout=timeout):  # noqa: S310
             return True
+    # A refusal, such as 401 or 404, is an answer too.
     except error.HTTPError:
         return True
     except (OSError, ValueError, HTTPException):
@@ -159,6 +163,7 @@ def hub_splits(
     datasets = _datasets()
     commit = revision or "main"
     try:
+        # A name such as "main" moves on; the commit that it stands for now does not.
         if re.fullmatch("[0-9a-f]{40}", commit) is None:
             commit = str(huggingface_hub.HfApi().dataset_info(hub, revision=commit).sha)
         path = f"hf://datasets/{hub}"
@@ -258,6 +263,7 @@ def _check_label_names(source: Source, dataset: Any) -> None:
     """Refuse a ClassLabel whose names or order are not the ones that the task was written for."""
     for column, names in {source.label: source.label_names, **source.classes}.items():
         feature = dataset.features.get(column)
+        # A column of lists has its ClassLabel inside, as `feature`.
         found = tuple(getattr(getattr(feature, "feature", feature), "names", ()))
         if found != names:
             raise DataError(
@@ -320,5 +326,6 @@ def _name(names: tuple[str, ...], label: Any, place: str) -> str:
 
 def _shortest(number: float) -> float:
     """The shortest decimal of a float32, which is what the official file says: 3.8, not 3.79999."""
+    # Nine digits tell any float32 from its neighbours, so that one of these texts fits.
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
     return next(float(text) for text in texts if pack("f", float(text)) == pack("f", number))
