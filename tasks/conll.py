@@ -186,6 +186,7 @@ def _clusters(sentences: Sequence[Mapping[str, Any]]) -> list[list[list[int]]]:
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             chains.setdefault(int(chain), set()).add((first + int(start), first + int(last) + 1))
+        # Rows count words in their sentence, mentions count them in the document.
         first += len(sentence["words"])
     merged: list[set[Mention]] = []
     for chain in chains.values():

@@ -150,6 +150,7 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
         for each in files
         for ids, places, names in _numberings(rows)
     ]
+    # The first way that leaves no doubt; if all do, the faults of the likeliest one are said.
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
@@ -174,6 +175,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
         answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
+    # A dev split has other numbers of paragraphs and questions than the server's test split.
     return replace(
         file,
         name=path.name,
@@ -207,6 +209,7 @@ def _numberings(rows: SplitRows) -> Iterator[Numbering]:
     count = range(len(rows.examples))
     found = [NUMBERED.fullmatch(example.id) for example in rows.examples]
     ids = [int(match[1]) for match in found if match]
+    # Ids without a number at their end, or with one number twice, cannot stand for places.
     if len(set(ids)) < len(count):
         yield count, count, {example.id: place for place, example in enumerate(rows.examples)}
         yield count, count, {}

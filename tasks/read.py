@@ -195,6 +195,7 @@ def fingerprint(examples: Iterable[Example]) -> str:
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
+        # A field for which `left` has "..." is always dropped: that is the second of the pair.
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()

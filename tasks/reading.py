@@ -39,6 +39,7 @@ YES_NO = ("y", "n", "x")
 FOLLOW_UP = ("y", "n", "m")
 """Yes, no and neither; should, should not and may ask on."""
 
+# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is the question 7 of a dialog.
 TURN = re.compile(r".*_q#(\d+)")
 
 QUAC_COLUMNS = (
@@ -71,6 +72,7 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
                     f"the dialog {row['dialogue_id']} has the turn {name!r} after q#{last}, so its "
                     "questions are out of order"
                 )
+            # Numbers may be left out, but never go back.
             last = int(turn[1])
             asked.append(
                 {
@@ -233,6 +235,8 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
         answers = texts(row, "answers")
         context = f"{COQA_LEAD}\n{text(row, 'story')}"
         ahead = len(COQA_LEAD) + 1
+        # The files count in the story, the context begins with the fixed answers; a start of
+        # -1 says that no evidence is marked.
         start, end = number(row, "start") + ahead, number(row, "end") + ahead
         evidence = _within(context, start, end) if start >= ahead else None
         return SpanExample(
@@ -356,6 +360,7 @@ def _hotpot_question(row: Row) -> SpanExample:
         context += f"\n{_line(title)}\n"
         for order, sentence in enumerate(texts({"sentences": column}, "sentences")):
             written = _line(sentence)
+            # The space that a sentence begins with is none of its characters.
             start = len(context) + len(written) - len(written.lstrip())
             places.setdefault((title, order), len(sentences))
             sentences.append((start, max(start, len(context) + len(written.rstrip()))))

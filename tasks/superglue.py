@@ -121,6 +121,7 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()
+    # Whole words: "he" is not in "the". Between two words the text may have a line break.
     found = re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if wanted else ()
     nearest = min(found, key=lambda match: abs(match.start() - start), default=None)
     if nearest is not None:

@@ -160,6 +160,7 @@ def _number_cast(task: PairTask) -> Cast:
     assert task.value_range is not None, "a regression has a range"
     low, high = task.value_range
     unit = _STEPS / (high - low)
+    # As many as a step needs: one for STS-B's 0.2, two for the 0.04 of a range from 0 to 1.
     digits = max(1, math.ceil(math.log10(unit)))
     nothing = low - (high - low) / 5  # T5's -1 of STS-B
 

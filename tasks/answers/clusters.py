@@ -79,6 +79,7 @@ class Coreference(AnswerType):
         found: dict[Mention, set[Mention]] = {}
         for (one, other), count in votes.items():
             if 2 * count > len(predictions):
+                # All mentions of a cluster share one set, so that whole clusters come together.
                 merged = found.get(one, {one}) | found.get(other, {other})
                 found.update(dict.fromkeys(merged, merged))
         clusters = {tuple(sorted(cluster)) for cluster in found.values()}

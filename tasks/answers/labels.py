@@ -179,5 +179,6 @@ class Numbers(_Labels):
     def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
         low, high = self.task.value_range
         numbers = (example.label, float(prediction.label))
+        # A model may predict beyond the range; that counts at its end.
         gold, guess = (str(round(min(max(number, low), high))) for number in numbers)
         return [(gold, guess)] if self.rows() else []

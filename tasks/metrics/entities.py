@@ -326,7 +326,7 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 
     alike = np.zeros((len(gold), len(predicted)))
     for (one, other), count in _shared(gold, predicted).items():
-        # Luo's phi4, 2 |K and R| / (|K| + |R|).
+        # The paper's phi4: 2 |K and R| / (|K| + |R|) of a gold cluster K and a predicted one R.
         alike[one, other] = 2 * count / (len(gold[one]) + len(predicted[other]))
     best = float(alike[linear_sum_assignment(alike, maximize=True)].sum())
     return Sums(best, len(gold), best, len(predicted))

@@ -342,7 +342,7 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
         fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
         fields["id"] = question["_id"]
-        # "supporting_facts" [["Ann", 0], ["Rome", 2]] are the lists ["Ann", "Rome"] and [0, 2].
+        # "supporting_facts" [["Oslo", 0], ["Rome", 2]] are the lists ["Oslo", "Rome"], [0, 2].
         columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
         for key, names in columns.items():
             pairs = items(question, key, place)
@@ -438,10 +438,8 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
 #
 # https://conll.cemantix.org/2012/data.html
 
-# A line of a sentence with one proposition, whose predicate it is:
-#
+# The line of a predicate, in a sentence with no other one:
 #     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
-#
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
 """What the shared task's skeletons have in the place of words, which the LDC licenses."""

@@ -65,6 +65,7 @@ class Labels:
         names = {_bare(name): value for name, value in self.written.items()}
         others = {_bare(other): values[value] for other, value in self.synonyms.items()}
         decimals = {f"{value}.0": value for text, value in values.items() if text.isdecimal()}
+        # The last ones win: what the server reads is never taken for another writing of a label.
         return names | others | decimals | {_bare(text): value for text, value in values.items()}
 
     def _is_numbered(self) -> bool:
@@ -255,6 +256,7 @@ def decoded(content: bytes, faults: Faults) -> str | None:
 
 def _is_wide(content: bytes) -> bool:
     """Whether it is text of two or four bytes a character: by its mark, or mostly zeros beside."""
+    # Of UTF-16 every other byte of ASCII letters is zero, of UTF-32 three of four.
     some = content[:1000]
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
@@ -268,6 +270,7 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
         return []
     if "\r" in text:
         faults.add("its lines end in a carriage return", 1, mendable=True)
+        # A single carriage return ends a line too, as in some old files.
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = list(enumerate(text.removesuffix("\n").split("\n"), start=1))
     for number, line in lines:

@@ -137,6 +137,7 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> Predic
     text, notes = text_of(path)
     examples: Sequence[Any] = rows.examples
     asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
+    # "- (ARG0*)", "sees (V*)", "- (ARG1*)": the first column is "-" except for a predicate.
     told = [s for s in sentences_of(text.split("\n")) if any(w.columns[0] != "-" for w in s)]
     _check_sentences(path, told, "sentences with predicates", [group[0] for group in asked])
     predictions, missing = list[TagPrediction](), 0
@@ -170,6 +171,7 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
     return found
 
 
+# "#begin document (bc/cctv/00/cctv_0000); part 000".
 BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 
@@ -180,6 +182,7 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     words: list[Word] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if begun := BEGIN.match(line):
+            # A part may be written as "0" or as "000"; ids have three digits.
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
                 raise DataError(f"{path} line {number} begins the document {name} again.")
@@ -258,6 +261,7 @@ def _start_end(tags: Sequence[str]) -> Iterator[str]:
     """IOB2 tags as the cells of a column."""
     for tag, after in zip(tags, [*tags[1:], OUTSIDE], strict=True):
         prefix, _, role = tag.partition("-")
+        # An argument ends with its word if the next one does not go on with it.
         ends = tag != OUTSIDE and after != f"I-{role}"
         yield f"{'(' + role if prefix == 'B' else ''}*{')' if ends else ''}"
 

@@ -45,6 +45,7 @@ class Member:
     @property
     def is_inside(self) -> bool:
         """Whether it lies in the folder in which a zip is unpacked, on any system."""
+        # Outside are "/etc/passwd", "../RTE.tsv" and "C:/RTE.tsv".
         parts = self.path.parts
         return not (self.path.is_absolute() or ".." in parts or parts[0].endswith(":"))
 
@@ -86,6 +87,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
+    # The first bit of the flags says that the file is encrypted.
     if info.flag_bits & 1:
         faults.add(f"{info.filename} needs a password")
         return None
@@ -101,6 +103,7 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name, DATE)
+            # The upper half has Unix's rights: everybody may read the file.
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, content)
@@ -147,6 +150,8 @@ def _examine(path: Path) -> _Examined:
     content = _read(path)
     faults = Faults(path.name)
     suffix = path.suffix.casefold()
+    # A zip's list of files is at its end: one that is cut short is none for `zipfile`, and still
+    # begins as one.
     if zipfile.is_zipfile(path):
         if suffix != ".zip":
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
@@ -162,6 +167,7 @@ def _examine(path: Path) -> _Examined:
     alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
     if alone:
         faults.add("it is one file, expected a zip of all")
+        # RTE is in both suites: "RTE.tsv" is GLUE's and "RTE.jsonl" SuperGLUE's.
         file = next((file for file in alone if file.name == path.name), alone[0])
         inside = read_answer_file(file, content).faults
         return _Examined(faults=(*faults.all(), *inside))

@@ -48,6 +48,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
     if not file.missing_are_wrong:
         return conclude(in_order(rows, ids, faults, file.names), faults)
     places = {row.place for row in rows}
+    # Only what is there must be whole and in order; what is not is None among the answers.
     there = [place for place in ids if place in places]
     answers = in_order(rows, there, faults)
     if len(there) < len(ids):
@@ -73,6 +74,8 @@ def read_objects(content: bytes, faults: Faults) -> list[Object]:
 def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
     """What the lines are, or the items of the array that all of them are."""
     text = "\n".join(line for _, line in lines)
+    # An array may go over any number of lines, so all of them are read as one text. Its items are
+    # counted in the place of lines.
     whole = _loaded(text, 1, faults) if text.lstrip().startswith("[") else None
     if not isinstance(whole, list):
         yield from ((number, _loaded(line, number, faults)) for number, line in lines)
@@ -88,6 +91,7 @@ _NO_JSON = object()
 
 def _loaded(text: str, line: int, faults: Faults) -> Any:
     """What the JSON says, or _NO_JSON; a key that an object has twice is a fault."""
+    # Of two values under one key Python keeps the last, and says nothing.
     doubled: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -210,6 +214,7 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             yield _Found(line, idx.get("answer"), place, found.get("label"))
             continue
         try:
+            # A list, so that an object which is broken further on gives no answers at all.
             yield from [
                 _Found(line, answer["idx"], (found["idx"], question["idx"]), answer["label"])
                 for question in found["passage"]["questions"]
@@ -238,6 +243,7 @@ def _option(
 
 def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
     """Paragraphs and questions must be numbered as they come: ids run on over the file."""
+    # A paragraph that comes again after another one is in this list twice.
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1

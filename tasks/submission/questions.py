@@ -91,6 +91,7 @@ def read_answers(
         return SquadReading(answers=None, faults=faults.all())
     pairs, odds = table
     numbers = sum(_is_number(value) for _, value in pairs)
+    # By the most of them, because an answer may be a number too: "1912".
     found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
     answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
     scores = odds and [
@@ -156,6 +157,7 @@ def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
     None, and one fault, where that is nothing of the kind.
     """
     try:
+        # Objects as tuples of pairs: a dict would drop the first of two answers to one question.
         found = json.loads(text, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
         faults.add(f"it is not JSON: {error}")
@@ -291,6 +293,7 @@ def _text(value: Any) -> str:
 def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
     dialogs: defaultdict[str, list[SpanPrediction]] = defaultdict(list)
     for prediction in predictions:
+        # "C_1ab_0_q#3" is the turn 3 of the dialog "C_1ab_0".
         dialogs[prediction.id.rpartition("_q#")[0]].append(prediction)
     lines = (
         {
@@ -339,6 +342,7 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     parts = {example.id: example.id.rpartition("/") for example in examples}
     asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
     rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
+    # A turn that nobody asked for is named by its pair, "('story', 3)", which is no question's id.
     named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
     found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
@@ -364,6 +368,7 @@ def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[Sp
 def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
     document = _loaded(text)
     answers, facts = document["answer"], document["sp"]
+    # Backwards, so that of two sentences of one name the first has it.
     known = {
         example.id: {name: number for number, name in reversed(fact_names(example).items())}
         for example in examples

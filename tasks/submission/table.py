@@ -60,6 +60,7 @@ def in_order(
     if len(placed) != len(ids) or answers.keys() != set(ids):
         return None
     rank = {place: number for number, place in enumerate(ids)}
+    # Only the first of them is named: all rows behind it may be out of order too.
     for (before, *_), (place, line, _) in pairwise(placed):
         if rank[place] < rank[before]:
             faults.add(f"index {place} stands after {before}", line, mendable=True)
@@ -97,6 +98,7 @@ def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | No
         return names[str(row.place)]
     if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
         return row.place
+    # pandas writes "12.0" where a column has gaps. Python would read digits of any script.
     text = str(row.place).strip().removesuffix(".0")
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
         known = f" or an id such as {next(iter(names))!r}" if names else ""
@@ -111,6 +113,7 @@ def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
     """Where the indices begin, if they should begin at 0 and are complete otherwise; else 0."""
     known = {index for index in indices if index is not None}
     low, count = min(known, default=0), len(ids)
+    # Counted from 1, mostly. Ids that are no 0 to n - 1 are not moved.
     is_whole = len(indices) == count and known == set(range(low, low + count))
     return low if is_whole and set(ids) == set(range(count)) else 0
 
@@ -162,6 +165,7 @@ def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) ->
     number, first = lines[0][0], split(lines[0][1])
     names = [name.strip().strip("\"'").casefold() for name in first]
     expected = f"expected {header[0]}, tab, {header[1]}"
+    # A first line that begins with a number is a row, "0<tab>entailment".
     if names[0].removesuffix(".0").isdecimal():
         faults.add(f"the header is missing: {expected}", number, mendable=True)
         return _cells(lines, split, ([0], 1), len(first), faults)
@@ -174,6 +178,7 @@ def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) ->
 
 def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
     """How lines come apart: at tabs, or else at whatever separates the header."""
+    # Without any of the three it is None, for which `split` cuts at white space.
     separator = next((s for s in ("\t", ",", ";") if s in header), None)
     if separator != "\t" and len(header.split(separator)) > 1:
         name = {",": "a comma", ";": "a semicolon"}.get(separator or "", "white space")
@@ -218,6 +223,7 @@ def _cells(
 
 def _index(cell: str) -> str | int:
     """A number where it is written as one."""
+    # "007" stays as it is written, so that `_number` says so.
     is_plain = cell.isascii() and cell.isdecimal() and len(cell) <= LONGEST
     return int(cell) if is_plain and str(int(cell)) == cell else cell
 
