@@ -170,6 +170,5 @@ class Column:
             return False
         if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
             return True
-        # "review_id" and "movieId", but not "valid" and "paid".
         is_named = self.key.endswith("id") and not self.key.endswith(("valid", "paid"))
         return is_named or (self.is_whole and len(self.distinct) == len(self.values) > FEW)

@@ -54,7 +54,6 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
-    # Backwards, so that of equal rows of train the first is named.
     learned = {words_of(example): example.id for example in reversed(train)}
     like = {words: (name, True) for words, name in learned.items() if words in asked}
     # `like` grows while `_near` looks into it: a text that was found is not compared again.

@@ -81,7 +81,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """A run looks at the same file for its columns, and for each of its splits."""
-    # A member of an archive has the stamp (1, 0): where it is empty, the end of this sees it.
+    # A member of an archive has the stamp (1, 0): of an empty one the readers find no rows.
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
@@ -253,7 +253,6 @@ def _delimiter(path: Place, text: str) -> str:
             return False
         return len(widths) == 1 and widths != {1}
 
-    # Where none cuts evenly it is a table of one column, or `_delimited` names the odd line.
     return next(filter(is_even, ranked), ranked[0])
 
 

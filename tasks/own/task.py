@@ -248,7 +248,6 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
     """The rows that dev has, by id."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
-    # A label of which train would have no row could not be learned.
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
     # The rest of its group goes back with a row.
     back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
