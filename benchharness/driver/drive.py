@@ -98,6 +98,7 @@ def drive(
     before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
     that is quickly told, and StoreError at the end where something is kept still.
     """
+    # Each checkpoint once, and once more where its decoder is asked for.
     for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
         revision = hub_revision(job.weights)
         require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
@@ -115,6 +116,8 @@ def drive(
     )
     with open_store(options.db) as store:
         with (
+            # They end from the last to the first: the holds are let go of when no worker runs any
+            # more and what waits for the store is written.
             closing(holds),
             watch(schedule, store) as shown,
             LiveFile(shown, schedule, folder) as watcher,
@@ -168,6 +171,8 @@ class _Run:
             if time.monotonic() >= self._until:
                 self._leave_out_the_rest()
                 return
+            # `going` has waiting and running jobs: what needs one of them is not ready. A job is
+            # held by the very test, so both stay lazy; a list would hold them all.
             ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
@@ -177,6 +182,8 @@ class _Run:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
             self._waiting.remove(job)
+            # From here on nobody else runs it. Only now is its result looked for: another process
+            # may have stored that just before it let go of the job.
             self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
                 self.going.remove(job.key)
@@ -225,6 +232,8 @@ class _Run:
             self._broken.add(job.weights)
         if self._keeping.put(outcome, is_last=not self.going):
             self.stored.append(outcome)
+        # An outcome that is in memory alone may still be lost; the state would then save its
+        # hours.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)
@@ -272,6 +281,8 @@ class _States:
     def note(self, key: str, progress: Progress) -> str:
         """What to say of a state that a job has tried to write; empty where all know it."""
         was_told = self._is_told
+        # The first job that cannot write speaks for all. That it is over is said when none of
+        # those that run lacks a state any more, and not by each of them.
         if not progress.is_kept:
             self.lacking.add(key)
             self._is_told = True
@@ -355,6 +366,7 @@ class _Keeping:
         except StoreError as error:
             self._keep(outcome, error)
             is_news = True
+        # In the middle of a run one try has to do; the last outcome may wait as any write does.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
             self._tell(outcome, "finds its leaderboard writable again; what waited is stored")
             self._waiting = 0
@@ -370,6 +382,7 @@ class _Keeping:
         except (OSError, DataError):
             self._in_memory.append(outcome)
         if not self._waiting:
+            # The store has been held at least since the patient try began to wait.
             self._hurried = self._store.hurried(
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
@@ -397,6 +410,7 @@ class _Keeping:
         try:
             while self._in_memory:
                 _add(self._hurried, self._in_memory[0], force=self.force)
+                # One by one: what is stored must not be tried again where the next one fails.
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:

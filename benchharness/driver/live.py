@@ -97,6 +97,7 @@ class Running:
         """How much of its work is done, reckoning that training is nearly all of it."""
         _, step, steps = self.last
         trained = _TRAINING * step / steps if steps else 0.0
+        # Dev is scored on the way too; only after the last step is predicting what is left.
         if self.progress.phase == "predicting" and self.progress.steps and step == steps:
             return trained + (1 - _TRAINING) * self.progress.step / self.progress.steps
         return trained
@@ -108,6 +109,7 @@ class Running:
         if self.first is None or step == self.first[1]:
             return None
         since, first = self.first
+        # The seconds of a step, for all steps, and what comes after training on top.
         return (at - since) * steps / (step - first) / _TRAINING
 
 
@@ -152,8 +154,10 @@ class RunState:
 
     def report(self, key: str, progress: Progress, at: float) -> None:
         """Takes what a running job says of itself."""
+        # Whether a state could be written says nothing of how far the job is.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
+        # A job that is sent again waits too. Its clock starts anew, and it goes behind the others.
         if progress.phase == "waiting":
             self.running.pop(key, None)
             self.running[key] = Running(job=self.jobs[key], since=at, progress=progress)
@@ -192,6 +196,8 @@ class RunState:
         ends = {run.job.key: seconds(run.job) for run in busy}
         free = max(self.at_once, len(busy)) - len(busy)
         slots = [*ends.values(), *(0.0 for _ in range(free))]
+        # List scheduling: in their order, each job takes the slot that is free first, and begins
+        # when all that it waits for has ended too. The heap holds when each slot is free.
         heapq.heapify(slots)
         for job in self.jobs.values():
             if job.key in ends or job.key in self.ended:
@@ -221,12 +227,14 @@ class _Pace:
         if run.first is not None:
             since, first = run.first
             told, step, steps = run.last
+            # A step is told of when it is done, so the first one began a step's time before.
             of_a_step = (told - since) / (step - first) if step > first else 0.0
             start = max(0.0, since - of_a_step - run.since)
             if self._first_step is not None and run.since > self._first_step:
                 self._starts.append(start)
             self._first_step = min(since, self._first_step or since)
             work -= start
+            # Then it has only done the remaining steps, and its work is scaled up to all of them.
             if first > steps / 10:  # it has resumed
                 work *= steps / max(1, steps - first)
         self._factors.add(run.job, work, 1.0)
@@ -239,6 +247,7 @@ class _Pace:
         """
         if self._first_step is None:
             return _START_SECONDS
+        # A mean in which the usual seconds count as much as 0.3 of a job.
         return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
@@ -258,6 +267,8 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
+                # From the estimate to its own pace, on the scale of logarithms; when a fifth is
+                # done, its own pace alone counts.
                 trust = min(1.0, 5 * run.share)
                 work = work ** (1 - trust) * run.work**trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
@@ -287,6 +298,9 @@ class _Factors:
     def of(self, job: LiveJob) -> float:
         """By how much longer its work is expected to be than estimated."""
         value = 0.0
+        # From all of a kind to a task to a group, each the mean of its own logarithms and of the
+        # level before, which counts as so many jobs: little known stays near what is known in
+        # general.
         for level, trust in zip(_levels(job), _WEIGHTS, strict=True):
             total, weights = self._sums.get(level, (0.0, 0.0))
             value = (trust * value + total) / (trust + weights)
@@ -340,6 +354,7 @@ class LiveFile(Watcher):
         draft = self._path.with_suffix(".new")  # which nobody follows before it is held
         with suppress(OSError):
             draft.parent.mkdir(parents=True, exist_ok=True)
+            # Without a buffer, so that a killed process leaves all lines that it has told.
             self._file = draft.open("xb", buffering=0)
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -394,6 +409,7 @@ class LiveFile(Watcher):
     def _tell(self, event: str, **facts: Any) -> None:
         if self._file is None:
             return
+        # {"event": "progress", "at": 5012.318, "key": "3fa9...", "phase": "training", ...}
         line = json.dumps({"event": event, "at": round(time.monotonic(), 3), **facts})
         try:
             self._file.write(line.encode() + b"\n")
@@ -409,17 +425,20 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 def delete_dead(folder: Path) -> None:
     """Deletes what killed processes have left, and the folder where nothing else is in it."""
+    # Nothing is deleted where a link leads.
     if folder.is_symlink():
         return
     with suppress(OSError):
         for path in filter(_is_ours, tuple(folder.iterdir())):
             with suppress(OSError), path.open("rb") as file:
+                # A process that lives holds its file alone, so this raises and the file stays.
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
         folder.rmdir()
 
 
 def _is_ours(path: Path) -> bool:
+    # "4711-98765432101.jsonl", or ".new" as long as nobody is to follow it.
     return re.fullmatch(r"[0-9]+-[0-9]+\.(jsonl|new)", path.name) is not None
 
 
@@ -452,6 +471,7 @@ class Followed:
         """What has changed since the last call, each with what its line says."""
         # Looked at first: what a process has written before it died is read below.
         is_held = self._is_held()
+        # Behind the last line end stands what is still being written, or nothing.
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):
@@ -480,6 +500,7 @@ class Followed:
                 self.process, self.stored = said["process"], said["stored"]
                 self._is_here = said["host"] == platform.node()
             case "progress":
+                # Without "event", "at" and "key", and without what a later version says besides.
                 fields = {name: said[name] for name in said if name in _PROGRESS}
                 self.state.report(said["key"], Progress(**fields), at)
             case "end":

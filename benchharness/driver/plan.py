@@ -106,6 +106,7 @@ def plan(request: Request) -> Plan:
 
     # ---- The recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
+    # Once more: tasks may have been left out, and with them what only they start from.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -118,6 +119,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
+        # The MNLI run that three tasks start from comes three times; it keeps its first place,
+        # before all of them.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),
@@ -140,6 +143,7 @@ def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[
     """These and what they need, and what that needs."""
     known = {*found}
     for each in found:
+        # `found` grows while it is gone through, so what is needed by these comes too.
         new = sorted({*needs[each]} - known)
         found += new
         known.update(new)
@@ -174,6 +178,8 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
             said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
+            # Seeds say the same again, and so may models: one sentence names all that it is true
+            # of.
             found.setdefault(said, {})[job.model] = None
     yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
@@ -202,7 +208,10 @@ def _left_out(
             lacking[name] = f"no {files}"
     left_out = {
         task.name: "; ".join(
-            lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
+            # "no dev.tsv" of its own, "glue/mnli has no train.tsv" of what it is predicted by or
+            # starts from.
+            lacking[name] if name == task.name else f"{name} has {lacking[name]}"
+            for name in found
         )
         for task in tasks
         if (found := [name for name in _with_needs([task.name], needs) if name in lacking])
@@ -296,12 +305,14 @@ class Parts:
     def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
         """A job behind those that it needs: its start by the same point, where it has as many."""
         points = self.recipes[model, task]
+        # Of a start that has fewer points than its follower, the last stands for those it lacks.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # which no seed changes
         start = start_task(recipe)
         before = self.chain(model, start, point, seed) if start else []
         job = self.job(model, [task], recipe, seed)
+        # A chain ends with the job it was made for, so the last of `before` is the start itself.
         jobs = [*before, replace(job, start_from=before[-1].key) if before else job]
         for technique in self.techniques:
             jobs = technique.chained(self, model, jobs)
@@ -322,11 +333,13 @@ class Parts:
             name: digest for each in tasks for name, digest in self.fingerprints[each].items()
         }
         if recipe.is_zero_shot:
+            # Nothing is learned from train, so other rows there must not make it another job.
             fingerprints = {n: f for n, f in fingerprints.items() if not n.endswith(":train")}
         is_cut = any(self.reader.rows[digest].cut for digest in fingerprints.values())
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
+            # Those of encoders were looked up once; a baseline's are its name and version.
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
@@ -391,6 +404,7 @@ def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
 def _precision(request: Request) -> str:
     """The number format of the jobs of encoders."""
     gpu, precision = request.slots[0].is_gpu, str(request.options.precision)
+    # GPUs before Ampere only emulate bf16.
     if precision == "auto" and gpu and not have_bf16(request.slots):
         precision = "fp32"
     return resolve_precision(precision, gpu=gpu)
@@ -465,6 +479,7 @@ class Resolver:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             resolved[model, task.name] = found
+            # `waiting` grows while it is gone through: the start may start from another task.
             if start := start_task(found[0]):
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
@@ -474,6 +489,8 @@ class Resolver:
 
     def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
         needed = [technique.needed for technique in self.techniques if technique.needed]
+        # Of --shots 8,32 there are two sets of values, and a point with each. Most techniques have
+        # one set, which is empty; where one has none, nothing is trained.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
@@ -488,6 +505,8 @@ def _circles(recipes: Recipes) -> Iterator[str]:
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
+        # Follow the starts to the end, or to a task that was met before. A circle that does not
+        # come back to this task is told of by those that are in it.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:

@@ -62,6 +62,7 @@ class Schedule:
         """By the key of a job, the jobs to run that need it, as they were asked for."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
+            # Estimates are of the jobs to run: what is stored needs nothing any more.
             for key in job.needs if job.key in self.estimates else ():
                 found.setdefault(key, []).append(job)
         return found
@@ -176,8 +177,11 @@ def schedule(
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
+    # Of the slots that share a GPU one is sure; the others are used only while it has room.
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
+    # A job's chain is longer than that of any job that needs it, and equal ones keep the plan's
+    # order, so starts stand before their followers.
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
@@ -235,6 +239,7 @@ def _missing_keys(jobs: Sequence[Job], known: Known) -> set[str]:
     while waiting:
         key = waiting.pop()
         if key not in missing:
+            # Also a start whose result is stored is run again, where its encoder was not kept.
             waiting += [need for need in by_key[key].needs if need not in known.encoders]
         missing.add(key)
     return missing

@@ -240,6 +240,8 @@ class _Asked:
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """The configurations of these layers, for each choice of features."""
+        # Both readings are made: a list of features may hold "fine-tuned" beside frozen ones, and
+        # a file's table [frozen] counts for the latter alone.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # the later ones win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
@@ -255,6 +257,8 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
+                # The choices share most values, so they complain of the same: each line is kept
+                # once.
                 problems |= dict.fromkeys(str(error).splitlines())
         if not self.spec.is_hub:  # whose config is looked at when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
@@ -263,11 +267,13 @@ class _Asked:
         return tuple(found)
 
     def _layers(self, tables: Sequence[str]) -> _Layers:
+        # Later layers win, so what lies over a model's own values stands behind them.
         packaged = list(_packaged_layers(self.spec, tables))
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
+        # What is typed has the last word: `--set as_text=false` switches off a file's line.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError("tasks together have a head each, so none is answered as text.")
@@ -277,9 +283,12 @@ class _Asked:
             packaged += _file_layers(packaged_names()[_TEXT], tables)
         if self.wants_text is False:
             over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
+        # For such rows all that the model reads counts more than a paper's or our `max_tokens`,
+        # and less than what a file of the user's says.
         if _cuts_own_rows(tables, packaged):
             (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
         typed = {
+            # "x0.5" is half of what all layers below come to, so it is worked out behind them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
             if name != AS_TEXT
@@ -297,6 +306,7 @@ class _Asked:
         points = self._points([*named, typed, last], typed)
         # A command names the recipe, or gives all of its values over the model's own.
         said = layers.packaged if self.is_own or len(points) > 1 else named
+        # The names that the recipe has on by itself: only of these it is said that they are off.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
@@ -324,6 +334,8 @@ class _Asked:
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
+                # `steps` of a layer below would win over `epochs`, whichever layer that comes
+                # from.
                 if facts.instead_of in layer and name not in layer:
                     merged.pop(name, None)  # the later layer says it in the other unit
             merged.update(layer)
@@ -336,6 +348,8 @@ class _Asked:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             settings = applying(checked, self.heads, self.techniques)
+            # Points that differ in what means nothing here (strides, where no text is read in
+            # windows) are one job, so they are one point.
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
@@ -359,6 +373,7 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
     if not any(times):
         return text
     own = next((layer[name].value for layer in reversed(layers) if name in layer), None)
+    # A switch is an int to Python, and nothing to multiply.
     if isinstance(own, bool) or not isinstance(own, int | float):
         found = "leaves it out" if own is None else f"has {own!r}"
         raise BenchError(
@@ -406,6 +421,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
     that is known without the hub. Raises ModelError for one that was asked for.
     """
     words = [str(choice.value) for choice in choices_of(setting)]
+    # That would fetch the config of a model on the hub, which only "each" cannot do without.
     layers = None if spec.is_hub and EACH not in words else count_layers(spec)
     if EACH in words:
         if layers is None:
@@ -530,6 +546,7 @@ def unused_settings(
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
+        # What was typed to be off (lora_rank=0) has been heard, where no job has it either.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
@@ -586,12 +603,16 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
+    # The last line counts: the recipe's over the model's own, and in each file the task's over its
+    # head type's and the default.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
+        # With `--start-from mnli` for all of GLUE, MNLI itself starts from the checkpoint.
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
+    # Where no line named a task, "pretrained" changes nothing, so nothing is added to the job.
     if line is None or (line.value == PRETRAINED and not named):
         return resolved
     if line.value == PRETRAINED:
