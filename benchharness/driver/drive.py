@@ -232,8 +232,7 @@ class _Run:
             self._broken.add(job.weights)
         if self._keeping.put(outcome, is_last=not self.going):
             self.stored.append(outcome)
-        # An outcome that is in memory alone may still be lost; the state would then save its
-        # hours.
+        # An outcome that is in memory alone may still be lost, and the state saves its hours then.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)

@@ -299,8 +299,7 @@ class _Factors:
         """By how much longer its work is expected to be than estimated."""
         value = 0.0
         # From all of a kind to a task to a group, each the mean of its own logarithms and of the
-        # level before, which counts as so many jobs: little known stays near what is known in
-        # general.
+        # level before, which counts as so many jobs.
         for level, trust in zip(_levels(job), _WEIGHTS, strict=True):
             total, weights = self._sums.get(level, (0.0, 0.0))
             value = (trust * value + total) / (trust + weights)

@@ -178,8 +178,7 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
             said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
-            # Seeds say the same again, and so may models: one sentence names all that it is true
-            # of.
+            # Seeds say the same again, and so may models: one sentence names all of them.
             found.setdefault(said, {})[job.model] = None
     yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
@@ -206,12 +205,10 @@ def _left_out(
             needed = _own_splits(task, request.splits, learned)
         if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
             lacking[name] = f"no {files}"
+    # "no dev.tsv" of its own, "glue/mnli has no train.tsv" of what predicts it or is its start.
     left_out = {
         task.name: "; ".join(
-            # "no dev.tsv" of its own, "glue/mnli has no train.tsv" of what it is predicted by or
-            # starts from.
-            lacking[name] if name == task.name else f"{name} has {lacking[name]}"
-            for name in found
+            lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
         )
         for task in tasks
         if (found := [name for name in _with_needs([task.name], needs) if name in lacking])

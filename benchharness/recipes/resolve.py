@@ -257,8 +257,7 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
-                # The choices share most values, so they complain of the same: each line is kept
-                # once.
+                # The choices share most values and complain of the same: each line is kept once.
                 problems |= dict.fromkeys(str(error).splitlines())
         if not self.spec.is_hub:  # whose config is looked at when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
@@ -334,8 +333,7 @@ class _Asked:
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # `steps` of a layer below would win over `epochs`, whichever layer that comes
-                # from.
+                # As `steps` of a layer below, which would win over `epochs` of a later one.
                 if facts.instead_of in layer and name not in layer:
                     merged.pop(name, None)  # the later layer says it in the other unit
             merged.update(layer)
