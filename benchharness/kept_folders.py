@@ -99,6 +99,7 @@ def _make_folder(folder: Path) -> None:
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True)
             return
+    # Once more, so that what is really wrong is raised.
     folder.mkdir(parents=True)
 
 
@@ -129,6 +130,7 @@ def _take_place(draft: Path, folder: Path) -> None:
         with suppress(FileNotFoundError):
             folder.rename(old)
         try:
+            # Fails where another process has put its own there meanwhile: then once more.
             draft.rename(folder)
         except OSError:
             if not folder.exists():
@@ -273,6 +275,7 @@ class Holds:
             try:
                 descriptor = _locked(self._folder / name, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(descriptor, 0)
+                # What `holder` reads: "process 4711 on node3".
                 os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
             except BlockingIOError:
                 return False
@@ -345,6 +348,7 @@ def _opened(path: Path) -> int:
 
     It will be emptied and deleted, and others may be able to write to the folder.
     """
+    # The file is opened below this very folder, also where its name becomes a link meanwhile.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         descriptor = os.open(
@@ -369,6 +373,8 @@ def _unlock(descriptor: int, path: Path) -> None:
     """Lets go of a locked file, and deletes it where nobody else has it."""
     try:
         with suppress(OSError):
+            # A lock that is shared is made one's own; where that fails, others have it and the
+            # file stays.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(descriptor, path):
                 path.unlink()

@@ -318,10 +318,12 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     if shots := job.settings.get("shots"):
         trained = min(trained, int(shots.value))
     learned = trained * epochs
+    # Steps count instead of epochs, each with a batch of examples.
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
     if "layer_epochs" in job.settings:
         learned += trained * float(job.settings["layer_epochs"].value)
+    # Forward a weight is multiplied and added once for each token; backward takes twice that.
     tokens = _TOKENS_PER_ROW * (6 * learned + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 

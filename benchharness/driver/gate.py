@@ -80,6 +80,7 @@ def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
     """
     try:
         _, *names = signature(_run_marked).parameters
+        # Tried beforehand, because a TypeError of the run itself is a bug and keeps its traceback.
         signature(_run_marked).bind(root, *words, **arguments)
     except TypeError as error:
         return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
@@ -139,6 +140,7 @@ def run_gate(
         wanted = [task.name for task in session.request.tasks]
         unfit = list(_unfit(wanted, planned.jobs, baseline))
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
+        # AX has no runs of its own: MNLI's predict it, so these are what runs.
         trained = {_trained(task) for task in fit}
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
         now, ids, failed = _run(session, needed, fit)
@@ -256,6 +258,7 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
     """Jobs of the first seeds that are not asked for, as many of a task as its runs collapsed."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
+        # A task and its follower are of the same runs, whose seeds are drawn once for both.
         counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
     unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
     seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
@@ -291,6 +294,7 @@ def _store_of(planned: Plan) -> Iterator[str]:
         kept = root / name
         kept.mkdir(exist_ok=True)
         yield str(kept / "check.sqlite")
+        # Only where nothing was raised: an interrupted check goes on from what is in it.
         shutil.rmtree(kept, ignore_errors=True)
     finally:
         lock.release()
@@ -299,6 +303,7 @@ def _store_of(planned: Plan) -> Iterator[str]:
 def _delete_old(root: Path) -> None:
     """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
     for path in list(root.iterdir()):
+        # The first 32 digits of a check's digest, or the same with ".lock".
         is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
         with suppress(OSError):  # another check may delete it at the same time
             if is_ours and path.lstat().st_mtime + KEPT_SECONDS < time.time():

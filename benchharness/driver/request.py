@@ -131,6 +131,7 @@ def find_own_data(options: RunOptions) -> "Found | None":
     if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
     names = ("suite", "task", "multi_task", "data")
+    # "hub" is what --data says where nobody says anything, as () and None are of the others.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -187,6 +188,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
         teacher = complaints.collect(find_teacher, options.teacher, options.db, trust)
 
     # ---- Where it runs.
+    # Tasks together are one job of each model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
     placement = _find_placement(complaints, options, models, asked)
 
@@ -320,6 +322,7 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
     try:
         found = index(value)  # type: ignore[arg-type]
     except TypeError:
+        # Out of range, so that the one sentence below is about this too.
         found = least - 1
     if found < least or (most is not None and found > most):
         end = "up" if most is None else f"to {most}"
@@ -339,6 +342,7 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return None
     if name == PRETRAINED:
         return name
+    # "glue/mnli" and "mnli" are the task; whatever is none is a checkpoint.
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
         return find_model(name, trust)
     task = find_task(name)
@@ -358,6 +362,7 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not (name and equals and value):
             raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
+        # The same value twice does no harm.
         if parsed.get(name, value) != value:
             raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
         parsed[name] = value

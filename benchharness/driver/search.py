@@ -112,10 +112,13 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
 
     Not what cannot win any more, by `CONTENDERS` standard errors, where the best has one.
     """
+    # `sorted` leaves equal ones in their order, as all are while none has a score (-inf).
     ordered = sorted(scores, key=lambda each: -scores[each].value)[:most]
     if not ordered or not scores[ordered[0]].error:
         return ordered
     best, error = scores[ordered[0]]
+    # The standard error of the difference of two independent scores is the root of the sum of
+    # their squared errors.
     found = ((each, *scores[each]) for each in ordered)
     return [e for e, value, own in found if best - value <= CONTENDERS * math.hypot(error, own)]
 
@@ -128,10 +131,12 @@ def _scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Sc
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
         if value is not None:
+            # A trial begins with its pair, the task and the encoder.
             values[trial[:2]].setdefault(trial.point, []).append(value)
     groups: dict[str, list[list[float]]] = {}
     for (task, _), points in values.items():
         groups.setdefault(task, []).extend(points.values() if noise else ())
+    # Without groups the deviation is 0, and `survivors` then goes by the order alone.
     deviations = {task: pooled_deviation(found)[0] for task, found in groups.items()}
     return {
         pair: {n: _score(own.get(n, ()), deviations[pair[0]]) for n in range(grid[pair].candidates)}
@@ -156,6 +161,7 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     for number in range(max(map(len, rounds.values()))):
         scores = _scores(grid, known, noise=False)
         for pair, found in rounds.items():
+            # Nothing where this sweep has no more rounds: others have more points or seeds.
             for most, seeds in found[number : number + 1]:
                 left[pair] = survivors({n: scores[pair][n] for n in left[pair]}, most)
                 trials += [Trial(*pair, *each) for each in product(left[pair], range(seeds))]
@@ -176,6 +182,8 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
     halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
     width = 1
+    # Doubled each time, until the numbers leave nobody out, and only those that cannot win any
+    # more are left out.
     while width < 2 * max(most, len(encoders)):
         points = most
         for half, seeds in halves:
@@ -206,7 +214,9 @@ def _contenders(
         means = {}
         for encoder in dict.fromkeys(encoder for _, encoder in best):
             values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
+            # It is -inf where all its runs of a task failed: no mean of tasks is known then.
             if math.isfinite(fmean(values)):
+                # The standard error of a mean of independent scores, 0 where one is not known.
                 error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
                 means[encoder] = Score(fmean(values), error)
         found = survivors(means, most)
@@ -230,6 +240,7 @@ def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Jo
     found: dict[Pair, dict[str, list[Job]]] = {}
     for job in jobs:
         points = found.setdefault((job.task, name(job)), {})
+        # The seed is none of the values, so the runs of one point have the same ones.
         points.setdefault(str(sorted(job.values.items())), []).append(job)
     return {
         Trial(*pair, place, number): job
@@ -313,6 +324,7 @@ class Search:
                     tell(f"{words}: {len(fitting)} jobs")
                     part = self._scheduled(session, fitting) if self._is_over else schedule
                     self._drive(session, part, end)
+            # Every later round is chosen by the scores of this one, so this one has to be whole.
             if any(trial not in self._ended for trial in missing):
                 self.left = words
                 return
@@ -326,6 +338,7 @@ class Search:
             if row is not None and row.status == "finished":
                 cell = build_cell(job.task, [row], find_suite(job.task.partition("/")[0]).rule)
                 self._ended[trial] = None if cell is None else cell.median
+            # It was run and has no result, so it has failed.
             elif job.key in self._tried:
                 self._ended[trial] = None
 
@@ -356,6 +369,7 @@ class Search:
         weights, paid, found = schedule.weights, set[str](), dict[Trial, float]()
         for trial in trials:
             job, own = self.trials[trial], known.get(trial[:2])
+            # Where several trials need a run that is missing, the first of them pays for it.
             found[trial] = median(own) if own else weights.get(job.key, 0.0)
             needs = with_starts(set(job.needs), self._plan.jobs) - paid if job.needs else ()
             found[trial] += math.fsum(weights.get(need, 0.0) for need in needs)
@@ -365,6 +379,7 @@ class Search:
 
 def _fitting(seconds: Mapping[Trial, float], at_once: int, left: float) -> list[Trial]:
     """The first trials, as many as are expected to end in the seconds that are left."""
+    # The slots have to work off a trial and all before it, and it takes its own seconds at least.
     spent = accumulate(each / at_once for each in seconds.values())
     longest = (max(both) for both in zip(spent, seconds.values(), strict=True))
     return [t for t, _ in zip(seconds, takewhile(lambda each: each <= left, longest), strict=False)]

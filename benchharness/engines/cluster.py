@@ -167,6 +167,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         [
             Slot(
                 device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
+                # Later ones win: what the user has set for `bench run` counts on nodes too.
                 environment={**environment, **remote.variables},
             )
         ],
@@ -178,6 +179,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
         ),
         remote.command or worker_command(remote.needs.processes),
     )
+    # A relative --data or --model means what it means where `bench run` was started.
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
@@ -333,6 +335,7 @@ class ClusterEngine:
         if isinstance(news, Progress):
             report(sent.job, news)
             return None
+        # From here on news of this ticket that come late or twice are nobody's.
         del self._sent[ticket]
         if not isinstance(news, Lost):
             outcome = self._arrived(sent, news)

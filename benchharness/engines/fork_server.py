@@ -63,6 +63,7 @@ class ForkServer:
             "environment": dict(environment),
         }
         self._ask(environment, request, (*theirs, *held))
+        # The server has them now. A pipe that is also open here would never come to its end.
         for descriptor in theirs:
             os.close(descriptor)
         return Fork(to_job, output, errors, status, self.close)
@@ -85,6 +86,7 @@ class ForkServer:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._socket is None:
+            # In packets, so that each request arrives whole and with its own descriptors.
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             with theirs:

@@ -86,6 +86,8 @@ class LocalEngine:
             begin = partial(self._worker, folder)
             try:
                 while self._start(queue, free, running, begin, report):
+                    # Until one of them says something or closes its pipe, and not for longer,
+                    # because one that hangs does neither.
                     wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
                     if self._misses_its_starter(running):
                         self._replace_starter(running, begin, report)
@@ -122,9 +124,11 @@ class LocalEngine:
             beside = [worker for worker in running if worker.slot.device == slot.device]
             if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
                 continue
+            # Nothing is left, or all that is left waits: the queue is asked again in a moment.
             if (job := next(queue, None)) is None:
                 break
             if slot.is_shared and beside:
+                # Whichever of these runs out of memory may have enough of it alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             free.remove(slot)
             try:

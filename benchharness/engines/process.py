@@ -163,6 +163,7 @@ class WorkerProcess:
         assert self._process.stderr
         self._stdout, self._stderr = self._process.stdout, self._process.stderr
         for pipe in (self._stdout, self._stderr):
+            # One thread reads what all workers say: a silent one must not hold up the others.
             os.set_blocking(pipe.fileno(), False)
         assert self._process.stdin
         # Where the process is already gone, its exit status will say why.
@@ -200,6 +201,7 @@ class WorkerProcess:
             return False
         if not self._process.has_begun:
             return timeout is not None and self.silent_seconds > timeout
+        # Its pipes are closed and it is a zombie: only its parent, the server, knows how it ended.
         if self._seen_dead is None and not self.descriptors and _is_dead(self._process.pid):
             self._seen_dead = time.monotonic()
         return self._seen_dead is not None and time.monotonic() - self._seen_dead > GRACE_SECONDS
@@ -208,6 +210,7 @@ class WorkerProcess:
         """Reports the progress lines that have come in; False where nothing was there to read."""
         output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
         *lines, rest = (self._line + output).split(b"\n")
+        # The rest has no line end yet. A library that prints without any must not fill the memory.
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
         for line in lines:
@@ -250,6 +253,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             if isinstance(self._process, Fork):
                 self._process.give_up()
+        # Its last lines are still in the pipes, also of a process that was killed.
         while self.read(report):
             pass
         self._stdout.close()
@@ -318,6 +322,8 @@ def ended_at_last() -> Iterator[None]:
         return
     told, tells = os.pipe()
     os.set_blocking(tells, False)
+    # A handler runs between two steps of Python, so never while a library hangs. The number of a
+    # signal is written into this pipe at once, and a thread reads it.
     before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
     threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
     try:
@@ -332,15 +338,18 @@ def _end_at_last(told: int) -> None:
     seen, deadline = b"", float("inf")
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
+            # Until there is a deadline, nothing is to be done before the next signal.
             if select([numbers], (), (), None if deadline == float("inf") else POLL_SECONDS)[0]:
                 number = numbers.read(1)
                 if not number:  # the block has ended
                     return
                 seen += number if number[0] in (signal.SIGINT, *FINAL) else b""
+            # While states are being saved, the deadline moves on, until a second signal comes.
             is_final = len(seen) > 1 or any(number in seen for number in FINAL)
             if is_final and (deadline == float("inf") or (_AWAITED.is_set() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
     sys.stderr.write("bench: ended, though something hangs.\n")
+    # As shells tell of a signal, 143 for SIGTERM. An exception here would end this thread alone.
     os._exit(128 + seen[-1])
 
 
@@ -350,6 +359,8 @@ def _signs_of_life(pid: int) -> str | None:
     None while it waits for a disk, and where nothing is known.
     """
     state, *rest = _stat_of(pid)
+    # "D" waits for a disk. `rest` begins with the fourth field, so these are utime and stime, the
+    # 14th and 15th of proc_pid_stat(5).
     return None if state in ("D", "") else " ".join(rest[10:12])
 
 
@@ -364,6 +375,7 @@ def _stat_of(pid: int) -> Sequence[str]:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ("",)
+    # "4711 (a (b) c) S 1 4711 ...": a name may have brackets and blanks, so the last one counts.
     return stat.rpartition(")")[2].split()
 
 
@@ -371,6 +383,7 @@ def _read_chunk(pipe: IO[bytes]) -> bytes:
     """What is in a pipe now, at most CHUNK_BYTES; closes the pipe at its end."""
     if pipe.closed:
         return b""
+    # None where nothing is there at the moment, b"" where nothing will ever come again.
     chunk = pipe.read(CHUNK_BYTES)
     if chunk == b"":
         pipe.close()

@@ -53,6 +53,8 @@ def place(choice: EngineChoice) -> Placement:
     connect(choice.address or "auto")
     sizes = node_sizes()
     gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
+    # A job with one of the 8 GPUs of a node has an eighth of its cores. The smallest share of all
+    # nodes counts, so that none has GPUs that no job can use for lack of cores.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = int(numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1))))
     fit = jobs_at_once(sizes, gpus, cpus)
@@ -169,7 +171,9 @@ class RayCluster:
         task = ray.remote(
             num_gpus=needs.gpus,
             num_cpus=needs.cpus,
+            # A job that asks for what no node has would wait for ever.
             memory=min(needs.memory_bytes, largest),
+            # Lost jobs are sent again by our engine, which counts them and says so.
             max_retries=0,
         )(run_on_node)
         ticket = os.urandom(8).hex()
@@ -182,6 +186,7 @@ class RayCluster:
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
         )
+        # Before the ends, because what comes after a job's end is dropped.
         yield from self._read_notes()
         for task in ended:
             ticket = waiting[task]
@@ -203,6 +208,7 @@ class RayCluster:
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
         """The latest progress of each remote job; nothing while the actor is away."""
+        # One request, kept until it is answered: the actor forgets what it has answered.
         self._notes = self._notes or self._progress.take.remote()
         with suppress(ray.exceptions.RayError):
             ready, _ = ray.wait([self._notes], timeout=0)

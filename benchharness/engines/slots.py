@@ -87,8 +87,11 @@ def find_slots(
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
+    # Job i takes the next `processes` GPUs, counted around: of 2 GPUs, 4 jobs of one process have
+    # 0, 1, 0 and 1.
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
+    # With a GPU for each job nothing is shared, and no load has to be measured.
     is_shared = shared and count > len(gpus) > 0
     return tuple(_slot(",".join(place), threads, is_shared=is_shared) for place in places)
 
@@ -144,6 +147,8 @@ def find_gpus() -> tuple[str, ...]:
         return ()
     # The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances.
     devices: list[str] = []
+    # GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a1c...)
+    #   MIG 1g.10gb     Device  0: (UUID: MIG-77e0...)
     for gpu in re.split(r"(?m)^(?=GPU \d+:)", listing):
         index = re.match(r"GPU (\d+):", gpu)
         instances = re.findall(r"UUID: (MIG-[^)\s]+)", gpu)
@@ -228,6 +233,7 @@ def read_loads() -> dict[str, Load]:
     found = {}
     for row in csv.reader(listed.splitlines(), skipinitialspace=True):
         try:
+            # "0, GPU-5a1c..., 37, 15012, 66547": percent, and MiB.
             index, uuid, (busy, used, free) = row[0], row[1], map(float, row[2:])
         except (IndexError, ValueError):  # "[N/A]"
             continue
@@ -276,7 +282,10 @@ class Sharing:
         if len(readings) < READINGS:
             return False
         busy = sum(one.busy for one in readings) / len(readings)
+        # Jobs that keep it busy for 30 % of the time fill it three times over, but what four
+        # readings say is believed for twice as many at most.
         by_time = 2 * count if busy <= FULL / 2 else int(count * FULL / busy)
+        # By the worst of the readings, because a job that runs out of memory starts over.
         used, free = max(one.used for one in readings), min(one.free for one in readings)
         by_memory = count + int(free / max(ROOM * used / count, 1.0))
         self.most[slot.device] = max(count, min(by_time, by_memory))

@@ -127,6 +127,7 @@ class SlurmCluster:
             timeout_min=self._minutes,
             gpus_per_node=needs.gpus or None,
             cpus_per_task=needs.cpus,
+            # Rounded up.
             mem_gb=-(-needs.memory_bytes // 10**9),
             slurm_additional_parameters=self._options or None,
         )
@@ -192,4 +193,5 @@ def _write_note(note: Path, progress: Progress) -> None:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # "ImportError: No module named 'x'" may have other lines behind it.
     return next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "")

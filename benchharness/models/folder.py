@@ -69,6 +69,7 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     Raises ModelError naming what is missing.
     """
     config = folder / "config.json"
+    # "model.safetensors", or its parts, "model-00001-of-00002.safetensors".
     weights = sorted(folder.glob("model*.safetensors"))
     pickled = sorted(folder.glob("pytorch_model*.bin"))
     if trust.pickle:
@@ -173,6 +174,7 @@ def _count_labels(weights: Path) -> int | None:
     """How many outputs a head has that was trained beside an adapter; None where there is none."""
     if not weights.is_file():
         return None
+    # BERT's and RoBERTa's classifiers, those of models that read from left to right, and SQuAD's.
     heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
     return next((s[0] for name, s in _shapes(weights).items() if name.endswith(heads)), None)
 
@@ -266,6 +268,7 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
             f"the code of {folder} offers {', '.join(sorted(code))} and no AutoModel, by which an "
             "encoder is loaded: add it to auto_map in config.json."
         )
+    # "modeling.Encoder" is of modeling.py beside it, "ORG/NAME--modeling.Encoder" of the hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
     modules = {place.rpartition(".")[0] for place in places if "--" not in place}
     if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
@@ -348,6 +351,7 @@ def _shapes(path: Path) -> dict[str, list[int]]:
     """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
     try:
         with path.open("rb") as file:
+            # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
             length = int.from_bytes(file.read(8), "little")  # of the JSON table behind it
             if length > path.stat().st_size:
                 raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
@@ -374,5 +378,7 @@ def read_object(path: Path) -> dict[str, Any]:
 def stated_pooling(folder: Path) -> str:
     """How sentence-transformers makes one vector of a folder's tokens; empty where it does not."""
     modes = read_object(folder / "1_Pooling" / "config.json")
+    # {"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false}
+    # or {"pooling_mode": "lasttoken"}
     chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
     return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

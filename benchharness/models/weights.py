@@ -102,6 +102,7 @@ def require_checkpoint(
         weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
         if not weights and go_offline_if_unreachable():
             raise _unreachable(checkpoint)
+    # A hub id and "builtin:tiny" are no absolute paths, whatever the current folder holds.
     if folder.is_absolute() and (folder / "config.json").is_file():
         check_loadable(folder, trust, whole=whole)
 
@@ -254,6 +255,7 @@ def _builtin_folder(spec: ModelSpec) -> Path:
 
 def files_digest(paths: Iterable[Path]) -> str:
     """The SHA-256 (hex) over names and contents of files, whatever their folder and order."""
+    # Lines as sha256sum prints them; sorted, because folders list their files in any order.
     lines = sorted(f"{file_digest(path)}  {path.name}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
