@@ -303,6 +303,8 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
     """A folder that `save` fills and names, whole or not at all; one that is there stays."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # In the same folder, because a rename is whole only within a file system. A folder that
+        # has the name already has the same content: its digest is a part of the name.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
             whole = Path(made).resolve() / what
             place = (folder / save(whole)).resolve()

@@ -108,6 +108,7 @@ class BenchCallback(TrainerCallback):
     def _words(self, folder: Path) -> dict[str, Any]:
         """The arguments of `run`: the folder as the only match of a pattern, so it has its step."""
         folder = folder.resolve()
+        # "/runs/checkpoint-50" as "/runs/checkpoint-5[0]": it matches that folder and no other.
         pattern = f"{escape(str(folder)[:-1])}[{folder.name[-1]}]"
         return {"model": f"{self._name or folder.parent.name}={pattern}", **self._options}
 

@@ -96,6 +96,7 @@ class LoggedRun:
     @property
     def folder_name(self) -> str:
         """The name for a file system, with enough of the key to be the only one."""
+        # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
 
@@ -205,6 +206,7 @@ class Listening(Watcher):
 
     def _begin(self, job: Job) -> None:
         if job.key not in self._begun:
+            # When its last loss was told: long ago, so that its first one is told at once.
             self._begun[job.key] = 0.0
             run = LoggedRun.of(job)
             self._tell(lambda logger: logger.begin(run))
@@ -273,6 +275,7 @@ class _TensorBoard:
             self._write(key, self._scalar.scalar_pb(name, value), step)
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
+        # Numbers become scalars at step 0. A switch is an int to Python, and goes with the texts.
         texts = {name: value for name, value in facts.items() if isinstance(value, str | bool)}
         self.log(key, 0, {name: float(v) for name, v in facts.items() if name not in texts})
         self._write_text(key, "facts", texts)
@@ -283,6 +286,7 @@ class _TensorBoard:
             writer.close()
 
     def _write_text(self, key: str, tag: str, values: Mapping[str, Value]) -> None:
+        # A table of Markdown, in which a "|" would end the cell and a line's end the row.
         cells = [[str(cell).replace("|", "\\|") for cell in pair] for pair in values.items()]
         rows = [f"| {name} | {value} |".replace("\n", " ") for name, value in cells]
         text = "\n".join(["| name | value |", "|---|---|", *rows, ""])

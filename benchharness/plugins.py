@@ -60,9 +60,11 @@ def _fits(value: object, declared: Any) -> bool:
     kind, parts = _of_type(declared)
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
+    # A list of names does where a tuple of names is declared.
     if kind is tuple and isinstance(value, list) and declared == tuple[str, ...]:
         return _fits(tuple(value), declared)
     if kind is tuple and isinstance(value, tuple):
+        # tuple[str, ...] has one type for all values, tuple[float, float] one for each.
         each = parts[:1] * len(value) if parts[-1] is ... else parts
         return len(value) == len(each) and all(map(_fits, value, each))
     if kind is Callable:
@@ -77,6 +79,7 @@ def _of_type(declared: Hashable) -> tuple[Any, tuple[Any, ...]]:
 
 def _in_words(declared: Any) -> str:
     """A declaration as it stands in the code, without modules."""
+    # "collections.abc.Callable[[~E], float]" is shown as "Callable[[E], float]".
     return re.sub(r"\w+\.|~", "", formatannotation(declared))
 
 
@@ -180,6 +183,7 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         _load(point.name, point.load)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
+    # Workers are told of files; what is installed they find by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
@@ -311,6 +315,7 @@ def _execute(file: Path) -> ModuleType:
 def _described(error: BaseException) -> str:
     """An error's kind, the line that raised it, and the first line of what it says."""
     trace = error.__traceback__
+    # Down to the line that raised: the first ones are ours, which loaded the plugin.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""

@@ -73,6 +73,8 @@ def learn_sentences(
     vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
 
     def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
+        # The sentences of all contexts are rows of one matrix; `places` has the first row of each
+        # context and the one behind its last.
         cut = {example.context: split_sentences(example.context) for example in asked}
         rows = vectors.transform([sentence for parts in cut.values() for sentence in parts])
         ends = accumulate((len(parts) for parts in cut.values()), initial=0)
@@ -81,6 +83,7 @@ def learn_sentences(
         predictions = []
         for number, example in enumerate(asked):
             start, end = places[example.context]
+            # Rows have the length 1, so their products are cosines: [sentences, 1].
             cosines = (rows[start:end] @ questions[number].T).toarray()[:, 0]
             best = int(cosines.argmax())
             predictions.append(
@@ -147,11 +150,13 @@ def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
     """A row for each option: its vector, and what it shares with context and question."""
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
+    # Each question as often as it has options, so that it stands beside each of them.
     repeated = questions[np.repeat(np.arange(len(examples)), [len(e.options) for e in examples])]
     return hstack([options, repeated.multiply(options)], format="csr")
 
 
 def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
+    # A softmax over the options, by logits of at most 0, so that nothing overflows.
     weights = np.exp(logits - logits.max())
     scores = tuple((weights / weights.sum()).tolist())
     return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
@@ -168,6 +173,7 @@ def learn_labels(
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
     rows_of = _learned_rows(examples, values)
     model.fit(rows_of(examples), [example.label for example in examples])
+    # The model has the labels that it has seen, sorted; the task has all, in its own order.
     places = [task.labels.index(label) for label in model.classes_]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
@@ -188,6 +194,8 @@ def learn_label_sets(
     """Logistic regression for each label; one that all examples have, or none, is always so."""
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
+    # [examples, labels]: a column is a question of its own. scikit-learn refuses one with a single
+    # answer, which is kept as a number.
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -260,6 +268,7 @@ def learn_words(
         for word, tag in zip(example.words, example.tags or (), strict=True):
             counts[word][tag] += 1
     overall = sum(counts.values(), Counter[str]())
+    # Of equally frequent tags the one that train has first: a Counter keeps that order.
     tags = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     unknown = overall.most_common(1)[0][0]
 
@@ -296,6 +305,7 @@ def learn_mentions(
         words, end = _lower(example), 0
         clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
         for start, last in _stretches(example):
+            # The longest come first, so what begins before `end` lies in a mention, or cuts it.
             if start >= end and words[start:last] in likely:
                 clusters[words[start:last]].append((start, last))
                 end = last

@@ -105,6 +105,7 @@ def _tell_github(verdict: Verdict) -> None:
         for line in annotations(verdict):
             typer.echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        # Other commands of the same step may have written to it before.
         _put(Path(summary), to_markdown(verdict), "a")
 
 
@@ -112,6 +113,7 @@ def _check_place(path: Path) -> None:
     """Finds out before anything is trained that the verdict could not be written."""
     try:
         if path.exists() and not path.is_dir():
+            # Opened to append, so that what is in it stays.
             with path.open("a", encoding="utf-8"):
                 return
         check_place(path)

@@ -128,6 +128,7 @@ def _interval(interval: Interval | None) -> str:
 def _chance(p_value: float | None) -> str:
     if p_value is None:
         return ""
+    # Anything less would be printed as 0.0000.
     return f"{p_value:.4f}" if p_value >= 0.00005 else "<0.0001"
 
 

@@ -141,6 +141,7 @@ def _as_told(each: Parameter) -> Parameter:
 def _value(each: "Field[Any]", value: Any) -> Any:
     """What the parser has found, as the field has it."""
     if each.default is True:
+        # The field is on by itself, and its flag says the opposite: --no-baselines.
         return not value
     kind = get_args(each.type)[0] if get_origin(each.type) is Annotated else each.type
     return tuple(value or ()) if get_origin(kind) is tuple else value
@@ -182,6 +183,7 @@ def with_options(
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
             every.append(last)
+        # In a signature words stand before options; `sorted` keeps the order within each kind.
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate

@@ -62,6 +62,7 @@ def print_json_lines(things: Iterable[object]) -> None:
     """Print a JSON array as its things come, so that one of very many needs little memory."""
     before = "["
     for thing in things:
+        # Two blanks deeper, as `json.dumps` would print it within a list.
         text = json.dumps(thing, indent=2, allow_nan=False).replace("\n", "\n  ")
         typer.echo(f"{before}\n  {text}", nl=False)
         before = ","
@@ -157,6 +158,7 @@ def _text(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case float():
+            # By four digits 12345.0 would be 1.234e+04.
             return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
         case Mapping():
             return ", ".join(

@@ -77,6 +77,7 @@ def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
                 run = Followed(path)
             except FileNotFoundError:  # it has ended meanwhile
                 continue
+            # Its state takes in what has happened so far, which is shown from there.
             for _ in run.news():
                 pass
             yield run

@@ -149,9 +149,11 @@ def sparkline(values: Sequence[float]) -> str:
     if len(values) < 2:
         return ""
     width = min(8, len(values))
+    # Ten values for eight characters are cut into stretches of one or two.
     cuts = [round(place * len(values) / width) for place in range(width + 1)]
     means = [fmean(values[start:end]) for start, end in pairwise(cuts)]
     low, high = min(means), max(means)
+    # A curve that does not move stands at the bottom: it has no height to divide by.
     scale = (len(_LEVELS) - 1) / (high - low) if high > low else 0.0
     return "".join(_LEVELS[round((mean - low) * scale)] for mean in means)
 

@@ -373,6 +373,7 @@ def listed(words: str | Iterable[str] | None) -> Names:
 def _plain(name: str, kind: Any, value: Any) -> Any:
     """A value of Python code as the command line has it."""
     if name == "columns" and isinstance(value, Mapping):
+        # {"text": ["title", "body"], "label": "stars"} is "text=title+body,label=stars".
         return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
     if name == "data" and not isinstance(value, str | PathLike | None):
         raise BenchError(
@@ -380,6 +381,7 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
             "mini or a folder), and data_file takes rows of your own."
         )
     if name == "timeout":
+        # None waits for ever in Python code, as 0 does on the command line.
         return value or 0.0
     if kind == Names:
         if isinstance(value, Mapping):

@@ -131,7 +131,7 @@ def find_own_data(options: RunOptions) -> "Found | None":
     if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
     names = ("suite", "task", "multi_task", "data")
-    # "hub" is what --data says where nobody says anything, as () and None are of the others.
+    # Not said, or said as it is anyway: "hub" is what --data means by itself.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)

@@ -87,6 +87,7 @@ class StartCheckpoints:
 
     def _delete(self, key: str) -> None:
         """Deletes an encoder, or leaves that to another process that still holds it."""
+        # Ours was shared. It can be held alone only when no other process needs the encoder.
         self.holds.release(_lock(key))
         for _ in range(3):
             if self.holds.take(_lock(key)):

@@ -41,6 +41,7 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
         waiting = [store.result(word).job]
         while waiting:
             job = waiting.pop()
+            # What is needed goes to the front, also where it was met before.
             found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
             waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
@@ -52,6 +53,8 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
     Raises BenchError where it cannot be one.
     """
     _check(student, job)
+    # Where the start is a student too, the student without its teacher would start from what that
+    # one would be without its own.
     before = None if start is None else start.teacher
     settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
@@ -63,6 +66,8 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
+    # One teacher of all seeds is told by its key. Where each seed has its own, what they share
+    # tells them from other teachers, so that the students are seeds of one row.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 

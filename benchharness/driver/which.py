@@ -79,6 +79,7 @@ def choose(
     """The answers, and the search within the minutes that they come from."""
     if not 0 < minutes < math.inf:
         raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
+    # AX has no runs of its own to choose by: MNLI's predict it.
     trained = tuple(task for task in session.request.tasks if task.trained_on is None)
     check_tasks(trained)
     session = replace(session, request=replace(session.request, tasks=trained))
@@ -127,6 +128,7 @@ def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str
     Of each the first job is taken: all are measured on the rows of one task. One after the other,
     so that nothing else runs beside it; only where jobs run on this machine.
     """
+    # The last one of a key stays, and backwards that is the model's first job.
     firsts = {job.model: job for job in reversed(jobs)}
     return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
 

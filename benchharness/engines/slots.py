@@ -282,8 +282,8 @@ class Sharing:
         if len(readings) < READINGS:
             return False
         busy = sum(one.busy for one in readings) / len(readings)
-        # Jobs that keep it busy for 30 % of the time fill it three times over, but what four
-        # readings say is believed for twice as many at most.
+        # Where two jobs keep it busy for 30 % of the time, six would fill it. Four readings are
+        # believed for twice as many at most.
         by_time = 2 * count if busy <= FULL / 2 else int(count * FULL / busy)
         # By the worst of the readings, because a job that runs out of memory starts over.
         used, free = max(one.used for one in readings), min(one.free for one in readings)

@@ -144,6 +144,7 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 def _named(name: str) -> list[tuple[str, str]]:
     """What NAME=FOLDER may mean, as either may hold a "=" too (`runs/lr=1e-4`)."""
     parts = name.split("=")
+    # "bert=runs/lr=1e-4": "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
     ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
     return [(given.strip(), folder.strip()) for given, folder in ways]
 
@@ -227,6 +228,7 @@ def _is_count(value: object) -> bool:
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+# "-1000", "_20k" and "=1.5b", with a unit behind; 1.5 without one is more likely a version.
 _NUMBER = r"[-_=]?(\d+|\d+\.\d+(?=[kmbt]))([kmbt]?)(?![a-z\d.])"
 
 

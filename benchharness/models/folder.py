@@ -378,7 +378,7 @@ def read_object(path: Path) -> dict[str, Any]:
 def stated_pooling(folder: Path) -> str:
     """How sentence-transformers makes one vector of a folder's tokens; empty where it does not."""
     modes = read_object(folder / "1_Pooling" / "config.json")
-    # {"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false}
-    # or {"pooling_mode": "lasttoken"}
+    # {"pooling_mode_mean_tokens": true, ...}, of which several may be true, or one word for all:
+    # {"pooling_mode": "lasttoken"}.
     chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
     return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

@@ -260,6 +260,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             yield suite, content
             continue
         for task, lines in content.items():
+            # `epochs = { value = 3 }` in [glue] is a table to TOML too, but a value and no task.
             if not isinstance(lines, dict) or "value" in lines:
                 raise BenchError(
                     f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
@@ -274,6 +275,8 @@ def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Set
 
 def _setting(path: Path, where: str, line: object) -> Setting:
     match line:
+        # A table with anything else, such as a misspelt "sorce", falls to the next case and is
+        # refused below as no value.
         case {"value": value, "source": str(source), **rest} if not rest:
             pass
         case _:

@@ -606,6 +606,8 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
+    # "layer_decay" needs that value to be on, "schedule=polynomial" that very value, and "teacher"
+    # or "together" that technique.
     needed, _, value = facts.needs.partition("=")  # a name, or name=value
     if facts.heads and not {*facts.heads} & {*heads}:
         return False

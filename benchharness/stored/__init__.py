@@ -137,6 +137,8 @@ def _runs(
         runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
     known, found = {run.key for run in runs}, list(runs)
     while wanted := {run.start_from for run in runs if run.start_from} - known:
+        # A start may have one of its own, so until none is new. What is stored no more counts as
+        # known too, or it would be asked for again and again.
         known |= wanted
         runs = store.runs_with(wanted)
         found += runs
@@ -222,6 +224,7 @@ def find_rows(
 def _models(store: Store, systems: Sequence[str]) -> set[str]:
     """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
     parted = [name.split(":") for name in systems]
+    # A model's name may hold colons: "a:b:lr=3e-4" may be of "a", of "a:b", or all of it a name.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]
@@ -234,6 +237,7 @@ def stored_name(store: Store, name: str) -> str:
     A model may be called by an alias, and by the beginning of its name if that is enough.
     """
     stored = store.models()
+    # "bert:lr=3e-4" may be a model's whole name, or a row of "bert": the longest is tried first.
     heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
     if any(head in stored or head in map(unquoted, stored) for head in heads):
         return name

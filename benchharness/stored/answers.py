@@ -115,6 +115,7 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
     """A file name that says what is in it, and is the same for the same rows of a board."""
     said = [title_of(task), *(entry.model for entry in entries)]
+    # "GLUE RTE" becomes "glue-rte". Words may be alike after that; the anchor's digest is not.
     words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
     names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
     anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")
@@ -148,6 +149,7 @@ def predicted_task(
             read = [()] * len(wholes)
             break
     names = [entry.name for entry in entries]
+    # Two rows may have one name: then what differs between them.
     labels = names if len(set(names)) == len(names) else heads(entries)
     return PredictedTask(
         task=task,

@@ -88,6 +88,7 @@ class StoredPredictions:
         Raises UnreadableError where no job's source has them any more, or where labels are hidden.
         """
         reasons = []
+        # Seeds have read the same source, which is asked once.
         for job in {job.data: job for job in jobs}.values():
             try:
                 examples = self.rows(job, name).examples
@@ -245,6 +246,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
     stored = StoredPredictions(store)
+    # From a list of pairs of runs to the runs of each system, in the same order of seeds.
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
@@ -314,6 +316,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
+        # Not tested is not the same as not told apart, so the task then has no ties at all.
         if each.corrected is None:
             raise BenchError(
                 f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
@@ -340,6 +343,7 @@ def find_curves(
     where there is no such run, it has no two checkpoints on one board, or not of one family.
     """
     if has_magic(name):
+        # Runs of the folders count by their weights, whatever they were called when they were run.
         by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
     stages, models = dict[str, Stage](), set[str]()
     for row in store.runs():
