@@ -115,9 +115,8 @@ class Style:
 
     columns: str | None = option(
         None,
-        "Only these columns, in this order: of a table rank, recipe, precision, seeds "
-        "(they "
-        "stand first), score and tasks (rte); of csv and json those that they have.",
+        "Only these columns, in this order: of a table rank, recipe, precision, seeds (they stand "
+        "first), score and tasks (rte); of csv and json those that they have.",
         metavar="NAME,NAME",
     )
     published: tuple[str, ...] = option(

@@ -45,8 +45,7 @@ class Page:
 
     intervals: bool | None = option(
         None,
-        "Show 95 % intervals of scores and ranks, or not; they take reading every "
-        "prediction. "
+        "Show 95 % intervals of scores and ranks, or not; they take reading every prediction. "
         "Default: show them for up to 250 runs.",
         flag="--intervals/--no-intervals",
     )
