@@ -52,7 +52,7 @@ class Encoder:
 def load_encoder(
     checkpoint: str,
     revision: str | None,
-    seed: int,
+    seed: int | None,
     trust: Trust = NOTHING,
     *,
     whole: bool = False,
@@ -60,16 +60,18 @@ def load_encoder(
     """The encoder of a checkpoint: "builtin:tiny", an absolute folder, or a hub id at a revision.
 
     `whole` asks for its decoder too. Weights that the checkpoint does not have (all of a built-in
-    one's, a missing pooler) are drawn from the seed. Raises ModelError where the checkpoint is
-    absent, unreadable, incomplete, not finite, or needs more trust than it has.
+    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: whoever asks
+    does that. Raises ModelError where the checkpoint is absent, unreadable, incomplete, not finite,
+    or needs more trust than it has.
     """
-    torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
+    if seed is not None:
+        torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust)
     network: Any = (
         draw_network(config, whole=whole)
-        if checkpoint in BUILTIN_FOLDERS
+        if seed is None or checkpoint in BUILTIN_FOLDERS
         else load_network(folder, config, checkpoint, trust, whole=whole)
     )
     if is_foreign(network):

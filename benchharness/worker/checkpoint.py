@@ -120,8 +120,9 @@ def load_head(network: nn.Module, folder: Path, name: str) -> None:
         found = network.load_state_dict(load_file(folder / HEAD), strict=False)
     except RuntimeError as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    if lost := [name for name in found.missing_keys if not _is_encoders(name)]:
-        raise _unfit(f"the head of {name}", folder, f"it lacks {lost[0]}")
+    lost = [key for key in found.missing_keys if not _is_encoders(key)]
+    if odd := lost + found.unexpected_keys:
+        raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")
 
 
 def _unfit(what: str, folder: Path, error: object) -> JobError:

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchharness.encoder import Encoder, layers_of, use_first_token
-from benchharness.encoder.packing import prepare_for
+from benchharness.encoder import Encoder, layers_of
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import JOB, check_checkpoint
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.job import Job
 from benchharness.machine import text_digest
-from benchharness.recipes.recipe import Recipe, StudentOptions, kept_layers
+from benchharness.recipes.recipe import StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.optimizer import UsedVocabulary
-from benchharness.worker.checkpoint import load_head, load_kept
-from benchharness.worker.task_setup import TaskSetup, load_pretrained
+from benchharness.worker.kept_network import kept_network
+from benchharness.worker.task_setup import TaskSetup
 from benchharness.worker.technique import Prepared, Technique, Work
 
 
@@ -27,29 +26,21 @@ def technique(work: Work) -> Technique:
 
     Raises JobError where the folder is gone or damaged, or is of another network.
     """
-    job, folder, device = work.job, work.folders.get("teacher"), work.compute.device
+    job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
     name = job.shown_teacher
     if folder is None:
         raise JobError(f"no folder was given with the network of {name}.")
     digests = check_checkpoint(folder, job.teacher.run, teaches=True)
     taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
-    define_task(taught.definition)
-    own, options = Recipe.from_settings(taught.settings), work.recipe.student or StudentOptions()
-    encoder = load_pretrained(taught, own)
-    load_kept(encoder, folder, name)
-    setup = TaskSetup.of(taught.task, taught.fingerprints, own, encoder)
-    network = setup.head.network(encoder, setup.task)
+    options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
-    if getattr(network, "reads_first_token", False) and not options.layer_weight:
-        use_first_token(encoder.network)
-    prepare_for(device, network)
-    load_head(network, folder, name)
-    network.to(device).eval().requires_grad_(False)
+    every_state = bool(options.layer_weight)
+    setup, encoder = kept_network(folder, taught, work.compute, every_state=every_state)
     digest = text_digest(str(sorted(digests.items())))
     return Distillation(
         work=work,
-        network=Teacher(network=network, options=options),
+        network=Teacher(network=setup.network, options=options),
         encoder=encoder,
         name=name,
         provenance={"teacher": {"name": name, "run": job.teacher.run, "sha256": digest}},

@@ -144,14 +144,19 @@ def network_of(
     encoder: Encoder,
     device: torch.device,
     techniques: Sequence[Technique] = (),
+    *,
+    every_state: bool = False,
 ) -> nn.Module:
-    """The network of a task, or of several, made fast for the device; gives each setup its own."""
+    """The network of a task, or of several, made fast for the device; gives each setup its own.
+
+    With `every_state` its last layer gives all tokens' states, whatever the head reads.
+    """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
     if network is None:
         (setup,) = setups  # several tasks share a network by a technique
         network = setup.network = setup.head.network(encoder, setup.task)
-    every_state = any(technique.every_state for technique in techniques)
+    every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
     prepare_for(device, network)

@@ -1,0 +1,112 @@
+"""A trained model from the folder that a run has left it in."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from benchharness.heads import Head, Limits
+from benchharness.kept_folders import HEAD, JOB, MANIFEST, DamagedError, check_folder
+from benchharness.leaderboard.job import Job, define_task
+from benchharness.machine import cpu_has_bf16
+from benchharness.plugins import load_plugins
+from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.task import Task
+from benchharness.training.compute import Compute
+from benchharness.worker.job import find_compute
+from benchharness.worker.kept_network import kept_network
+from benchharness.worker.task_setup import limits_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A network that predicts, with all that reads rows for it and reads its logits.
+
+    `folder` is where it was loaded from and `job` the run that has left it there. `network` has the
+    head on its encoder, in eval mode on the device of `compute`.
+    """
+
+    folder: Path
+    job: Job
+    recipe: Recipe
+    task: Task
+    head: Head
+    network: nn.Module
+    tokenizer: Any
+    limits: Limits
+    compute: Compute
+
+
+def load_trained(
+    folder: Path, task: str | None = None, *, trust: bool = False, precision: str | None = None
+) -> TrainedModel:
+    """The model in a folder that a run has left; reads every file of it and checks its digest.
+
+    `task` is one of those that it was trained on, where they are several. `trust` allows the code
+    that its checkpoint came with to run. `precision` is the run's own, unless another is asked for
+    or this device has not its own: then fp32. Raises ModelError where the folder holds no model or
+    another version's, is damaged, or needs trust; BenchError for a task that it does not know.
+    """
+    job = read_job(folder)
+    if job.trust.remote_code and not trust:
+        raise ModelError(
+            f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
+            "run unless it is trusted: read it, then give --trust-remote-code."
+        )
+    if job.plugins:
+        load_plugins()
+    if (task or job.task) not in job.trained_tasks:
+        known = ", ".join(job.trained_tasks)
+        raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
+    compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
+    with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
+        setup, encoder = kept_network(folder, job, compute, task=task or "")
+    recipe = Recipe.from_settings(job.settings)
+    return TrainedModel(
+        folder=folder,
+        job=job,
+        recipe=recipe,
+        task=setup.task,
+        head=setup.head,
+        network=setup.network,
+        tokenizer=encoder.tokenizer,
+        limits=limits_of(recipe, encoder),
+        compute=compute,
+    )
+
+
+def _precision_here(of_run: str) -> str:
+    """The run's precision where this device computes it natively, else fp32."""
+    if torch.cuda.is_available():
+        return of_run if of_run != "bf16" or torch.cuda.is_bf16_supported() else "fp32"
+    return "bf16" if of_run == "bf16" and cpu_has_bf16() else "fp32"
+
+
+def read_job(folder: Path) -> Job:
+    """The run that has left a whole model in a folder; ModelError where none has."""
+    if not (folder / MANIFEST).is_file():
+        what = "has no manifest.json" if folder.is_dir() else "is no folder"
+        raise ModelError(
+            f"{folder} {what}, so it holds no model of a run: give a folder that bench run "
+            "--keep-models or bench model has written."
+        )
+    try:
+        files = check_folder(folder)["files"]
+        if not {HEAD, JOB} <= files.keys():
+            raise DamagedError("has an encoder alone, without a head to predict with")
+    except DamagedError as error:
+        raise ModelError(f"the model in {folder} {error}: keep it again.") from None
+    try:
+        job = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+        Recipe.from_settings(job.settings)
+        define_task(job.definition)
+    except (KeyError, TypeError, ValueError, BenchError) as error:
+        raise ModelError(
+            f"the model in {folder} is another version's of benchharness, whose run this one "
+            f"cannot read ({error}): use that version, or train it again."
+        ) from error
+    return job

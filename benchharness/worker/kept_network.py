@@ -1,0 +1,40 @@
+"""The network that a run has left in a folder, made again from that folder alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from benchharness.encoder import Encoder, load_encoder
+from benchharness.leaderboard.job import Job, define_task
+from benchharness.recipes.recipe import Recipe
+from benchharness.training.compute import Compute
+from benchharness.worker.checkpoint import load_head, load_kept
+from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
+from benchharness.worker.technique import Work, techniques_of
+
+
+def kept_network(
+    folder: Path, job: Job, compute: Compute, *, task: str = "", every_state: bool = False
+) -> tuple[TaskSetup, Encoder]:
+    """A setup with the network of a checked folder, not to be trained, and the encoder in it.
+
+    `job` is the one that has left it; `task` is one of those that it was trained on, by default the
+    only one, and `every_state` as for `network_of`. Raises JobError where the weights are not the
+    network's, and ModelError where the encoder cannot be made.
+    """
+    define_task(job.definition)
+    recipe = Recipe.from_settings(job.settings)
+    if job.trust.remote_code:  # the checkpoint's own code is in its own folder alone
+        encoder = load_pretrained(job, recipe)
+    else:
+        whole = recipe.text is not None
+        encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
+    name = f"{job.model} (run {job.key[:12]})"
+    load_kept(encoder, folder, name)  # before a head takes the pooler away
+    alone = replace(job, teacher=None)  # who is not asked any more
+    work = Work(job=alone, recipe=recipe, compute=compute, report=lambda _: None, folders={})
+    techniques = techniques_of(work)
+    setup = TaskSetup.of(task or job.task, job.fingerprints, recipe, encoder, techniques)
+    network_of([setup], encoder, compute.device, techniques, every_state=every_state)
+    load_head(setup.network, folder, name)
+    setup.network.to(compute.device).eval().requires_grad_(False)
+    return setup, encoder
