@@ -110,6 +110,7 @@ layers are those of transformers' class with a decoder."""
 
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
+NEOBERT_RATE = rate_of("classifier_dropout", default=0.1)
 OWN_RATE = rate_of("classifier_dropout")  # and none where a config has no such rate
 
 POOLINGS: Mapping[str, Pooling] = {
@@ -148,6 +149,7 @@ POOLINGS: Mapping[str, Pooling] = {
     ),
     "mpnet": ROBERTA,
     "mt5": T5,
+    "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
     "openai-gpt": GPT,
     "roberta": ROBERTA,
     "t5": T5,

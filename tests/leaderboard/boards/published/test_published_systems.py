@@ -69,9 +69,8 @@ def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: st
     ("name", "way"),
     [
         ("T5", "--text-to-text"), ("T5*", "--text-to-text"), ("T5-11B", "--text-to-text"),
-        ("MT-DNN", "--start-from multi-task"), ("NeoBERT", "--trust-remote-code"),
-        ("GTE-en-MLM-base", "--trust-remote-code"), ("Ettin encoder base", "on the hub"),
-        ("NomicBERT", "on the hub"), ("BERT-base features, last layer", "--recipe features"),
+        ("MT-DNN", "--start-from multi-task"),
+        ("BERT-base features, last layer", "--recipe features"),
     ],
 )  # fmt: skip
 def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
@@ -79,6 +78,21 @@ def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
     assert found is not None
     assert (found.status, found.model) == ("runs here", "")
     assert way in found.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "option"),
+    [
+        ("NeoBERT", "neobert", "--trust-remote-code"),
+        ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
+        ("Ettin encoder base", "ettin-encoder-150m", "--allow-pickle"),
+    ],
+)
+def test_a_known_model_says_which_option_it_needs(name: str, model: str, option: str) -> None:
+    found = find_system(name, "any table")
+    assert found is not None
+    assert found.model == model
+    assert option in MODELS[model].note
 
 
 def test_t5_says_what_of_it_runs() -> None:
