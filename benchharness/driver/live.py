@@ -524,4 +524,10 @@ def is_alive(process: int) -> bool:
 
 def live_files(folder: Path) -> list[Path]:
     """The files of the runs beside a database, the oldest first."""
-    return sorted((folder / LIVE).glob("*.jsonl"), key=lambda path: path.name.rpartition("-")[2])
+    return sorted((folder / LIVE).glob("*.jsonl"), key=_began)
+
+
+def _began(file: Path) -> tuple[int, str]:
+    """The nanoseconds in a file's name: as text, 9 would come after 10."""
+    nanoseconds = file.stem.rpartition("-")[2]
+    return int(nanoseconds) if nanoseconds.isdecimal() else 0, file.name

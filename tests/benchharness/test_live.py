@@ -46,6 +46,14 @@ def test_another_process_reads_how_a_run_goes(tmp_path):
     assert not (tmp_path / LIVE).exists()
 
 
+def test_files_are_in_the_order_in_which_their_runs_began(tmp_path):
+    folder = tmp_path / LIVE
+    folder.mkdir()
+    for name in ("1-10", "2-9", "3-100", "4-odd"):
+        (folder / f"{name}.jsonl").touch()
+    assert [path.stem for path in live_files(tmp_path)] == ["4-odd", "2-9", "1-10", "3-100"]
+
+
 def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
     folder = tmp_path / LIVE
     folder.mkdir()
