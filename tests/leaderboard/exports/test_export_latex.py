@@ -225,6 +225,30 @@ def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
     assert _complaints(tmp_path, text, options, ["booktabs", "graphicx"]) == []
 
 
+CLASSES = {
+    "IEEEtran": "conference",
+    "acmart": "sigconf,nonacm",
+    "elsarticle": "5p",
+    "llncs": "",
+    "revtex4-2": "twocolumn",
+}
+"""Those of Debian's texlive-publishers that papers on encoders are set in, and their options."""
+
+
+@pytest.mark.soak  # a class takes seconds, and .ci/run does not install them
+@pytest.mark.parametrize("name", CLASSES)
+def test_no_box_is_overfull_in_the_classes_of_publishers(tmp_path: Path, name: str) -> None:
+    if not _is_there(f"{name}.cls"):
+        pytest.skip("texlive-publishers is not installed")
+    text = "\n\\clearpage\n".join(
+        to_latex(_boards(), choice) for choice in (Choice(), WITH_PUBLISHED)
+    )
+    if name == "acmart":  # fails without a title
+        text = rf"\title{{A paper}}\maketitle {text}"
+    packages = ["booktabs", "graphicx"]
+    assert _complaints(tmp_path, text, CLASSES[name], packages, name=name) == []
+
+
 @pytest.mark.soak  # siunitx takes ten seconds
 @pytest.mark.skipif(not _is_there("siunitx.sty"), reason="siunitx.sty is not installed")
 @pytest.mark.parametrize("choice", [Choice(), replace(WITH_PUBLISHED, spread=False)])
@@ -234,10 +258,12 @@ def test_columns_of_siunitx_fit(tmp_path: Path, choice: Choice) -> None:
     assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "graphicx", "siunitx"]) == []
 
 
-def _complaints(folder: Path, text: str, options: str, packages: Iterable[str]) -> list[str]:
+def _complaints(
+    folder: Path, text: str, options: str, packages: Iterable[str], name: str = "article"
+) -> list[str]:
     """What pdflatex says of boxes, floats and letters in a paper with these tables."""
     uses = "".join(rf"\usepackage{{{name}}}" for name in packages)
-    paper = rf"\documentclass[{options}]{{article}}{uses}\begin{{document}}{text}\end{{document}}"
+    paper = rf"\documentclass[{options}]{{{name}}}{uses}\begin{{document}}{text}\end{{document}}"
     (folder / "paper.tex").write_text(paper, encoding="utf-8")
     command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex")
     ended = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
