@@ -5,8 +5,9 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from errno import EPIPE
 from functools import partial
 from importlib import import_module
@@ -175,17 +176,38 @@ FEW_OPTIONS = 15
 class GroupedCommand(TyperCommand):
     """A command whose help has its options under heads, if there are many.
 
-    Typer does so by rich alone, whose import takes longer than the rest of the help.
+    Typer does so by rich alone, whose import takes longer than the rest of the help. Options that
+    are `rare`, by their names, are in --help-all alone.
     """
+
+    rare: Collection[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's options and arguments."""
-        return _quick(super().get_params(ctx))
+        params = super().get_params(ctx)
+        return _quick([*params, self._help_all(params[-1])] if self.rare else params)
+
+    def _help_all(self, help_option: Any) -> Any:
+        """The option that shows all others, made of --help."""
+        made = copy(help_option)
+        vars(made).pop("process_value", None)  # that of the other one, from an earlier call
+        made.name, made.opts = "help_all", ["--help-all"]
+        made.help = f"Show {len(self.rare)} more options too."
+
+        def show(ctx: Any, param: Any, value: bool) -> None:
+            ctx.command = copy(self)
+            ctx.command.rare = ()
+            help_option.callback(ctx, param, value)
+
+        made.callback = show
+        return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the options, those that no panel has last."""
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
+            if param.name in self.rare:
+                continue
             if (record := param.get_help_record(ctx)) is not None:
                 head = getattr(param, "rich_help_panel", None) or "Other options"
                 found.setdefault(head, []).append(record)
@@ -209,7 +231,10 @@ def load_command(name: str) -> Any:
         alone.add_typer(found, name=name)
     else:
         alone.command(name, cls=GroupedCommand)(found)
-    return vars(typer.main.get_command(alone))["commands"][name]
+    made = vars(typer.main.get_command(alone))["commands"][name]
+    if len(made.params) > FEW_OPTIONS:
+        made.rare = getattr(found, "rare", ())
+    return made
 
 
 app = typer.Typer(

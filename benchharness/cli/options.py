@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, TRUST, Option, option
+from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, Option, option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
@@ -183,6 +183,7 @@ def with_options(
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
             every.append(last)
+        collect.__dict__["rare"] = RARE.intersection(each.name for each in every)
         # In a signature words stand before options; `sorted` keeps the order within each kind.
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 

@@ -318,6 +318,16 @@ OF_CHECK = frozenset(OPTIONS) - {
 }
 """The options of those two commands; `bench run` has all."""
 
+RARE = frozenset(
+    {
+        *("skip_missing", "seed", "metric", "encoding", "no_header", "text_to_text", "multi_task"),
+        *("start_from", "teacher", "halving", "baselines", "processes_per_job", "engine"),
+        *("address", "engine_options", "timeout", "checkpoint_every", "keep_checkpoints"),
+        *("trust_remote_code", "allow_pickle", "log"),
+    }
+)
+"""The options that `--help` leaves to `--help-all`."""
+
 OF_OWN_DATA = [n for n, o in OPTIONS.items() if o.head == OWN and n not in ("data_file", "hf")]
 """The options that say how rows of the user's own are read."""
 

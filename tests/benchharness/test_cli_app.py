@@ -78,6 +78,17 @@ def test_version(bench):
     assert (ended.code, ended.out) == (0, f"benchharness {__version__}\n")
 
 
+def test_help_of_a_run_fits_two_screens_and_all_options_are_one_word_away(bench):
+    few, every = bench("run", "--help").out, bench("run", "--help-all").out
+    assert len(few.splitlines()) <= 80
+    hidden = set(re.findall(r"(?m)^  (--[a-z-]+)", every)) - set(
+        re.findall(r"(?m)^  (--[a-z-]+)", few)
+    )
+    assert f"Show {len(hidden)} more options too." in few
+    assert {"--teacher", "--engine-option"} < hidden
+    assert bench("run", "--teacher", "bert").err.startswith("bench: `bench run` needs --model")
+
+
 def test_help_ends_with_the_exit_codes(bench):
     text = " ".join(bench("--help").out.split())
     assert module.EXIT_CODES in text
