@@ -1,7 +1,7 @@
-"""What jobs leave in folders that are there whole or not at all: checkpoints and snapshots.
+"""What jobs leave in folders that are there whole or not at all: models and snapshots.
 
-    results/checkpoints/KEY/                  config.json, model.safetensors, the tokenizer's files,
-                                              and for students head.safetensors and job.json
+    results/models/KEY/                       config.json, model.safetensors, the tokenizer's files,
+                                              head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
     results/locks/NAME                        who uses them now
 
@@ -32,8 +32,9 @@ from benchharness.tasks.errors import JobError, StoreError
 
 MANIFEST = "manifest.json"
 
-CHECKPOINTS = Path("results/checkpoints")
-"""Where they are kept beside a database that is no file."""
+KEPT_MODELS = Path("results/models")
+"""Where they are kept beside a database that is no file. Models in memory of Python code, whose names
+are no keys, are saved in a folder of that name too."""
 
 SNAPSHOTS = "snapshots"
 """The name of the folder beside the database."""
@@ -107,6 +108,8 @@ def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Writes the manifest, and all of the folder to the disk before it."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
+        # What the umask allows, as it did for the folder; safetensors writes for the owner alone.
+        path.chmod(draft.stat().st_mode & 0o666)
         flush_to_disk(path)
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -139,10 +142,15 @@ def _take_place(draft: Path, folder: Path) -> None:
     flush_to_disk(folder.parent)
 
 
-# Checkpoints: encoders that one run leaves for others to start from, or whole networks to teach.
+# Checkpoints: the trained networks of runs, for others to start or learn from, or to be kept.
 
 HEAD, JOB = "head.safetensors", "job.json"
-"""What a teacher's has beside its encoder: its head, and the job that says what they are."""
+"""What stands beside the encoder: the heads, and the run that says what they are."""
+
+KEPT = "kept"
+"""An empty file in those that stay for ever, whoever else starts from them."""
+
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
@@ -168,34 +176,41 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
         yield draft
 
 
-def check_checkpoint(folder: Path, key: str, *, teaches: bool = False) -> Mapping[str, str]:
+def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
     """The digests of a checkpoint's files by name, after each of them was read and compared.
 
-    Raises JobError where the folder is gone, is another run's, or a byte is not what was written,
-    and where it `teaches` and has no head, as those of earlier versions.
+    Raises JobError where the folder is gone, is another run's, or a byte is not what was written.
     """
     try:
         manifest = check_folder(folder)
         if manifest.get("run") != key:
             raise DamagedError("is that of another run")
-        if teaches and not {HEAD, JOB} <= manifest["files"].keys():
-            raise DamagedError("has no head to teach with")
     except DamagedError as error:
         raise JobError(
-            f"the encoder of run {key[:12]} in {folder} {error}: the same command trains that run "
+            f"the model of run {key[:12]} in {folder} {error}: the same command trains that run "
             "again."
         ) from None
     digests: Mapping[str, str] = manifest["files"]
     return digests
 
 
-def is_whole(folder: Path, key: str, *, teaches: bool = False) -> bool:
-    """Whether a run can start from the checkpoint, or learn from it; reads all of it."""
+def is_whole(folder: Path, key: str) -> bool:
+    """Whether a checkpoint is there as it was written; reads all of it."""
     try:
-        check_checkpoint(folder, key, teaches=teaches)
+        check_checkpoint(folder, key)
     except JobError:
         return False
     return True
+
+
+def checkpoints_in(root: Path) -> dict[str, int]:
+    """The size of each checkpoint in bytes, by the key of its run."""
+    found = sorted(root.iterdir()) if root.is_dir() else ()
+    return {
+        folder.name: sum(file.stat().st_size for file in folder.iterdir())
+        for folder in found
+        if _KEY.fullmatch(folder.name)
+    }
 
 
 def delete_checkpoint(folder: Path) -> None:
@@ -208,15 +223,21 @@ def delete_checkpoint(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def require_room(folder: Path, size: int) -> None:
+def require_room(folder: Path, size: float, what: str = "for its model") -> None:
     """Raises JobError, before hours of training, where the disk has less than `size` bytes free."""
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
-            f"other jobs start from this one's encoder, {size / 1e9:.1f} GB, and {there} has only "
-            f"{free / 1e9:.1f} GB free: free some, or do without (--start-from pretrained)."
+            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}: free "
+            "some, or do without (no --keep-models; where others start from it, --start-from "
+            "pretrained)."
         )
+
+
+def shown_bytes(size: float) -> str:
+    """A size for a person: 91 MB, 1.3 GB."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,7 +139,8 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
     """Says what will run before anything starts."""
-    for line in (schedule.sentence(), *schedule.start_sentences()):
+    said = (*schedule.start_sentences(), *schedule.model_sentences())
+    for line in (schedule.sentence(), *said):
         typer.echo(visible(line), err=as_json)
 
 

@@ -109,7 +109,7 @@ def drive(
         Orders(
             timeout=options.timeout or None,
             checkpoints=schedule.checkpoints.folder,
-            keep=schedule.starts,
+            keep={*schedule.starts, *schedule.checkpoints.kept},
             snapshots=snapshots,
             holds=holds,
         )
@@ -186,6 +186,7 @@ class _Run:
             # may have stored that just before it let go of the job.
             self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
+                self._checkpoints.stay([job.key])
                 self.going.remove(job.key)
                 self._release(job)
                 self._watcher.leave_out(job)
@@ -230,6 +231,7 @@ class _Run:
         # Planning has read the data, so what a worker cannot read is the checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
+        self._checkpoints.stay([job.key])  # before its result is stored
         if self._keeping.put(outcome, is_last=not self.going):
             self.stored.append(outcome)
         # An outcome that is in memory alone may still be lost, and the state saves its hours then.

@@ -258,8 +258,8 @@ class RunOptions:
         metavar="MINUTES",
         least=0,
     )
-    keep_checkpoints: bool = _option(
-        WHERE, False, "Keep what other jobs start or learn from after those have finished."
+    keep_models: bool = _option(
+        WHERE, False, "Keep the trained model of every job, in models/ next to the database."
     )
     trust_remote_code: bool = _option(
         TRUST, False, "Run the Python code that a checkpoint comes with: read it first."
@@ -310,11 +310,11 @@ OPTIONS: Mapping[str, Option] = {each.name: each.metadata["option"] for each in 
 
 OF_WHICH = frozenset(OPTIONS) - {
     *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
-    *("halving", "baselines", "keep_checkpoints", "dry_run"),
+    *("halving", "baselines", "dry_run"),
 }
 OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
-    *("halving", "baselines", "keep_checkpoints", "db", "log", "force", "dry_run"),
+    *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
 """The options of those two commands; `bench run` has all."""
 

@@ -1,14 +1,15 @@
 """Which of the planned jobs to run, in which order, and about how long that takes."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
-from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.driver.start_checkpoints import StartCheckpoints, model_bytes
 from benchharness.engines.slots import Slot, place_of
+from benchharness.kept_folders import require_room, shown_bytes
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
@@ -23,10 +24,11 @@ class Schedule:
     """The jobs that were asked for, which of them to run, longest first, and for how long.
 
     Among both are those that others start from. `again` are the keys of jobs that are stored and
-    run only because their encoder is not there any more. `estimates` are by job key, of the jobs to
+    run only because their network is not there any more. `estimates` are by job key, of the jobs to
     run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
-    as they have room, and `place` says where, for a person. `checkpoints` are the encoders that
-    jobs leave for each other. `grid` are the jobs beside which these are named: the whole of a
+    as they have room, and `place` says where, for a person. `checkpoints` are the networks that
+    jobs leave, for each other or to be kept; `model_bytes` are about how large those are that are
+    to be kept and not there, by key. `grid` are the jobs beside which these are named: the whole of a
     plan, of which these may be a part.
     """
 
@@ -40,6 +42,7 @@ class Schedule:
     again: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     grid: tuple[Job, ...] = ()
+    model_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -104,6 +107,15 @@ class Schedule:
             shown = ", ".join(dict.fromkeys(students))
             yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
+    def model_sentences(self) -> Iterator[str]:
+        """What will be kept, for a person."""
+        if kept := self.model_bytes:
+            folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
+            yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
+        if again := len(self.again & kept.keys()):
+            runs = "A stored run is" if again == 1 else f"{again} stored runs are"
+            yield f"{runs} trained again for that; what is stored stays."
+
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""
         for job in self.todo:
@@ -131,6 +143,7 @@ class Schedule:
                 **({"teacher": job.teacher.run} if job.teacher else {}),
                 "to_run": job.key in self.estimates,
                 "about_seconds": self.weights.get(job.key),
+                **({"model_bytes": size} if (size := self.model_bytes.get(job.key)) else {}),
             }
             for job in self.jobs
         ]
@@ -168,12 +181,13 @@ def schedule(
 ) -> Schedule:
     """What is missing, in the order in which it should start.
 
-    What others start from is run, stored or not, where its encoder is not there. The longest jobs
+    What others start from, or what is to be kept, is run, stored or not, where its network is not
+    there. The longest jobs
     start first, together with what has to wait for them, so that no slot works alone for long at
     the end.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
-    keys = _missing_keys(plan.jobs, known)
+    keys = _missing_keys(plan.jobs, known, checkpoints.asked)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
@@ -193,28 +207,46 @@ def schedule(
         again=frozenset(keys.intersection(known.finished)),
         checkpoints=checkpoints,
         grid=plan.grid,
+        model_bytes={job.key: model_bytes(job) for job in todo if job.key in checkpoints.asked},
     )
 
 
 def schedule_missing(plan: Plan, slots: Sequence[Slot], options: RunOptions) -> Schedule:
     """The schedule of what the database of the options, which need not be there yet, lacks.
 
-    With `force` that is everything; with `keep_checkpoints` the encoders that jobs start from stay
-    for ever. No other process deletes those encoders from now on, until the schedule was driven or
-    this process ends, unless it is a `dry_run`.
+    With `force` that is everything; with `keep_models` the network of every job stays for ever. No
+    other process deletes networks that are needed from now on, until the schedule was driven or
+    this process ends, unless it is a `dry_run`. Raises JobError where the disk has no room for what
+    is to be kept.
     """
-    checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_checkpoints)
+    checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_models)
     if not options.dry_run:
         checkpoints.hold()
+    found = _schedule_by_store(plan, slots, options, checkpoints)
+    if found.model_bytes and not options.dry_run:
+        what = f"for {counted(len(found.model_bytes), 'model')} to be kept"
+        require_room(checkpoints.folder / "any", sum(found.model_bytes.values()), what)
+    return found
+
+
+def _schedule_by_store(
+    plan: Plan, slots: Sequence[Slot], options: RunOptions, checkpoints: StartCheckpoints
+) -> Schedule:
     if not is_there(options.db):
         return schedule(plan, slots, checkpoints)
     with open_store(options.db) as store:
         keys = (job.key for job in plan.jobs)
         finished = set() if options.force else store.finished_keys(keys)
         # The stored runs that may say how long the others take, or those that they start from.
-        models = {job.model for job in plan.jobs if job.key not in finished}
+        models = {
+            job.model
+            for job in plan.jobs
+            if job.key not in finished or job.key in checkpoints.asked
+        }
         history = store.runs(model=models) if models else []
         known = Known(finished, history, checkpoints.whole())
+        if not options.dry_run:
+            checkpoints.stay(known.encoders)
         found = schedule(plan, slots, checkpoints, known)
         notes = list(store.taken.sentences(store.name))
         if not plan.grid:  # of a part it was said with the whole
@@ -231,11 +263,12 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
             yield f"{asked} has the weights of {name}, and their stored runs are shown as {name}."
 
 
-def _missing_keys(jobs: Sequence[Job], known: Known) -> set[str]:
-    """The jobs without a result, and those that they need and whose encoder is not there."""
+def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]:
+    """The jobs without a result or a network to be kept, and those that they need and have none."""
     by_key = {job.key: job for job in jobs}
     missing: set[str] = set()
-    waiting = [job.key for job in jobs if job.key not in known.finished]
+    there = {*known.finished} - (kept - {*known.encoders})
+    waiting = [job.key for job in jobs if job.key not in there]
     while waiting:
         key = waiting.pop()
         if key not in missing:

@@ -24,7 +24,7 @@ from typing import IO, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
-from benchharness.kept_folders import CHECKPOINTS, Holds, SnapshotFolder
+from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
@@ -45,7 +45,7 @@ class Orders:
     """
 
     timeout: float | None = None
-    checkpoints: Path = CHECKPOINTS
+    checkpoints: Path = KEPT_MODELS
     keep: Collection[str] = ()
     snapshots: SnapshotFolder | None = None
     holds: Holds | None = None

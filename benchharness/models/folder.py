@@ -347,6 +347,14 @@ def _count_parameters(weights: list[Path]) -> float | None:
     return round(sum(map(prod, shapes)) / 1e6, 1)
 
 
+def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
+    """How many numbers each tensor of a checkpoint has, and the bytes of its tokenizer's files."""
+    files = checkpoint_files(folder, trust)
+    shapes = {name: shape for path in files["weights"] for name, shape in _shapes(path).items()}
+    tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
+    return {name: prod(shape) for name, shape in shapes.items()}, tokenizer
+
+
 def _shapes(path: Path) -> dict[str, list[int]]:
     """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
     try:

@@ -1,6 +1,5 @@
 """A trained model from the folder that a run has left it in."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
+from benchharness.worker.checkpoint import KeptRun
 from benchharness.worker.job import find_compute
 from benchharness.worker.kept_network import kept_network
 from benchharness.worker.task_setup import limits_of
@@ -101,7 +101,7 @@ def read_job(folder: Path) -> Job:
     except DamagedError as error:
         raise ModelError(f"the model in {folder} {error}: keep it again.") from None
     try:
-        job = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+        job = KeptRun.read(folder).job
         Recipe.from_settings(job.settings)
         define_task(job.definition)
     except (KeyError, TypeError, ValueError, BenchError) as error:

@@ -1,19 +1,23 @@
-"""The encoder that a run leaves as a checkpoint, and how another run starts from it."""
+"""The trained network that a run leaves as a checkpoint, and how another run starts from it."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
+from benchharness.heads import Limits
 from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
 from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Evaluation
+from benchharness.leaderboard.text import digest
 from benchharness.tasks.errors import JobError
 
 WEIGHTS = "model.safetensors"
@@ -21,10 +25,61 @@ WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckpointWriter:
-    """An encoder that is written when its training is over.
+class KeptRun:
+    """What job.json says of the run whose network stands beside it.
 
-    `weights` are all of its weights by name, which training changes in place, and `config` is the
+    `limits` are those of its rows. `splits` have, by "task:split", the `fingerprint` of the rows,
+    their number, the `scores`, and a digest of the `predictions` as the run's result has them.
+    `versions` are those of benchharness, Python and the libraries.
+    """
+
+    job: Job
+    limits: Limits
+    splits: Mapping[str, Mapping[str, Any]]
+    versions: Mapping[str, str | None]
+
+    @classmethod
+    def of(
+        cls,
+        job: Job,
+        limits: Limits,
+        evaluations: Iterable[Evaluation],
+        provenance: Mapping[str, Any],
+    ) -> Self:
+        """Of a run that has ended."""
+        return cls(
+            job=job,
+            limits=limits,
+            splits={
+                each.name: {
+                    "fingerprint": each.fingerprint,
+                    "rows": len(each.predictions),
+                    "scores": dict(each.scores),
+                    "predictions": digest(each.predictions),
+                }
+                for each in evaluations
+            },
+            versions={"benchharness": provenance["code"]["version"], **provenance["versions"]},
+        )
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """That of a folder which was checked."""
+        data = json.loads((folder / JOB).read_text(encoding="utf-8"))
+        known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}
+        return cls(**data | known)
+
+    def write(self, folder: Path) -> None:
+        """Writes what `read` reads."""
+        data = {**vars(self), "job": self.job.to_json(), "limits": asdict(self.limits)}
+        (folder / JOB).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointWriter:
+    """A trained network that is written when its training is over.
+
+    `weights` are all of its encoder's by name, which training changes in place, and `config` is the
     one it was loaded with. They are noted before a head is put on the encoder, because a head may
     take the pooler away: to train it with itself (BERT's), or because it reads every token. Either
     way the pooler is written as the head has left it.
@@ -51,43 +106,48 @@ class CheckpointWriter:
             weights=weights,
         )
 
-    def write(self, *networks: nn.Module) -> None:
-        """Writes a checkpoint that transformers can load, whole or not at all.
+    def write(self, network: nn.Module, run: KeptRun) -> None:
+        """Writes a checkpoint whose encoder transformers can load, whole or not at all.
 
-        Next to it stands the head of the task's network, where there is one task alone. It has
-        every name that the network has, so weights that it ties are there twice. Raises JobError
-        where it cannot be written.
+        Next to it stand the heads, by the names that they have in the network. They have all that
+        the network has beside its encoder, so weights that they share with it are there twice.
+        Raises JobError where it cannot be written.
         """
         if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
+        state = network.state_dict()
+        heads = {name: w for name, w in state.items() if not is_encoders(name)}
         try:
             with new_checkpoint(self.folder, self.job) as draft:
-                self._write_files(draft)
-                if len(networks) == 1:
-                    self._write_head(draft, *networks)
+                _save(self.weights, draft / WEIGHTS)
+                _save(heads, draft / HEAD)
+                # Not save_pretrained: it refuses old configs that say how to generate text.
+                self.config.to_json_file(draft / "config.json")
+                self.tokenizer.save_pretrained(draft)
+                run.write(draft)
         except (OSError, SafetensorError) as error:
             raise JobError(
-                f"the encoder that other jobs start from cannot be written to {self.folder} "
-                f"({error}): free the disk, or do without (--start-from pretrained)."
+                f"the model of this run cannot be written to {self.folder} ({error}): free the "
+                "disk, or do without (no --keep-models; where others start from it, --start-from "
+                "pretrained)."
             ) from error
 
-    def _write_files(self, folder: Path) -> None:
-        # save_file refuses tensors that share memory, as tied weights do: each gets its own copy.
-        copies = {name: w.detach().cpu().clone().contiguous() for name, w in self.weights.items()}
-        save_file(copies, folder / WEIGHTS, metadata={"format": "pt"})
-        # Not save_pretrained: it refuses old configs that say how to generate text (max_length).
-        self.config.to_json_file(folder / "config.json")
-        self.tokenizer.save_pretrained(folder)
 
-    def _write_head(self, folder: Path, network: nn.Module) -> None:
-        head = {name: w for name, w in network.state_dict().items() if not _is_encoders(name)}
-        save_file({name: w.cpu().clone().contiguous() for name, w in head.items()}, folder / HEAD)
-        (folder / JOB).write_text(json.dumps(self.job.to_json()), encoding="utf-8")
+def _save(weights: Mapping[str, Tensor], file: Path) -> None:
+    # save_file refuses tensors that share memory, as tied weights do: each gets its own copy.
+    copies = {name: w.detach().cpu().clone().contiguous() for name, w in weights.items()}
+    save_file(copies, file, metadata={"format": "pt"})
 
 
-def _is_encoders(name: str) -> bool:
-    return name.startswith("encoder.")
+_ENCODERS = re.compile(r"(networks\.\d+\.)?encoder\.(?!combined\.)")
+"""The names of the encoder's weights in a network, also of several tasks'. How the states of a
+frozen one are combined is learned, and belongs with the head."""
+
+
+def is_encoders(name: str) -> bool:
+    """Whether a weight of a network is one of its encoder, by its name."""
+    return _ENCODERS.match(name) is not None
 
 
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
@@ -114,13 +174,20 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
         raise _unfit(f"the encoder of {name}", folder, error) from error
 
 
-def load_head(network: nn.Module, folder: Path, name: str) -> None:
-    """Gives a network on such an encoder the head that the run has left next to it."""
+def load_head(network: nn.Module, folder: Path, name: str, place: int | None = None) -> None:
+    """Gives a network on such an encoder the head that the run has left next to it.
+
+    `place` is that of the head's task among those that were trained together.
+    """
+    weights = load_file(folder / HEAD)
+    if place is not None:
+        own = f"networks.{place}."
+        weights = {key[len(own) :]: w for key, w in weights.items() if key.startswith(own)}
     try:
-        found = network.load_state_dict(load_file(folder / HEAD), strict=False)
+        found = network.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    lost = [key for key in found.missing_keys if not _is_encoders(key)]
+    lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")
 

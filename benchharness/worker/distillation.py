@@ -1,6 +1,5 @@
 """Distillation: the network that a teacher's run has left, and what its student does with it."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,12 +9,12 @@ import torch
 
 from benchharness.encoder import Encoder, layers_of
 from benchharness.heads.teacher import Teacher, with_teacher
-from benchharness.kept_folders import JOB, check_checkpoint
-from benchharness.leaderboard.job import Job
+from benchharness.kept_folders import check_checkpoint
 from benchharness.machine import text_digest
 from benchharness.recipes.recipe import StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.optimizer import UsedVocabulary
+from benchharness.worker.checkpoint import KeptRun
 from benchharness.worker.kept_network import kept_network
 from benchharness.worker.task_setup import TaskSetup
 from benchharness.worker.technique import Prepared, Technique, Work
@@ -31,8 +30,8 @@ def technique(work: Work) -> Technique:
     name = job.shown_teacher
     if folder is None:
         raise JobError(f"no folder was given with the network of {name}.")
-    digests = check_checkpoint(folder, job.teacher.run, teaches=True)
-    taught = Job.from_json(json.loads((folder / JOB).read_text(encoding="utf-8")))
+    digests = check_checkpoint(folder, job.teacher.run)
+    taught = KeptRun.read(folder).job
     options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
     every_state = bool(options.layer_weight)

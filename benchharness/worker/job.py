@@ -41,7 +41,7 @@ from benchharness.training.predict import (
     predict,
 )
 from benchharness.training.snapshots import Snapshots, State
-from benchharness.worker.checkpoint import CheckpointWriter, load_start
+from benchharness.worker.checkpoint import CheckpointWriter, KeptRun, load_start
 from benchharness.worker.task_setup import (
     TaskSetup,
     hold_rows_out,
@@ -116,8 +116,8 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
-        # ---- Keep the encoder, where other jobs start from it.
-        prepared.write()
+        # ---- Keep the network, where that was asked for or other jobs start from it.
+        prepared.write(done.evaluations.values())
         return _result(job, prepared, done)
 
     return in_enough_parts(attempt, job, report)
@@ -127,8 +127,8 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
 class _Job(Prepared):
     """What a job trains, and what is said of it.
 
-    `parameters` counts all weights of the network, `writer` keeps its encoder where other jobs
-    start from it, and `vocabulary` is the way back to a whole one there.
+    `parameters` counts all weights of the network, `writer` keeps it where somebody wants it, and
+    `vocabulary` is the way back to a whole one there.
     """
 
     work: Work
@@ -153,15 +153,16 @@ class _Job(Prepared):
         predictions = setup.head.decode(logits, features, rows.examples, setup.task)
         return evaluate_split(name, rows, predictions)
 
-    def write(self) -> None:
-        """Writes the whole encoder, with what adapters have learned and all of its vocabulary."""
+    def write(self, evaluations: Iterable[Evaluation]) -> None:
+        """Writes the whole network, with what adapters have learned and all of its vocabulary."""
         if self.writer is None:
             return
         for technique in self.techniques:
             technique.before_writing(self.network)
         if self.vocabulary is not None:
             self.vocabulary.restore()
-        self.writer.write(*(setup.network for setup in self.setups))
+        run = KeptRun.of(self.work.job, self.limits, evaluations, self.provenance)
+        self.writer.write(self.network, run)
 
 
 def _prepare(work: Work) -> _Job:

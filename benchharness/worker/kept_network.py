@@ -35,6 +35,7 @@ def kept_network(
     techniques = techniques_of(work)
     setup = TaskSetup.of(task or job.task, job.fingerprints, recipe, encoder, techniques)
     network_of([setup], encoder, compute.device, techniques, every_state=every_state)
-    load_head(setup.network, folder, name)
+    tasks = job.trained_tasks
+    load_head(setup.network, folder, name, tasks.index(task or job.task) if tasks[1:] else None)
     setup.network.to(compute.device).eval().requires_grad_(False)
     return setup, encoder

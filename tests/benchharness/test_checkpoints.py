@@ -32,7 +32,7 @@ def write(root: Path, content: str = "weights") -> Path:
 
 
 def test_a_written_checkpoint_is_whole_and_says_whose_it_is(tmp_path: Path):
-    folder = write(tmp_path / "results" / "checkpoints")
+    folder = write(tmp_path / "results" / "models")
     assert is_whole(folder, KEY)
     assert set(check_checkpoint(folder, KEY)) == {"model.safetensors", "config.json"}
     manifest = json.loads((folder / MANIFEST).read_text())
@@ -135,7 +135,7 @@ def test_damage_is_found(tmp_path: Path, damage, sentence: str):
     assert not is_whole(folder, KEY)
     with pytest.raises(JobError, match=sentence) as caught:
         check_checkpoint(folder, KEY)
-    assert str(caught.value).startswith(f"the encoder of run {KEY[:12]} ")
+    assert str(caught.value).startswith(f"the model of run {KEY[:12]} ")
     assert str(caught.value).endswith("the same command trains that run again.")
 
 

@@ -1,6 +1,7 @@
 """`bench run` with jobs that start from others: their order, their failures, their encoders."""
 
 import json
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -16,7 +17,7 @@ from tests.helpers.fake_worker import make_job, make_result
 RUN = ("run", "--model", "tiny", "--suite", "glue", "--data", "mini", "--db", "board.sqlite")
 ONE = (*RUN, "--jobs", "1")
 MNLI = "glue/mnli"
-KEPT = Path("checkpoints")
+KEPT = Path("models")
 
 
 def starting_from(start, how="ok", task="glue/rte", seed=1):
@@ -134,19 +135,79 @@ def test_a_dry_run_holds_nothing(bench, fake_jobs, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_encoders_are_kept_on_request(bench, fake_jobs):
+def test_models_are_kept_on_request_whoever_starts_from_them_later(bench, fake_jobs):
     start = make_job("ok", MNLI)
-    fake_jobs([start, starting_from(start)])
-    assert bench(*ONE, "--keep-checkpoints").code == 0
-    assert is_whole(KEPT / start.key, start.key)
-    fake_jobs([start, starting_from(start), starting_from(start, task="glue/mrpc")])
-    assert ended_jobs(bench(*ONE)) == ["MRPC"]
-    assert not any(KEPT.iterdir())
+    rte = starting_from(start)
+    fake_jobs([start, rte])
+    said = bench(*ONE, "--keep-models").out
+    assert "2 models will be kept in models: about 5.3" in said
+    fake_jobs([start, rte, starting_from(start, task="glue/mrpc")])
+    ended = bench(*ONE)
+    assert ended_jobs(ended) == ["MRPC"]
+    assert "kept in" not in ended.out
+    assert {path.name for path in KEPT.iterdir()} == {start.key, rte.key}
+    assert all(is_whole(KEPT / job.key, job.key) for job in (start, rte))
 
 
-def test_nothing_is_kept_that_nobody_starts_from(bench, fake_jobs):
-    fake_jobs([make_job("ok", MNLI)])
-    assert bench(*ONE, "--keep-checkpoints").code == 0
+def test_a_start_that_was_kept_for_others_stays_from_then_on(bench, fake_jobs):
+    start = make_job("ok", MNLI)
+    rte = starting_from(start, "fail-once:tried")
+    fake_jobs([start, rte])
+    assert bench(*ONE).code == 1
+    fake_jobs([start])
+    assert "nothing is missing" in bench(*ONE, "--keep-models").out
+    fake_jobs([start, rte])
+    assert bench(*ONE).code == 0
+    assert [path.name for path in KEPT.iterdir()] == [start.key]
+
+
+@pytest.mark.parametrize("lose", ["damage", "take_away"])
+def test_a_stored_run_whose_model_is_lost_is_trained_again(bench, fake_jobs, lose):
+    jobs = [make_job("ok", MNLI), make_job("ok", "glue/rte")]
+    fake_jobs(jobs)
+    assert bench(*ONE, "--keep-models").code == 0
+    globals()[lose](KEPT / jobs[1].key)
+    assert "nothing is missing" in bench(*ONE).out, "nobody asks for it"
+    (planned,) = [j for j in bench_json(bench, *ONE, "--keep-models", "--dry-run") if j["to_run"]]
+    assert (planned["key"], planned["model_bytes"]) == (jobs[1].key, 2_680_000)
+    ended = bench(*ONE, "--keep-models")
+    assert "A stored run is trained again for that; what is stored stays." in ended.out
+    assert ended_jobs(ended) == ["GLUE RTE"]
+    assert attempts(*jobs) == [1, 1]
+    assert is_whole(KEPT / jobs[1].key, jobs[1].key)
+
+
+def bench_json(bench, *words):
+    return json.loads(bench(*words, "--json").out)["jobs"]
+
+
+def test_a_forced_run_leaves_the_model_of_what_is_stored_then(bench, fake_jobs):
+    job = make_job("ok", MNLI)
+    fake_jobs([job])
+    bench(*ONE, "--keep-models")
+    damage(KEPT / job.key)
+    assert bench(*ONE, "--force").code == 0
+    assert is_whole(KEPT / job.key, job.key)
+
+
+def test_models_that_the_disk_has_no_room_for_stop_a_run_before_it_starts(
+    bench, fake_jobs, monkeypatch
+):
+    fake_jobs([make_job("ok", MNLI), make_job("ok")])
+    free = shutil.disk_usage(".")._replace(free=4_000_000)
+    monkeypatch.setattr("benchharness.kept_folders.shutil.disk_usage", lambda _: free)
+    ended = bench(*ONE, "--keep-models")
+    assert ended.code == 1
+    assert "has 4 MB free, and 5.36 MB are needed for 2 models to be kept" in ended.err
+    assert not Path("board.sqlite").exists()
+    assert "2 models will be kept" in bench(*ONE, "--keep-models", "--dry-run").out
+
+
+def test_what_trains_no_encoder_keeps_nothing_and_says_nothing(bench, fake_jobs):
+    fake_jobs([replace(make_job("ok", MNLI), kind="baseline")])
+    ended = bench(*ONE, "--keep-models")
+    assert ended.code == 0
+    assert "kept" not in ended.out
     assert not KEPT.exists()
 
 

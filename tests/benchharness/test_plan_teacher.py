@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.kept_folders import HEAD, JOB, is_whole, new_checkpoint
+from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
@@ -218,12 +218,6 @@ def student_of(teacher: Job, how: str = "ok") -> Job:
     return replace(job, teacher=Teacher(run=teacher.key, model="large", variant="v", alone="a"))
 
 
-def leave(folder: Path, job: Job, *names: str) -> None:
-    with new_checkpoint(folder, job) as draft:
-        for name in ("model.safetensors", *names):
-            (draft / name).write_text(name)
-
-
 def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
     teacher = replace(make_job("fail-once:tried", "glue/rte"), model="large")
     student = student_of(teacher)
@@ -234,21 +228,18 @@ def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) 
     assert f"(run {teacher.key[:12]}), which failed" in ended.err
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 0, ended.err
-    assert not any(Path("checkpoints").iterdir())
+    assert not any(Path("models").iterdir())
 
 
-def test_what_has_no_head_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
+def test_a_teacher_that_is_gone_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
     teacher = replace(make_job("ok", "glue/rte"), model="large")
     fake_jobs([teacher])
     assert bench(*RUN).code == 0
-    folder = Path("checkpoints") / teacher.key
-    leave(folder, teacher)
-    assert is_whole(folder, teacher.key)
-    assert not is_whole(folder, teacher.key, teaches=True)
+    folder = Path("models") / teacher.key
     fake_jobs([teacher, student_of(teacher, "fail-once:tried")])
     ended = bench(*RUN)
     assert "large on GLUE RTE is trained again" in ended.out
-    leave(folder, teacher, HEAD, JOB)
+    assert is_whole(folder, teacher.key), "its student has failed"
     ended = bench(*RUN)
     assert "large on GLUE RTE is there" in ended.out
     assert ended.code == 0, ended.err

@@ -71,8 +71,9 @@ def _newer(folder: Path) -> None:
 
 
 def _trusting(folder: Path) -> None:
-    job = json.loads((folder / JOB).read_text())
-    rewrite(folder, JOB, json.dumps(job | {"trust_remote_code": True}))
+    run = json.loads((folder / JOB).read_text())
+    run["job"]["trust_remote_code"] = True
+    rewrite(folder, JOB, json.dumps(run))
 
 
 def _other_weights(folder: Path) -> None:

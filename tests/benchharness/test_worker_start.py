@@ -9,16 +9,23 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from benchharness.encoder import load_encoder
+from benchharness.heads import Limits
 from benchharness.kept_folders import is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.errors import JobError
-from benchharness.worker.checkpoint import CheckpointWriter, load_start
+from benchharness.worker.checkpoint import CheckpointWriter, KeptRun, load_start
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.families import save_family
 from tests.helpers.mini_jobs import make_job
 
 WEIGHTS = "model.safetensors"
+
+
+def write(writer: CheckpointWriter) -> None:
+    """Writes an encoder without a head."""
+    run = KeptRun(job=writer.job, limits=Limits(max_tokens=64), splits={}, versions={})
+    writer.write(torch.nn.Identity(), run)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +98,7 @@ def test_a_head_that_drops_the_pooler_leaves_the_pretrained_one(tmp_path: Path):
 @pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
 def test_what_gpt_leaves_loads_in_transformers_and_here(tmp_path: Path, family: str):
     encoder = load_encoder(str(save_family(tmp_path / "gpt", family)), None, 1)
-    CheckpointWriter.of(encoder, tmp_path / "kept", make_job("mnli")).write(torch.nn.Identity())
+    write(CheckpointWriter.of(encoder, tmp_path / "kept", make_job("mnli")))
     theirs = AutoModel.from_pretrained(tmp_path / "kept")
     ours = load_encoder(str(tmp_path / "kept"), None, 2)
     for network in (theirs, ours.network):
@@ -110,7 +117,7 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
     with torch.no_grad():
         for weight in encoder.network.parameters():
             weight.add_(1)
-    writer.write(torch.nn.Identity())
+    write(writer)
     other = load_encoder(checkpoint, None, 2)
     said = load_start(other, folder, replace(job, start_from=job.key))
     assert said["started_from"]["run"] == job.key
@@ -125,8 +132,8 @@ def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
         load_encoder(checkpoint, None, 1), tmp_path / "kept" / job.key, job
     )
     (tmp_path / "kept").write_text("a file where the folder should be")
-    with pytest.raises(JobError, match="that other jobs start from cannot be written to"):
-        writer.write(torch.nn.Identity())
+    with pytest.raises(JobError, match="the model of this run cannot be written to"):
+        write(writer)
 
 
 def test_a_damaged_start_is_refused(left, tmp_path: Path):

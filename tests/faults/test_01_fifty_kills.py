@@ -41,7 +41,7 @@ SWEEP = (
     *(sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run"),
     *("--model", "tiny", "--data", "mini", "--seeds", "3", "--no-baselines", "--precision", "fp32"),
     *("--task", "glue/cola", "--task", "glue/rte", "--task", "glue/stsb"),
-    *("--start-from", "glue/mnli", "--keep-checkpoints", "--device", "cpu", "--jobs", "2"),
+    *("--start-from", "glue/mnli", "--keep-models", "--device", "cpu", "--jobs", "2"),
     *("--limit", "24", "--set", "epochs=36", "--set", "batch_size=8"),
     *("--checkpoint-every", "0.001"),
 )
@@ -67,7 +67,7 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def weights_of(folder: Path) -> dict[str, bytes]:
-    files = (folder / "results" / "checkpoints").glob("*/model.safetensors")
+    files = (folder / "results" / "models").glob("*/model.safetensors")
     return {file.parent.name: file.read_bytes() for file in files}
 
 
