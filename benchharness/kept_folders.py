@@ -33,8 +33,8 @@ from benchharness.tasks.errors import JobError, StoreError
 MANIFEST = "manifest.json"
 
 KEPT_MODELS = Path("results/models")
-"""Where they are kept beside a database that is no file. Models in memory of Python code, whose names
-are no keys, are saved in a folder of that name too."""
+"""Where they are kept beside a database that is no file. Models in memory of Python code are saved
+in a folder of that name too, by names that are no keys."""
 
 SNAPSHOTS = "snapshots"
 """The name of the folder beside the database."""
@@ -229,8 +229,8 @@ def require_room(folder: Path, size: float, what: str = "for its model") -> None
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
-            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}: free "
-            "some, or do without (no --keep-models; where others start from it, --start-from "
+            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}: "
+            "free some, or do without (no --keep-models; where others start from it, --start-from "
             "pretrained)."
         )
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import typer
 
 from benchharness.cli.options import AsJson, Database, DataFilter, OfRuns, completed_by, declared
 from benchharness.driver.options import DATABASE
+from benchharness.driver.start_checkpoints import kept_model
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
-from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
@@ -59,6 +61,13 @@ def is_there(db: str) -> bool:
 def opened(db: str) -> Store:
     """The store, which must be there."""
     return open_store(db, create=False)
+
+
+def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
+    """The run whose key begins so, and the folder of its model where that is kept."""
+    with opened(db) as store:
+        found = store.result(name)
+    return found, kept_model(db, found.job.key)
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:

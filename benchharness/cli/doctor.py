@@ -5,6 +5,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +15,11 @@ from benchharness import __version__
 from benchharness.cli.options import AsJson, Database
 from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import DATABASE
+from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.slots import find_gpus
+from benchharness.kept_folders import KEPT_MODELS, checkpoints_in, is_whole, shown_bytes
 from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import counted
 from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
 from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
@@ -33,7 +37,7 @@ class Finding(NamedTuple):
 
 
 def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Look at versions, the hub, caches, disk, processor, GPUs and the database.
+    """Look at versions, the hub, caches, disk, processor, GPUs, the database and kept models.
 
     The exit code is 1 where a problem was found that would stop a run.
     """
@@ -44,6 +48,7 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
         _processor,
         _gpus,
         lambda: _database(db),
+        lambda: _models(db),
     )
     findings = [finding._asdict() for check in checks for finding in check()]
     if as_json:
@@ -131,3 +136,24 @@ def _database(db: str) -> Iterator[Finding]:
             yield Finding("leaderboard", "ok", f"{store.name}, runs: {store.count()}")
     except StoreError as error:
         yield Finding("leaderboard", "problem", str(error))
+
+
+def _models(db: str) -> Iterator[Finding]:
+    """What is kept beside the database; reads every byte of it."""
+    root = folder_beside(db) / KEPT_MODELS.name
+    sizes = checkpoints_in(root)
+    if not sizes:
+        return
+    found = f"{counted(len(sizes), 'model')} in {root}: {shown_bytes(sum(sizes.values()))}"
+    yield Finding("models", "ok", found)
+    damaged = [key for key in sizes if not is_whole(root / key, key)]
+    alone: set[str] = set()
+    with suppress(StoreError), open_store(db, create=False) as store:
+        alone = sizes.keys() - {run.key for run in store.runs_with(sizes)}
+    for keys, said in (
+        (damaged, "damaged; `bench run --keep-models` trains them again"),
+        (sorted(alone), "without a stored run; delete their folders, unless a run goes on"),
+    ):
+        if keys:
+            names = ", ".join(key[:12] for key in keys)
+            yield Finding("models", "warning", f"{counted(len(keys), 'model')} {said}: {names}")

@@ -22,6 +22,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
+from benchharness.driver.start_checkpoints import delete_models, kept_model
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
@@ -119,6 +120,7 @@ def delete(
     """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
 
     They are written to an archive next to the database before, which `bench import` takes back.
+    Their kept models are deleted for good.
     """
     if not (keys or of.model or of.suite or of.task):
         raise BenchError(
@@ -129,13 +131,18 @@ def delete(
         if not found:
             raise BenchError("no stored run matches; `bench list runs` shows what there is.")
         chosen = {run.key for run in found}
+        models = [key for key in chosen if kept_model(of.db, key)]
         _tell(store, found)
+        if models:
+            typer.echo(f"  {counted(len(models), 'kept model')} of theirs, for good", err=True)
         count = counted(len(chosen), "run")
         if not (yes or _agrees(f"delete {count} of {store.name}?")):
             typer.echo("nothing was deleted.")
             return
         archive = _set_aside(store, chosen)
         store.delete(chosen)
+    if used := delete_models(of.db, models):
+        tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
     back = shlex.join(["bench", "import", str(archive), *in_this_database(of.db)])
     typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
 

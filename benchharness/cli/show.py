@@ -97,8 +97,8 @@ def _find(name: str, db: str) -> dict[str, Any]:
     if _is_task(name):
         return {"kind": "task", **task_facts(_find_task(name, db))}
     if RUN_KEY.fullmatch(wanted):
-        with _stored().opened(db) as store:
-            return {"kind": "run", **outcome_facts(store.result(name))}
+        outcome, model = _stored().stored_run(name, db)
+        return {"kind": "run", "kept_model": model and str(model), **outcome_facts(outcome)}
     if _is_own_task(name, db):
         return {"kind": "task", **task_facts(find_task(name))}
     model = _find_model(name, "run, model, task or suite", [*SUITES, *COLLECTIONS, *TASKS])

@@ -28,8 +28,8 @@ class Schedule:
     run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
     as they have room, and `place` says where, for a person. `checkpoints` are the networks that
     jobs leave, for each other or to be kept; `model_bytes` are about how large those are that are
-    to be kept and not there, by key. `grid` are the jobs beside which these are named: the whole of a
-    plan, of which these may be a part.
+    to be kept and not there, by key. `grid` are the jobs beside which these are named: the whole of
+    a plan, of which these may be a part.
     """
 
     jobs: tuple[Job, ...]
@@ -238,11 +238,8 @@ def _schedule_by_store(
         keys = (job.key for job in plan.jobs)
         finished = set() if options.force else store.finished_keys(keys)
         # The stored runs that may say how long the others take, or those that they start from.
-        models = {
-            job.model
-            for job in plan.jobs
-            if job.key not in finished or job.key in checkpoints.asked
-        }
+        there = finished - checkpoints.asked
+        models = {job.model for job in plan.jobs if job.key not in there}
         history = store.runs(model=models) if models else []
         known = Known(finished, history, checkpoints.whole())
         if not options.dry_run:

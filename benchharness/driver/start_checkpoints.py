@@ -44,10 +44,8 @@ def kept_model(db: str, key: str) -> Path | None:
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
     """Deletes what runs have left; gives the keys of those whose network is in use and stays."""
     holds = Holds(folder_beside(db) / LOCKS)
-    left = []
-    for key in keys:
-        if kept_model(db, key) and not _delete(folder_beside(db) / KEPT_MODELS.name, key, holds):
-            left.append(key)
+    root = folder_beside(db) / KEPT_MODELS.name
+    left = [key for key in keys if kept_model(db, key) and not _delete(root, key, holds)]
     holds.close()
     return left
 
@@ -152,7 +150,7 @@ class StartCheckpoints:
                 (checkpoint_folder(self.folder, key) / KEPT).touch()
 
     def is_missing(self, key: str, store: Store) -> bool:
-        """Whether a network is not there that is to be kept, or that a job has still to start from."""
+        """Whether a network is not there that is to be kept, or that a job has still to load."""
         if self._is_there(key):
             return False
         after = self._after(key)
@@ -168,7 +166,7 @@ class StartCheckpoints:
             delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
-        """Deletes what no job needs any more and is not kept; `going` are jobs that have not ended."""
+        """Deletes what is not kept and no job needs any more; `going` are jobs that go on."""
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:

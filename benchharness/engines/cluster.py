@@ -147,9 +147,9 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     define_task(job.definition)
     if (remote.keep or job.needs) and not shared.is_seen:
         raise JobError(
-            f"{shared.folder} is not the folder that `bench run` sees there, and encoders that "
-            "other jobs start from go through it: put --db into a folder that every node shares, "
-            "or do without (--start-from pretrained)."
+            f"{shared.folder} is not the folder that `bench run` sees there, and models that are "
+            "kept or that others start from go into it: put --db into a folder that every node "
+            "shares, or do without (no --keep-models, --start-from pretrained)."
         )
     # The GPUs that the cluster has given to the job are those that are visible here.
     gpus = ",".join(find_gpus()) if remote.needs.gpus else ""

@@ -165,5 +165,5 @@ def test_a_draft_of_a_killed_process_with_our_number_is_in_nobodys_way(tmp_path:
 def test_a_full_disk_is_noticed_before_the_training(tmp_path: Path):
     folder = checkpoint_folder(tmp_path / "not" / "there", KEY)
     require_room(folder, 1)
-    with pytest.raises(JobError, match=r"encoder, 1000000.0 GB, and .* has only .* GB free"):
+    with pytest.raises(JobError, match=r"GB free, and 1000000.0 GB are needed for its model"):
         require_room(folder, 10**15)

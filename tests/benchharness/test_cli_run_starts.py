@@ -203,6 +203,38 @@ def test_models_that_the_disk_has_no_room_for_stop_a_run_before_it_starts(
     assert "2 models will be kept" in bench(*ONE, "--keep-models", "--dry-run").out
 
 
+def test_a_kept_model_is_shown_and_goes_with_its_run(bench, fake_jobs, tmp_path):
+    jobs = [make_job("ok", MNLI), make_job("ok")]
+    fake_jobs(jobs)
+    bench(*ONE, "--keep-models")
+    db = ("--db", "board.sqlite")
+    shown = json.loads(bench("show", jobs[0].key, *db, "--json").out)
+    assert shown["kept_model"] == f"models/{jobs[0].key}"
+    ended = bench("delete", jobs[0].key, "--yes", *db)
+    assert "1 kept model of theirs, for good" in ended.err
+    assert [path.name for path in KEPT.iterdir()] == [jobs[1].key]
+    theirs = Holds(tmp_path / "locks")
+    theirs.share(f"{jobs[1].key}.encoder")
+    assert "is in use, and stays" in bench("delete", jobs[1].key, "--yes", *db).err
+    theirs.close()
+    assert is_whole(KEPT / jobs[1].key, jobs[1].key)
+
+
+def test_doctor_names_models_that_are_damaged_or_have_no_run(bench, fake_jobs):
+    jobs = [make_job("ok", MNLI), make_job("ok")]
+    fake_jobs(jobs)
+    bench(*ONE, "--keep-models")
+    damage(KEPT / jobs[0].key)
+    with open_store("board.sqlite") as store:
+        store.delete([jobs[1].key])
+    (KEPT / "in-memory-0123456789ab").mkdir()
+    said = json.loads(bench("doctor", "--db", "board.sqlite", "--json").out)
+    found = [each["found"] for each in said if each["name"] == "models"]
+    assert found[0].startswith("2 models in models: ")
+    assert found[1].endswith(f"trains them again: {jobs[0].key[:12]}")
+    assert found[2].endswith(f"unless a run goes on: {jobs[1].key[:12]}")
+
+
 def test_what_trains_no_encoder_keeps_nothing_and_says_nothing(bench, fake_jobs):
     fake_jobs([replace(make_job("ok", MNLI), kind="baseline")])
     ended = bench(*ONE, "--keep-models")

@@ -1,5 +1,6 @@
 """Students in training: what they learn from their teacher, and what they leave alone."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
