@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from benchharness.kept_folders import (
     KEPT,
@@ -71,7 +71,8 @@ def model_bytes(job: Job) -> int:
         return int(4e6 * (spec.parameters or BERT_BASE))
     shapes, tokenizer = sizes_in(folder, job.trust)
     numbers = {name: int(n[1]) for name in shapes if (n := _NUMBER.search(name))}
-    kept = kept_layers(job.values.get("layers", 0), 1 + max(numbers.values(), default=0))
+    wanted: Any = job.values.get("layers", 0)
+    kept = kept_layers(wanted, 1 + max(numbers.values(), default=0))
     count = sum(
         size
         for name, size in shapes.items()
