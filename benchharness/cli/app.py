@@ -59,13 +59,28 @@ COMMANDS = {
     "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub."),
     "task": Command("task:task_app", help="Write the task of your own data as a file."),
     "fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
-    "list": Command(
-        "show:list_app", help="List suites, tasks, models, published results or stored runs."
-    ),
+    "list": Command("show:list_app", help="List suites, tasks, models, published results, runs."),
     "db": Command("rows:db_app", help="Check, back up or merge the leaderboard's database."),
 }
 """Every command's module imports what it needs at its top, and only the module of the command that
 was called is imported: `bench --help` and shell completion read this table alone."""
+
+GROUPS = {
+    "Measure": ["run", "watch", "which", "check", "baseline", "score", "submit"],
+    "Read": [
+        "leaderboard",
+        "report",
+        "show",
+        "list",
+        "compare",
+        "explain",
+        "predictions",
+        "ensemble",
+        "curve",
+        "plan",
+    ],
+}
+"""The groups of `bench --help`; what is in neither is under the last, "Keep"."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -155,6 +170,17 @@ class LazyGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The options before the command's name."""
         return _quick(super().get_params(ctx))
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        """Writes the commands in three groups."""
+        rest = dict(self.commands)
+        room = formatter.width - 6 - max(map(len, rest))
+        for head, names in (*GROUPS.items(), ("Keep", tuple(rest))):
+            with formatter.section(head):
+                found = {name: rest.pop(name) for name in names if name in rest}
+                formatter.write_dl(
+                    [(f"{name:11}", one.get_short_help_str(room)) for name, one in found.items()]
+                )
 
     def invoke(self, ctx: Any) -> Any:
         """Parses what stands behind the command's name, and calls the command."""

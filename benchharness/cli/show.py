@@ -246,7 +246,7 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
 # `bench list`: suites, tasks, models, published results and stored runs.
 
 list_app = typer.Typer(
-    no_args_is_help=True, help="List suites, tasks, models, published results or stored runs."
+    no_args_is_help=True, help="List suites, tasks, models, published results, runs."
 )
 
 

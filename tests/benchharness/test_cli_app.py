@@ -89,6 +89,14 @@ def test_help_of_a_run_fits_two_screens_and_all_options_are_one_word_away(bench)
     assert bench("run", "--teacher", "bert").err.startswith("bench: `bench run` needs --model")
 
 
+def test_help_has_every_command_in_one_of_three_groups(bench):
+    text = bench("--help").out
+    assert re.findall(r"(?m)^(\w+):$", text) == ["Options", "Measure", "Read", "Keep"]
+    listed = re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text)
+    assert sorted(listed) == sorted(module.COMMANDS)
+    assert {name for names in module.GROUPS.values() for name in names} - {"explain"} < set(listed)
+
+
 def test_help_ends_with_the_exit_codes(bench):
     text = " ".join(bench("--help").out.split())
     assert module.EXIT_CODES in text
