@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,32 @@ def test_the_cache_is_of_what_is_installed(runner: dict[str, str]) -> None:
     one, other = Path(runner["GITHUB_OUTPUT"]).read_text().splitlines()
     assert re.fullmatch(r"packages=benchharness-Linux-X64-3\.11\.9--[0-9a-f]{16}", one)
     assert other == one.replace("9--", "9-1.2.3-")
+
+
+# Others that install us: containers and hooks.
+
+
+def test_the_dockerfile_has_no_complaint_and_its_commands_can_be_typed() -> None:
+    file = ROOT / "Dockerfile"
+    hadolint = Path(sys.executable).with_name("hadolint")
+    ended = subprocess.run((hadolint, file), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    typed = re.findall(r"(?m)^#   docker run .* bench run (.*)$", file.read_text(encoding="utf-8"))
+    assert len(typed) == 2
+    for words in typed:
+        parse("run", shlex.split(words))
+    sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert all((ROOT / line[1:]).exists() for line in sent if line.startswith("!"))
+
+
+def test_the_hook_of_pre_commit_is_a_check_that_can_be_typed() -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    (hook,) = yaml.safe_load(text)
+    (project,) = yaml.safe_load(
+        re.sub(r"(?m)^# ?", "", text.partition("\n- id")[0].split("\n", 1)[1])
+    )
+    (used,) = project["hooks"]
+    assert used["id"] == hook["id"]
+    command, name = hook["entry"].split()
+    assert command == "bench"
+    parse(name, used["args"])
