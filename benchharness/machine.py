@@ -120,7 +120,7 @@ def collect(
             },
             "precision": job.precision,
         },
-        "versions": {"python": platform.python_version(), **library_versions()},
+        "versions": versions(),
         **({"plugins": dict(job.plugins)} if job.plugins else {}),
         "machine": {**_machine(), **machine},
         "started": started,
@@ -138,6 +138,11 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
         return {"commit": None, "dirty": None}
     changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "dirty": bool(changes)}
+
+
+def versions() -> dict[str, str | None]:
+    """The version of Python, and those of the libraries."""
+    return {"python": platform.python_version(), **library_versions()}
 
 
 def library_versions() -> dict[str, str | None]:
@@ -161,14 +166,25 @@ def text_digest(text: str) -> str:
 
 
 def _machine() -> dict[str, Any]:
-    flags = cpu_flags()
     return {
         "os": f"{platform.system()} {platform.release()}",
         "cpu": cpu_model(),
-        "capability": next((name for name in CPU_CAPABILITIES if name in flags), ""),
+        "capability": capability(),
         "cores": os.cpu_count(),
         "host": text_digest(platform.node())[:12],
     }
+
+
+def capability() -> str:
+    """The widest instructions of this processor that torch has kernels for; empty for others."""
+    flags = cpu_flags()
+    return next((name for name in CPU_CAPABILITIES if name in flags), "")
+
+
+def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
+    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
+    names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
+    return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
 
 
 def _version(library: str) -> str | None:

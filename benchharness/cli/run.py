@@ -25,11 +25,12 @@ from benchharness.driver.drive import Driven, Watch
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
+from benchharness.driver.retrain import compared
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Failure, truncated_words
+from benchharness.leaderboard.result import Failure, Result, truncated_words
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
@@ -179,7 +180,7 @@ def _conclude(
     The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
     1 otherwise, also where a job has come to nothing at all.
     """
-    schedule, store, outcomes = driven
+    schedule, store, outcomes = driven.schedule, driven.store, driven.outcomes
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
     is_large = store.count() > LARGE_STORE
@@ -203,6 +204,11 @@ def _conclude(
         for tasks in left_out.values():
             typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
         typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
+    tell_notes(
+        f"{schedule.names[found.job.key]}: {compared(stored, found)}"
+        for found in driven.again
+        if isinstance(stored := store.result(found.job.key), Result)
+    )
     tell_notes(complaints(failures, schedule.names))
     lost = not failures and len(finished) < len(schedule.jobs)
     return JobError.exit_code if lost else exit_code(failures)

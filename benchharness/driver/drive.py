@@ -42,11 +42,16 @@ def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watc
 
 
 class Driven(NamedTuple):
-    """A run that has ended: its schedule, the store, still open, and what its jobs left in it."""
+    """A run that has ended: its schedule, the store, still open, and what its jobs left in it.
+
+    `again` are results that are stored already, of jobs that ran for their network alone; where
+    such a job has failed, that is among the outcomes, and not stored.
+    """
 
     schedule: Schedule
     store: Store
     outcomes: Sequence[Outcome]
+    again: Sequence[Result] = ()
 
 
 @contextmanager
@@ -130,15 +135,16 @@ def drive(
                 for outcome in outcomes:
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
-        yield Driven(schedule, store, run.stored)
+        yield Driven(schedule, store, run.stored, run.again)
 
 
 class _Run:
     """How far the jobs of a run have come.
 
-    `going` are the keys of those that wait or run, `stored` is what they have left behind. A job
-    that runs is held, from before its result is looked for until that is stored. So of several
-    processes one runs it, and the others wait and take the result, or run it after one that died.
+    `going` are the keys of those that wait or run, `stored` is what they have left behind, and
+    `again` as in Driven. A job that runs is held, from before its result is looked for until that
+    is stored. So of several processes one runs it, and the others wait and take the result, or run
+    it after one that died.
     """
 
     def __init__(
@@ -161,6 +167,8 @@ class _Run:
         self._failed: dict[str, Failure] = {}
         self.going = {job.key for job in schedule.todo}
         self.stored: list[Outcome] = []
+        self.again: list[Result] = []
+        self._stored_before = schedule.again
 
     def queue(self) -> Iterator[Job | None]:
         """The jobs to start, one by one; None while all that are left wait for one that runs.
@@ -232,8 +240,12 @@ class _Run:
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
         self._checkpoints.stay([job.key])  # before its result is stored
-        if self._keeping.put(outcome, is_last=not self.going):
+        is_news = self._keeping.put(outcome, is_last=not self.going)
+        was_stored = job.key in self._stored_before
+        if is_news or (was_stored and isinstance(outcome, Failure)):
             self.stored.append(outcome)
+        elif was_stored and isinstance(outcome, Result):
+            self.again.append(outcome)
         # An outcome that is in memory alone may still be lost, and the state saves its hours then.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])

@@ -211,15 +211,19 @@ def schedule(
     )
 
 
-def schedule_missing(plan: Plan, slots: Sequence[Slot], options: RunOptions) -> Schedule:
+def schedule_missing(
+    plan: Plan, slots: Sequence[Slot], options: RunOptions, only: Set[str] | None = None
+) -> Schedule:
     """The schedule of what the database of the options, which need not be there yet, lacks.
 
-    With `force` that is everything; with `keep_models` the network of every job stays for ever. No
-    other process deletes networks that are needed from now on, until the schedule was driven or
-    this process ends, unless it is a `dry_run`. Raises JobError where the disk has no room for what
-    is to be kept.
+    With `force` that is everything; with `keep_models` the network of every job stays for ever, or
+    those of the keys `only`. No other process deletes networks that are needed from now on, until
+    the schedule was driven or this process ends, unless it is a `dry_run`. Raises JobError where
+    the disk has no room for what is to be kept.
     """
     checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_models)
+    if only is not None:
+        checkpoints = replace(checkpoints, kept=checkpoints.kept & only)
     if not options.dry_run:
         checkpoints.hold()
     found = _schedule_by_store(plan, slots, options, checkpoints)

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchharness.leaderboard.job import Job, Kind, Teacher, Trust
 from benchharness.leaderboard.store.database import is_there
-from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.models.spec import NOTHING
@@ -18,7 +18,7 @@ from benchharness.tasks.task import Task
 
 _KEY = re.compile("[0-9a-f]{4,64}")
 
-_IS_NO_NETWORK: dict[Kind, str] = {
+IS_NO_NETWORK: dict[Kind, str] = {
     "scored": "a file of predictions",
     "ensemble": "an ensemble",
     "zero-shot": "a model that was not trained",
@@ -36,14 +36,19 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
     is_key = _KEY.fullmatch(word) and word not in MODELS and not Path(word).exists()
     if not is_key or not is_there(db):
         return find_model(word, trust)
-    found: dict[str, Job] = {}
     with open_store(db, create=False) as store:
-        waiting = [store.result(word).job]
-        while waiting:
-            job = waiting.pop()
-            # What is needed goes to the front, also where it was met before.
-            found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
-            waiting += [store.result(key).job for key in job.needs]
+        return with_needs(store, store.result(word).job)
+
+
+def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
+    """A stored run behind all that it needs, which are stored too."""
+    found: dict[str, Job] = {}
+    waiting = [job]
+    while waiting:
+        job = waiting.pop()
+        # What is needed goes to the front, also where it was met before.
+        found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
+        waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
 
 
@@ -76,7 +81,7 @@ def _check(student: Job, teacher: Job) -> None:
     """Raises BenchError where a student cannot learn from a teacher, and says why."""
     if teacher.kind != "model":
         raise BenchError(
-            f"{_name(teacher)} is {_IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
+            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
             "with: give --teacher a model, or the key of a run that was trained here."
         )
     if len(teacher.trained_tasks) > 1:

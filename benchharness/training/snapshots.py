@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchharness.kept_folders import DamagedError, check_folder, new_folder
-from benchharness.machine import source_digest
+from benchharness.machine import source_digest, what_differs
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 
 NUMBERS = "numbers.json"
@@ -242,12 +242,6 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         **({"graphs": True} if provenance.get("graphs") else {}),
     }
     return {name: str(value) for name, value in found.items()}
-
-
-def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
-    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
-    names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
-    return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
 
 
 # The states of every random number generator that training draws from.

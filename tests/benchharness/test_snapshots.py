@@ -15,7 +15,7 @@ import torch
 
 from benchharness import machine as conditions_module
 from benchharness.kept_folders import MANIFEST, SnapshotFolder
-from benchharness.machine import source_digest
+from benchharness.machine import source_digest, what_differs
 from benchharness.progress import SIGNALS, Interrupted, Progress
 from benchharness.training import snapshots as snapshots_module
 from benchharness.training.snapshots import (
@@ -25,7 +25,6 @@ from benchharness.training.snapshots import (
     random_numbers,
     random_tensors,
     restore_random,
-    what_differs,
 )
 
 KEY = "a" * 64

@@ -1,0 +1,128 @@
+"""A stored run trained again for its model, and held against what is stored of it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchharness import __version__
+from benchharness.driver.drive import Watch, drive, unwatched
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import schedule_missing
+from benchharness.driver.start_checkpoints import kept_model
+from benchharness.driver.teachers import IS_NO_NETWORK, with_needs
+from benchharness.engines.local import LocalEngine, Placement
+from benchharness.engines.process import ended_at_last, worker_command
+from benchharness.engines.slots import find_slots
+from benchharness.kept_folders import is_whole
+from benchharness.leaderboard.job import METHOD
+from benchharness.leaderboard.result import Failure, Result, predictions_of
+from benchharness.leaderboard.store.store import open_store
+from benchharness.machine import capability, versions, what_differs
+from benchharness.progress import job_name
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import AnswerType
+from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.suites import find_task
+
+
+def retrain(
+    key: str, options: RunOptions, watch: Watch = unwatched, *, anyway: bool = False
+) -> tuple[Path, str]:
+    """The folder of a run's model, and how a model that was trained now compares with the stored.
+
+    The run is the one whose key begins so, in the database of the options. Where its model is kept
+    nothing is trained, and nothing said. Else it is trained on what it was trained on, in as many
+    threads, and its result stays as it is stored. Raises BenchError for a run without a network,
+    and where it would be another model, unless `anyway`; JobError where training fails.
+    """
+    with open_store(options.db, create=False) as store:
+        stored = store.result(key)
+        if isinstance(stored, Failure):
+            what = f"run {stored.job.key[:12]} of {job_name(stored.job)}"
+            raise BenchError(f"{what} {stored.kind}, so it has no model: {stored.error}")
+        kind = "zero-shot" if stored.job.is_zero_shot else stored.job.kind
+        if kind in IS_NO_NETWORK:
+            what = f"run {stored.job.key[:12]} of {stored.job.model}"
+            raise BenchError(f"{what} is {IS_NO_NETWORK[kind]}, which has no model.")
+        jobs = with_needs(store, stored.job)
+    folder = kept_model(options.db, stored.job.key)
+    if folder is not None and is_whole(folder, stored.job.key):
+        return folder, ""
+    if not anyway and (differs := _what_differs(stored)):
+        raise BenchError(
+            f"trained again, it would not be the same model to the bit: {differs}. Give "
+            "--retrain-anyway; how many answers differ is said."
+        )
+    asked = replace(options, keep_models=True, force=False, dry_run=False)
+    placement = _placement(stored.provenance["machine"])
+    with ended_at_last():
+        plan = Plan(jobs=jobs, rows={})
+        todo = schedule_missing(plan, placement.slots, asked, only={stored.job.key})
+        with drive(todo, placement, asked, watch) as driven:
+            found = [each for each in driven.again if each.job.key == stored.job.key]
+            failed = [each for each in driven.outcomes if isinstance(each, Failure)]
+    folder = kept_model(options.db, stored.job.key)
+    if failed or folder is None:
+        said = [f"{job_name(each.job)}: {each.error}" for each in failed]
+        raise JobError(*(said or [f"{job_name(stored.job)} was not trained: try again."]))
+    # Nothing was found where another process has trained it meanwhile.
+    return folder, compared(stored, found[0]) if found else ""
+
+
+def compared(stored: Result, found: Result) -> str:
+    """How the predictions of a run that was trained again differ from the stored ones."""
+    others, count, moves = 0, 0, list[tuple[float, float]]()
+    is_same = True
+    for each in stored.evaluations:
+        again, answers = found.evaluation(each.name), answer_type(find_task(each.task))
+        is_same &= again.predictions == each.predictions
+        for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
+            count += 1
+            others += answers.key(ours) != answers.key(theirs)
+            moves += zip(_numbers(answers, ours), _numbers(answers, theirs), strict=True)
+    if is_same:
+        return "trained again: the stored predictions, to the bit."
+    what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
+    moved = max((abs(one - other) for one, other in moves), default=0.0)
+    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
+    return f"trained again, {others} of {count} answers are others than stored{by}."
+
+
+def _numbers(answers: AnswerType, prediction: Any) -> list[float]:
+    label = getattr(prediction, "label", None)
+    return [label] if isinstance(label, float) else answers.scores(prediction)
+
+
+def _what_differs(stored: Result) -> str:
+    """What is not as it was and could change a bit, as far as the result says it."""
+    then = stored.provenance
+    kept = {
+        "benchharness": then["code"]["version"],
+        "method": then["code"]["method"],
+        **then["versions"],
+        "the processor": then["machine"]["capability"],
+        "the device": then["machine"]["device"],
+    }
+    now = {
+        "benchharness": __version__,
+        "method": METHOD,
+        **versions(),
+        "the processor": capability(),
+        "the device": "cpu" if kept["the device"] == "cpu" else "a GPU adds up in any order",
+    }
+    return what_differs(*({n: str(v) for n, v in each.items()} for each in (kept, now)))
+
+
+def _placement(machine: Mapping[str, Any]) -> Placement:
+    """A slot of as many threads and processes as a run had."""
+    processes = machine.get("processes", 1)
+    found = find_slots("cpu" if machine["device"] == "cpu" else "auto", 1, processes=processes)
+    slots = tuple(
+        replace(each, environment={**each.environment, "OMP_NUM_THREADS": str(machine["threads"])})
+        for each in found
+    )
+    engine = partial(LocalEngine, slots, command=worker_command(processes))
+    return Placement(slots=slots, engine=engine)
