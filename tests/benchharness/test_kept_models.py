@@ -1,13 +1,11 @@
 """Models that runs have kept predict what is stored; what was not kept is trained again."""
 
-from collections.abc import Iterator
+import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import benchharness as bh
 from benchharness.driver import retrain as retraining
 from benchharness.driver.options import RunOptions
 from benchharness.driver.retrain import compared, retrain
@@ -54,7 +52,16 @@ def check(job: Job, folder: Path, result: Result) -> None:
         model = load_trained(folder, each.task)
         assert model.limits == run.limits
         found = predict(model, read_split(job, each.name).examples).predictions
-        assert [to_row(one) for one in found] == list(each.predictions)
+        rows = [to_row(one) for one in found]
+        if "lora_rank" in job.settings or job.trained_tasks[1:]:
+            # Rounded in other places: adapters are merged, and no other head reads all tokens.
+            assert [row | {"scores": 0} for row in rows] == [
+                row | {"scores": 0} for row in each.predictions
+            ]
+            for row, known in zip(rows, each.predictions, strict=True):
+                assert row.get("scores", []) == pytest.approx(known.get("scores", []), abs=1e-6)
+        else:
+            assert rows == list(each.predictions)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -92,75 +99,60 @@ def test_files_are_for_whom_the_umask_lets_read(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a finished run, whose model was not kept, and a baseline."""
-    db = tmp_path_factory.mktemp("store") / "board.sqlite"
-    bh.run(
-        "tiny", task="glue/rte", data="mini", limit=16, seeds=1, device="cpu", precision="fp32",
-        set={"epochs": 1}, db=db, progress=False,
-    )  # fmt: skip
-    return db
-
-
-def key_of(db: Path, model: str = "tiny") -> str:
-    with open_store(str(db)) as store:
-        return store.runs(model=model)[0].key
-
-
-@pytest.fixture
-def options(stored: Path) -> Iterator[RunOptions]:
-    yield RunOptions(db=str(stored))
-    for folder in (stored.parent / "models").glob("*"):
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Result]:
+    """A store with a finished run whose model was not kept, and the run."""
+    result = run_job(make_job("glue/rte", limit=16))
+    db = str(tmp_path_factory.mktemp("store") / "board.sqlite")
+    with open_store(db) as store:
+        store.add_result(result)
+        store.add_result(replace(result, job=replace(result.job, kind="baseline", seed=7)))
+    return db, result
 
 
 def test_a_model_that_was_not_kept_is_trained_again_to_the_same_bits(
-    stored: Path, options: RunOptions
+    stored: tuple[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with open_store(options.db) as store:
+    (db, result), options = stored, RunOptions(db=stored[0])
+    key = result.job.key
+    with open_store(db) as store:
         before = list(store.stored_runs())
-    folder, said = retrain(key_of(stored)[:12], options)
+    with monkeypatch.context() as patch:
+        patch.setattr(retraining, "versions", lambda: {"torch": "9.0"})
+        with pytest.raises(BenchError, match=r"be the same model .* torch \(.* then, 9.0 now\)"):
+            retrain(key, options)
+        patch.setattr("benchharness.kept_folders.shutil.disk_usage", lambda _: FULL)
+        with pytest.raises(JobError, match=r"1 MB free, and 2.68 MB are needed for 1 model"):
+            retrain(key, options, anyway=True)
+    assert not (Path(db).parent / "models").exists()
+    folder, said = retrain(key[:12], options)
     assert said == "trained again: the stored predictions, to the bit."
-    with open_store(options.db) as store:
+    with open_store(db) as store:
         assert list(store.stored_runs()) == before
-        result = store.result(key_of(stored))
-    assert isinstance(result, Result)
     check(result.job, folder, result)
-    assert retrain(key_of(stored), options) == (folder, "")
+    assert retrain(key, options) == (folder, "")
 
 
-def test_where_it_would_be_another_model_that_is_said_before(
-    stored: Path, options: RunOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retraining, "versions", lambda: {"torch": "9.0"})
-    with pytest.raises(BenchError, match=r"not be the same model .* torch \(.* then, 9.0 now\)"):
-        retrain(key_of(stored), options)
-    assert not (stored.parent / "models").exists()
-    assert retrain(key_of(stored), options, anyway=True)[1]
+FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 
-def test_what_has_no_network_and_what_fails_is_said(stored: Path, options: RunOptions) -> None:
+def test_what_has_no_network_is_not_trained(stored: tuple[str, Result]) -> None:
+    db, result = stored
     with pytest.raises(BenchError, match="is a baseline, which has no model"):
-        retrain(key_of(stored, "majority"), options)
-    (stored.parent / "models").mkdir(exist_ok=True)
-    (stored.parent / "models" / key_of(stored)).write_text("in the way")
-    with pytest.raises(JobError, match="cannot be written to"):
-        retrain(key_of(stored), options)
-    (stored.parent / "models" / key_of(stored)).unlink()
+        retrain(replace(result.job, kind="baseline", seed=7).key, RunOptions(db=db))
 
 
-def test_other_answers_are_counted(stored: Path) -> None:
-    with open_store(str(stored)) as store:
-        result: Any = store.result(key_of(stored))
+def test_other_answers_are_counted(stored: tuple[str, Result]) -> None:
+    _, result = stored
     dev = result.evaluations[0]
+    count = sum(len(each.predictions) for each in result.evaluations)
     first, second, *rest = (dict(row) for row in dev.predictions)
     other = {"entailment", "not_entailment"} - {first["label"]}
     scores = [round(second["scores"][0] + 0.04, 9), *second["scores"][1:]]
     changed = (first | {"label": other.pop()}, second | {"scores": scores}, *rest)
-    found = replace(result, evaluations=(replace(dev, predictions=changed),))
+    found = replace(
+        result, evaluations=(replace(dev, predictions=changed), *result.evaluations[1:])
+    )
     assert compared(result, found) == (
-        f"trained again, 1 of {len(dev.predictions)} answers are others than stored "
+        f"trained again, 1 of {count} answers are others than stored "
         "(a probability moved by 0.04 at most)."
     )
