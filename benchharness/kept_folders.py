@@ -219,7 +219,13 @@ def delete_checkpoint(folder: Path) -> None:
     with suppress(OSError):
         if not folder.is_symlink():
             (folder / MANIFEST).unlink()
-    for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
+    shutil.rmtree(folder, ignore_errors=True)
+    delete_drafts(folder)
+
+
+def delete_drafts(folder: Path) -> None:
+    """Deletes what killed processes have left of a folder, which none is writing now."""
+    for path in folder.parent.glob(f"{folder.name}.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 

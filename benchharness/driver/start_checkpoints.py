@@ -16,6 +16,7 @@ from benchharness.kept_folders import (
     Holds,
     checkpoint_folder,
     delete_checkpoint,
+    delete_drafts,
     is_whole,
 )
 from benchharness.leaderboard.job import Job
@@ -162,6 +163,7 @@ class StartCheckpoints:
 
         Whoever calls it holds the job, so that none is just being written.
         """
+        delete_drafts(checkpoint_folder(self.folder, key))
         wanted = self.starts | self.asked
         if key in wanted and self._is_there(key) and not self._is_whole(key):
             delete_checkpoint(checkpoint_folder(self.folder, key))

@@ -20,6 +20,7 @@ from benchharness.trained.predict import predict
 from benchharness.worker.checkpoint import KeptRun
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
+from tests.helpers.full_disk import room_for
 from tests.helpers.mini_jobs import make_job, make_shared_job
 from tests.helpers.plans import plan_jobs
 
@@ -86,6 +87,15 @@ def test_so_does_gpts_whose_vocabulary_has_grown(tmp_path: Path) -> None:
     checkpoint = str(save_family(tmp_path / "gpt", "gpt2"))
     job = make_job("glue/rte", limit=8, model=checkpoint)
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
+
+
+def test_a_disk_that_fills_leaves_no_part_of_a_model(tmp_path: Path) -> None:
+    with (
+        room_for(1_000_000),
+        pytest.raises(JobError, match=r"cannot be written to .*free the disk"),
+    ):
+        run_job(make_job("glue/rte", limit=8), keep=tmp_path / "models" / "kept")
+    assert list((tmp_path / "models").iterdir()) == []
 
 
 def test_files_are_for_whom_the_umask_lets_read(tmp_path: Path) -> None:

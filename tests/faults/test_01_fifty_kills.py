@@ -15,9 +15,13 @@ from pathlib import Path
 import pytest
 
 from benchharness.engines.fork_server import Fork, ForkServer
+from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.result import Result, to_row
 from benchharness.leaderboard.store.store import open_store
+from benchharness.splits import read_split
+from benchharness.trained.load import load_trained
+from benchharness.trained.predict import predict
 from benchharness.worker.fork_server import modules_for
 from tests.helpers.mini_jobs import make_shared_job
 from tests.helpers.stopped_jobs import (
@@ -64,6 +68,26 @@ def descendants_of(pid: int) -> list[int]:
         return []
     children = [int(word) for word in text.split()]
     return [*children, *(below for child in children for below in descendants_of(child))]
+
+
+def check_kept(folder: Path) -> None:
+    """Whatever model is there is whole."""
+    for model in (folder / "results" / "models").glob("[0-9a-f]*"):
+        assert "." in model.name or is_whole(model, model.name), model
+
+
+def check_predictions(folder: Path) -> None:
+    """Every stored run has its model, which predicts what is stored; no other is there."""
+    models = folder / "results" / "models"
+    with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
+        rows = store.runs()
+        assert {path.name for path in models.iterdir()} == {row.key for row in rows}
+        for row in rows:
+            result, model = store.result(row.key), load_trained(models / row.key)
+            assert isinstance(result, Result)
+            for each in result.evaluations:
+                found = predict(model, read_split(result.job, each.name).examples).predictions
+                assert [to_row(one) for one in found] == list(each.predictions)
 
 
 def weights_of(folder: Path) -> dict[str, bytes]:
@@ -118,7 +142,7 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
     assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()
     seconds = time.monotonic() - began
     expected, weights = results_of(tmp_path / "whole"), weights_of(tmp_path / "whole")
-    assert (len(expected), len(weights)) == (12, 3)
+    assert (len(expected), len(weights)) == (12, 12)
     chance, kills, sweeps, resumed = random.Random(SEED), 0, 0, 0
     while kills < KILLS:
         sweeps += 1
@@ -126,6 +150,8 @@ def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
         for _ in kill_at_random(folder, seconds / 2, chance, KILLS - kills):
             kills += 1
             assert faults_of(folder) == []
+            check_kept(folder)
+        check_predictions(folder)
         assert results_of(folder) == expected
         assert weights_of(folder) == weights
         assert not (folder / "results" / "snapshots").exists()
