@@ -90,11 +90,9 @@ def test_so_does_gpts_whose_vocabulary_has_grown(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_leaves_no_part_of_a_model(tmp_path: Path) -> None:
+    job = make_job("glue/rte", limit=8)
     with room_for(1_000_000), pytest.raises(JobError, match="this run cannot be written to"):
-        room_for(1_000_000),
-        pytest.raises(JobError, match=r"cannot be written to .*free the disk"),
-    ):
-        run_job(make_job("glue/rte", limit=8), keep=tmp_path / "models" / "kept")
+        run_job(job, keep=tmp_path / "models" / "kept")
     assert list((tmp_path / "models").iterdir()) == []
 
 
