@@ -1,0 +1,265 @@
+"""A taken model as ONNX files: in fp32, and in int8 for a processor like this one.
+
+`torch.onnx.export` and ONNX Runtime's own quantizer do the work; what is ours is that each file is
+asked beside the original, whole, before it takes its name.
+"""
+
+import logging
+import os
+import platform
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor
+
+from benchharness.encoder.network import first_line
+from benchharness.machine import cpu_flags
+from benchharness.tasks.errors import BenchError
+
+ONNX = Path("onnx/model.onnx")
+"""Of a taken folder, as sentence-transformers and optimum call it."""
+
+CLOSE = 1e-4
+"""The largest difference of a logit in fp32."""
+
+REFUSED = frozenset({"funnel", "longformer"})
+"""Families whose code torch.export cannot follow, here and in transformers.exporters."""
+
+MOST_BYTES = 2**31
+"""Of a file without others beside it: what protobuf can hold."""
+
+_TRACED, _TRIED = (3, 9, 14), ((5,), (40, 2, 11, 25), (1, 1))
+"""Words of the rows that are traced, never one row alone, and of those that are compared."""
+
+
+class Exported(NamedTuple):
+    """A file, and the largest difference of its logits from the original's."""
+
+    path: Path
+    difference: float
+
+
+class OnnxNetwork:
+    """An ONNX file in place of the class of transformers that it was made from; on one thread."""
+
+    def __init__(self, path: Path, config: Any) -> None:
+        runtime = _runtime()
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3  # errors
+        self.config = config
+        try:
+            self._session = runtime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its own classes of errors, one for each cause
+            raise BenchError(f"ONNX Runtime cannot load {path}: {first_line(error)}") from error
+        self._inputs = [each.name for each in self._session.get_inputs()]
+        self._outputs = [each.name for each in self._session.get_outputs()]
+
+    def __call__(self, **inputs: Tensor) -> Any:
+        """The outputs by name, as the class gives them."""
+        given = {name: inputs[name].numpy() for name in self._inputs}
+        found = map(torch.from_numpy, self._session.run(None, given))
+        return SimpleNamespace(**dict(zip(self._outputs, found, strict=True)))
+
+
+def _runtime() -> Any:
+    needed = [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]
+    if needed:
+        raise BenchError(
+            f"ONNX files need {' and '.join(needed)}: pip install 'benchharness[onnx]'."
+        )
+    import onnxruntime  # noqa: PLC0415  (an extra, and a third of a second)
+
+    return onnxruntime
+
+
+def check_exportable(config: Any) -> None:
+    """Raises BenchError, before anything is computed, where a model has no ONNX file."""
+    _runtime()
+    (name,) = config.architectures
+    if config.model_type in REFUSED or not name.endswith(tuple(ENDINGS)):
+        raise BenchError(f"{name} cannot be exported to ONNX: leave --onnx and --int8 out.")
+
+
+ENDINGS = {
+    "ForSequenceClassification": "pair",
+    "ForMultipleChoice": "choice",
+    "ForQuestionAnswering": "span",
+    "ForQuestionAnsweringSimple": "span",
+    "ForTokenClassification": "tag",
+}
+"""The head type by the end of a class's name."""
+
+
+def load_class(folder: Path) -> Any:
+    """The network of the class that a folder's config names, in fp32 on the CPU.
+
+    Raises BenchError where transformers cannot load it.
+    """
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        (name,) = config.architectures
+        found = getattr(transformers, name).from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # whatever a folder that is none makes transformers run into
+        raise BenchError(f"transformers cannot load {folder}: {first_line(error)}") from error
+    return found.eval()
+
+
+def export(folder: Path, *, int8: bool = False) -> list[Exported]:
+    """Writes onnx/model.onnx into a taken folder, and what quantizes it for this processor.
+
+    Raises BenchError where the extra is missing, the model cannot be exported, or a file gives
+    other logits than the original; what was there before stays then.
+    """
+    network = load_class(folder)
+    check_exportable(network.config)
+    size = sum(weight.numel() * weight.element_size() for weight in network.parameters())
+    if size >= MOST_BYTES:
+        raise BenchError(f"{folder} has {size / 1e9:.1f} GB of weights, an ONNX file at most 2.1.")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    (folder / ONNX).parent.mkdir(exist_ok=True)
+    with _draft(folder / ONNX) as draft:
+        with _quiet():
+            _trace(network, _inputs(network, tokenizer, _TRACED), draft)
+        found = [_compared(network, tokenizer, draft, folder / ONNX, CLOSE)]
+    if int8:
+        target = folder / ONNX.with_name(f"model_qint8_{processor()}.onnx")
+        with _draft(target) as draft:
+            _quantize(folder / ONNX, draft)
+            found.append(_compared(network, tokenizer, draft, target, np.inf))
+    return found
+
+
+def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
+    dynamic = torch.export.Dim.DYNAMIC
+    network.config.return_dict = False
+    try:
+        torch.onnx.export(
+            network,
+            (),
+            path,
+            kwargs=dict(inputs),
+            input_names=[*inputs],
+            output_names=_output_names(network.config),
+            dynamic_shapes={
+                name: dict.fromkeys(range(v.ndim), dynamic) for name, v in inputs.items()
+            },
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )
+    except Exception as error:  # of torch, onnxscript or the model's code, whatever it meets
+        name = type(network).__name__
+        raise BenchError(
+            f"{name} cannot be exported to ONNX by torch {torch.__version__} "
+            f"({first_line(error)}): leave --onnx and --int8 out."
+        ) from error
+    finally:
+        network.config.return_dict = True
+        network.eval()
+
+
+def head_type(config: Any) -> str:
+    """The head type of the class that a config names."""
+    (name,) = config.architectures
+    return next(kind for ending, kind in ENDINGS.items() if name.endswith(ending))
+
+
+def _output_names(config: Any) -> list[str]:
+    return ["start_logits", "end_logits"] if head_type(config) == "span" else ["logits"]
+
+
+def _quantize(source: Path, target: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415  (an extra)
+
+    with _quiet():
+        quantize_dynamic(
+            source,
+            target,
+            per_channel=True,  # of 872 answers 22 change and not 34 (SST-2)
+            weight_type=QuantType.QInt8,
+            # Sums of two products overflow 16 bits on processors without VNNI.
+            reduce_range=processor() in ("avx2", "avx512"),
+        )
+
+
+def processor() -> str:
+    """What an int8 file is for, in the words of optimum: avx512_vnni, avx2, arm64."""
+    flags = cpu_flags()
+    for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):
+        if name in flags:
+            return name.removesuffix("f")
+    machine = platform.machine().lower()
+    return "arm64" if machine in ("arm64", "aarch64") else machine
+
+
+# Rows of any words, for tracing and comparing.
+
+
+def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Tensor]:
+    """A batch with a row of so many words each; of a choice two questions with such options."""
+    kind, draws = head_type(network.config), np.random.default_rng(len(words))
+    vocabulary = sorted(tokenizer.get_vocab())
+    texts = [" ".join(draws.choice(vocabulary, count)) for count in words]
+    columns = [texts] if kind == "tag" else [texts, texts[::-1]]
+    rows = tokenizer(*columns, padding=True, truncation=True, return_tensors="pt")
+    names = [name for name in tokenizer.model_input_names if name in rows]
+    if kind == "choice":
+        return {name: torch.stack([rows[name], rows[name].flip(0)]) for name in names}
+    return {name: rows[name] for name in names}
+
+
+def _compared(network: Any, tokenizer: Any, draft: Path, target: Path, most: float) -> Exported:
+    """The file, where its logits of real tokens are finite and as near as asked."""
+    other, worst = OnnxNetwork(draft, network.config), 0.0
+    for words in _TRIED:
+        inputs = _inputs(network, tokenizer, words)
+        with torch.inference_mode():
+            wanted = network(**inputs)
+        found = other(**inputs)
+        is_real = inputs["attention_mask"].bool()
+        for name in _output_names(network.config):
+            gap = (getattr(wanted, name) - getattr(found, name)).abs()
+            worst = max(
+                worst, float((gap[is_real] if gap.shape[:2] == is_real.shape else gap).max())
+            )
+    if not worst <= most or not np.isfinite(worst):
+        raise BenchError(
+            f"{target.name} would give other logits than the model, by {worst:.2g}: it is not "
+            "written."
+        )
+    return Exported(target, worst)
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """A name beside a file, whose place is taken where the block ends well."""
+    draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what exporters log and warn of: packages that are not needed, signatures."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

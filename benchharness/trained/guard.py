@@ -1,0 +1,273 @@
+"""May a variant of a model take its place? A verdict by paired answers to the same rows. Pure.
+
+That two scores do not differ significantly shows nothing on few rows. What is shown instead is that
+the variant is not worse by more than a margin: non-inferiority (Tango, Statistics in Medicine,
+1998), beside McNemar's test of whether it is worse at all.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy  # its parts are loaded on first use
+
+from benchharness.leaderboard.comparing import Array, Pairs, PredictedSplit, headline_pairs
+from benchharness.leaderboard.comparing.contrast import FEWEST, bootstrap_interval, flips_of
+from benchharness.leaderboard.comparing.noise import difference, sample_of
+from benchharness.leaderboard.statistics import Interval
+from benchharness.tasks.errors import BenchError
+
+ALPHA = 0.05
+"""The chance to call a variant worse that is as good, and one not worse that is, by the margin."""
+
+POWER = 0.8
+"""The chance with which the rows that would do tell."""
+
+MANY_ROWS = 3_000
+"""From here on a point can be told where one answer in 40 changes; below it two are asked for."""
+
+REACH = NormalDist().inv_cdf(1 - ALPHA)
+"""A limit of 95 % is so many standard errors away."""
+
+_DRAWS = 4_000
+_MOST_ROWS = 10**8
+_EDGE = 1e-12
+
+Told = Literal["worse", "not worse", "cannot be told"]
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What paired rows say of a variant's loss: the original's score less its own, 0.01 a point.
+
+    `interval` has a limit of 95 % at each end: the true loss is above `high` in one case of twenty.
+    `lost` rows are wrong now and `gained` ones right now; both are None where no answer is right or
+    wrong. `p_value` is that of no loss, one-sided, None where the interval decides. `power` is the
+    chance that a true loss of the margin is found on such rows, and `needed` how many rows would
+    tell in 80 % of cases, were they like these; None where there is nothing more to tell, or where
+    no number would.
+    """
+
+    told: Told
+    margin: float
+    loss: float
+    interval: Interval
+    rows: int
+    lost: int | None
+    gained: int | None
+    p_value: float | None
+    power: float
+    needed: int | None
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the loss is shown to be below the margin, also one that is shown."""
+        return self.interval.high < self.margin
+
+    def sentence(self, than: str) -> str:
+        """How "int8: " goes on; `than` names the original and the rows, "fp32 on SST-2"."""
+        low, high = self.interval.low, self.interval.high
+        least = f"at least {_points(-high)} better than {than}"
+        most = least if high < 0 else f"at most {_points(high)} worse than {than}"
+        match self.told:
+            case "worse":
+                allowed = f", of which {_points(self.margin)} are allowed" if self.is_within else ""
+                return f"worse than {than} by {100 * low:.2g} to {_points(high)}{allowed}"
+            case "not worse":
+                return most
+            case _:
+                rows = (
+                    f"about {self.needed:,} rows would tell" if self.needed else "it is too close"
+                )
+                return f"cannot be told: {most}, where {_points(self.margin)} are allowed; {rows}"
+
+
+def _points(share: float) -> str:
+    # Upwards, so that no limit looks lower than it is.
+    points = math.ceil(1000 * share - 1e-6) / 10
+    return f"{points:g} point{'' if points == 1 else 's'}"
+
+
+def default_margin(rows: int) -> float:
+    """The loss that is allowed unless told otherwise: one point, of few rows two."""
+    return 0.01 if rows >= MANY_ROWS else 0.02
+
+
+def judge(
+    splits: Sequence[PredictedSplit], names: Sequence[str], margin: float | None = None
+) -> Verdict:
+    """The verdict on `other`, a variant of `one`, by the score that is the mean of these names.
+
+    An accuracy is judged by Tango's score interval and McNemar's mid-p test, any other score by the
+    paired bootstrap over examples. Raises BenchError where the score cannot be taken apart by
+    examples, or an answer is no finite number.
+    """
+    headline = headline_pairs(splits, names)
+    if headline is None:
+        raise BenchError(f"{' and '.join(names)} cannot be taken apart by examples: no verdict.")
+    flips = flips_of(splits)
+    lost = gained = None
+    if flips is not None:
+        lost = sum(flip.one > flip.other for flip in flips)
+        gained = len(flips) - lost
+    if headline.is_accuracy and lost is not None and gained is not None:
+        return judge_counts(len(headline.units), lost, gained, margin)
+    return _judge_pairs(headline.pairs, lost, gained, margin)
+
+
+def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None) -> Verdict:
+    """The verdict by how many of `rows` only the original has right, and only the variant."""
+    margin = _checked(rows, margin)
+    if min(lost, gained) < 0 or lost + gained > rows:
+        raise BenchError(f"{lost} and {gained} of {rows} rows cannot have changed.")
+    interval = score_interval(rows, lost, gained)
+    p_value = float(mid_p(np.array(lost), np.array(gained)))
+    loss = (lost - gained) / rows
+    # Of few rows none may have changed by chance: one more is counted among two more. And very few
+    # say nothing of how large the loss is.
+    churn = (lost + gained + 1) / (rows + 2)
+    likely = loss if rows >= FEWEST else 0.0
+    told = _told(is_worse=p_value < ALPHA, is_within=interval.high < margin)
+    return Verdict(
+        told=told,
+        margin=margin,
+        loss=loss,
+        interval=interval,
+        rows=rows,
+        lost=lost,
+        gained=gained,
+        p_value=p_value,
+        power=_chances(rows, churn, margin, margin)[0],
+        needed=_needed(rows, told, lambda count: sum(_chances(count, churn, likely, margin))),
+    )
+
+
+def _judge_pairs(
+    pairs: Pairs, lost: int | None, gained: int | None, margin: float | None
+) -> Verdict:
+    """The verdict by the paired bootstrap; of fewer than FEWEST units it tells nothing."""
+    units = len(pairs.one.parts)
+    margin = _checked(units, margin)
+    if units == 1 or np.array_equal(pairs.one.parts, pairs.other.parts):
+        # Where no unit has changed others may: how many, is told by their number alone.
+        same = judge_counts(units, 0, 0, margin)
+        return replace(same, loss=pairs.difference, lost=lost, gained=gained, p_value=None)
+    found = bootstrap_interval(pairs, level=1 - 2 * ALPHA)
+    error = math.sqrt(difference(*map(sample_of, pairs)).variance)
+    loss, normal = pairs.difference, NormalDist()
+
+    def chance(count: int) -> float:
+        width = error * math.sqrt(units / count)
+        least = normal.cdf(loss / width - REACH)
+        return least + normal.cdf((margin - loss) / width - REACH)
+
+    enough = units >= FEWEST
+    told = _told(is_worse=enough and found.low > 0, is_within=enough and found.high < margin)
+    return Verdict(
+        told=told,
+        margin=margin,
+        loss=loss,
+        interval=found,
+        rows=units,
+        lost=lost,
+        gained=gained,
+        p_value=None,
+        power=normal.cdf(margin / error - REACH),
+        needed=_needed(max(units, FEWEST), told, chance),
+    )
+
+
+def _checked(rows: int, margin: float | None) -> float:
+    if rows < 1:
+        raise BenchError("there are no rows to judge by.")
+    if margin is None:
+        return default_margin(rows)
+    if not 0 < margin < 1:
+        raise BenchError(f"a margin is more than 0 points and less than 100, not {100 * margin:g}.")
+    return margin
+
+
+def _told(*, is_worse: bool, is_within: bool) -> Told:
+    if is_worse:
+        return "worse"
+    return "not worse" if is_within else "cannot be told"
+
+
+# McNemar's test and Tango's interval, for many counts at once.
+
+
+def mid_p(lost: Counts, gained: Counts) -> Array:
+    """The one-sided p-value of no loss by McNemar's test, its own point counted half.
+
+    Half, because the exact test of few changed rows errs far to the safe side (Fagerland, Lydersen
+    and Laake, BMC Medical Research Methodology, 2013).
+    """
+    changed = scipy.stats.binom(lost + gained, 0.5)
+    found: Array = changed.sf(lost) + changed.pmf(lost) / 2
+    return found
+
+
+def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
+    """How many standard errors the counts are above a true loss, by the score test (Tango, 1998).
+
+    `loss` is not 0 where a count may be: without a change it has no error.
+    """
+    # The likeliest share of rows gained where the loss is this one: the root of 2 n q^2 + b q - c.
+    b = (2 * rows - lost + gained) * loss - lost - gained
+    share = (np.sqrt(b**2 + 8 * rows * gained * loss * (1 - loss)) - b) / (4 * rows)
+    found: Array = (lost - gained - rows * loss) / np.sqrt(
+        rows * (2 * share + loss * (1 - loss)).clip(_EDGE**2)
+    )
+    return found
+
+
+def score_interval(rows: int, lost: int, gained: int, *, reach: float = REACH) -> Interval:
+    """The losses from which the counts are less than `reach` standard errors away."""
+    loss = (lost - gained) / rows
+
+    def limit(end: float) -> float:
+        if loss == end:
+            return end
+
+        def beyond(at: float) -> float:
+            found = score_statistic(np.array(lost), np.array(gained), rows, at)
+            return float(found) + math.copysign(reach, end)
+
+        step = math.copysign(_EDGE, end)
+        return float(scipy.optimize.brentq(beyond, loss + step, end - step))
+
+    return Interval(low=limit(-1.0), high=limit(1.0))
+
+
+# What so many rows would show.
+
+
+def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float, float]:
+    """How often such a loss is called worse, and how often not worse; always the same draws."""
+    churn = min(1.0, max(churn, abs(loss)))
+    shares = [(churn + loss) / 2, (churn - loss) / 2, 1 - churn]
+    lost, gained, _ = np.random.default_rng(0).multinomial(rows, shares, size=_DRAWS).T
+    is_worse = mid_p(lost, gained) < ALPHA
+    is_within = score_statistic(lost, gained, rows, margin) < -REACH
+    return float(is_worse.mean()), float((is_within & ~is_worse).mean())
+
+
+def _needed(rows: int, told: Told, chance: Callable[[int], float]) -> int | None:
+    """About the fewest rows beyond these that tell in 80 % of cases, in two digits."""
+    if told != "cannot be told":
+        return None
+    low, high = rows, 2 * rows
+    while chance(high) < POWER:
+        low, high = high, 2 * high
+        if high > _MOST_ROWS:
+            return None
+    while high > 1.02 * low + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chance(middle) >= POWER else (middle, high)
+    step: int = 10 ** max(0, len(str(high)) - 2)
+    return -(-high // step) * step
