@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from html import escape
 from os import fspath
 from pathlib import Path
@@ -33,6 +33,7 @@ from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.which import Inference, choose, measured, options_among
+from benchharness.explanation import Difference, explain_run, trained
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result
@@ -474,6 +475,23 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
             for rows in found
             for contrast in contrasts_of(store, rows, split, with_slices=False)
         )
+
+
+def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
+    """Where another training differs from a run, the likeliest first, as `bench explain` says it.
+
+    `where` is a Trainer's output folder, a file, another run's key, or a published row. A line a
+    value: `name`, `ours`, `theirs`, where each was read, its largest measured effect in `points`
+    with its `source`, and the `change` that gives a run the other value. `frame.attrs` has the
+    `metric`, the `gap` (theirs less ours, 0 to 1), and the names `not_said`, `unread`, `unknown`.
+    """
+    with open_store(fspath(db), create=False) as store:
+        found = explain_run(trained(store, key), fspath(where), store)
+    columns = [each.name for each in fields(Difference)]
+    frame = pd.DataFrame([vars(each) for each in found.differences], columns=columns)
+    known = ("metric", "gap", "not_said", "unread", "unknown")
+    frame.attrs = {name: getattr(found, name) for name in known}
+    return frame
 
 
 # Tasks, without any run.

@@ -43,6 +43,7 @@ COMMANDS = {
     "report": Command("report:report", "Write the leaderboard as an HTML page."),
     "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
     "compare": Command("compare:compare", "Compare two systems task by task."),
+    "explain": Command("explain:explain", "Say why a number is another one."),
     "predictions": Command("report:predictions", "Write a page of every prediction."),
     "which": Command("which:which", "Say which encoder is best, within a budget."),
     "curve": Command("curve:curve", "Test where scores still improve."),

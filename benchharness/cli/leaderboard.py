@@ -191,4 +191,5 @@ def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
         "theirs": found.theirs.value,
         **{name: getattr(found, name) for name in _OF_COMPARISON},
         **{name: getattr(found.row, name) for name in _OF_PUBLISHED},
+        "explain": found.command,
     }

@@ -204,10 +204,11 @@ def count_layers(spec: ModelSpec) -> int | None:
 
 def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     """What a checkpoint's config.json says; that of a model on the hub is fetched, once."""
-    return read_config(_config_folder(spec) / "config.json")
+    return read_config(config_folder(spec) / "config.json")
 
 
-def _config_folder(spec: ModelSpec) -> Path:
+def config_folder(spec: ModelSpec) -> Path:
+    """The folder of a checkpoint's config and tokenizer; those of one on the hub are fetched."""
     if spec.is_builtin:
         return _builtin_folder(spec)
     if spec.is_folder:
@@ -229,11 +230,11 @@ def reach(spec: ModelSpec) -> int | None:
     if spec.is_baseline:
         return None
     if not spec.is_hub:
-        return longest_row(_config_folder(spec))
+        return longest_row(config_folder(spec))
     if spec.max_tokens is not None:
         return None if is_unbounded(spec.family) else spec.max_tokens
     try:
-        return longest_row(_config_folder(spec)) if spec.revision else None
+        return longest_row(config_folder(spec)) if spec.revision else None
     except ModelError:
         return None
 

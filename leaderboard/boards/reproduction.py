@@ -1,6 +1,7 @@
 """Measured scores beside the published ones of the same model. Pure."""
 
 import math
+import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ class Reproduction:
     """One published number and what an entry has of the same score, both in percent.
 
     `ours` is the median over seeds, None where there is none to compare. `noise` is how far theirs
-    may lie from it by chance; `reason` says why a pair is not comparable.
+    may lie from it by chance; `reason` says why a pair is not comparable. `run` is the key of the
+    run that is nearest to ours, where there is a verdict.
     """
 
     task: str
@@ -60,6 +62,15 @@ class Reproduction:
     ours: float | None = None
     noise: float | None = None
     reason: str = ""
+    run: str = ""
+
+    @property
+    def command(self) -> str:
+        """What says why a number is below or above, as it is typed; empty for other verdicts."""
+        if self.verdict not in ("below", "above"):
+            return ""
+        row = f"{self.row.table}: {self.row.system}"
+        return shlex.join(("bench", "explain", self.run[:12], "--from", row))
 
     @property
     def difference(self) -> float | None:
@@ -141,7 +152,10 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     count = len(values)
     bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
     noise = bound + cell.half_unit
-    return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, noise=noise)
+    nearest = min(zip(values, runs, strict=True), key=lambda pair: abs(pair[0] - ours))[1]
+    return Reproduction(
+        task=cell.task, row=row, theirs=cell, ours=ours, noise=noise, run=nearest.key
+    )
 
 
 def _less_than_whole(run: RunRow) -> str:

@@ -1,0 +1,148 @@
+"""`bench explain`: why is my number another one?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from benchharness.cli.options import AsJson, Database, completed_by, with_options
+from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
+from benchharness.driver.changes import Tries, try_changes
+from benchharness.driver.display import displayed
+from benchharness.driver.options import DATABASE, RunOptions, option
+from benchharness.explanation import Difference, Explanation, explain_run, trained
+from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.job import value_text
+from benchharness.leaderboard.store.store import open_store
+from benchharness.leaderboard.text import visible
+from benchharness.progress import job_names
+
+Key = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", autocompletion=completed_by("keys"), help="The beginning of a run's key."
+    ),
+]
+
+
+@with_options()
+def explain(  # noqa: PLR0913  (its options)
+    key: Key,
+    *,
+    other: str = option(
+        ...,
+        "The other training: a Trainer's output folder, a file (training_args.bin, a command "
+        "line of transformers' scripts, their arguments in JSON, a card, a recipe), another run's "
+        "key, or a published row, 'TABLE: SYSTEM'.",
+        flag="--from",
+        metavar="DIR|FILE|KEY|ROW",
+    ),
+    tries: int = option(
+        0,
+        "Run again with each of the first N differences alone, and say how far it moves the score.",
+        flag="--try",
+        metavar="N",
+        least=0,
+    ),
+    limit: int | None = option(
+        None, "With --try: keep at most N rows of each split.", metavar="N", least=1
+    ),
+    db: Database = DATABASE,
+    as_json: AsJson = False,
+) -> None:
+    """List every value in which another training differs from a stored run, the likeliest first.
+
+    No file of the other training is executed or unpickled. Exits with 2 where the key, the name or
+    the task is wrong, with 4 where a folder or file holds no training, is damaged or would run
+    code, and with 1 where a run of --try failed.
+    """
+    with open_store(db, create=False) as store:
+        run = trained(store, key)
+        found = explain_run(run, other, store)
+    asked = RunOptions(db=db, limit=limit)
+    tried = try_changes(run, found, tries, asked, displayed) if tries else None
+    failures = tried.failures if tried else ()
+    if as_json:
+        print_json(_to_json(found, tried))
+    else:
+        for line in _lines(found):
+            typer.echo(visible(line))
+        print_table(
+            [_row(each) for each in found.differences],
+            ("value", "the run", "the other", "effect"),
+            "no value differs.",
+        )
+        for line in _legend(found):
+            typer.echo(visible(line))
+        if tried:
+            _show_tries(tried, limit)
+    tell_notes(complaints(failures, job_names([each.job for each in failures])))
+    raise typer.Exit(exit_code(failures))
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    yield f"{found.run} and {found.other}"
+    if found.gap is None or found.ours is None or found.theirs is None:
+        yield "no score that both have."
+    else:
+        scores = f"{shown(found.ours)}, the other {shown(found.theirs)}"
+        yield f"{found.metric}: the run {scores}, {found.gap * 100:+.1f}"
+
+
+def _row(each: Difference) -> Mapping[str, Any]:
+    return {
+        "value": each.name,
+        "the run": _words(each.ours, each.ours_from),
+        "the other": _words(each.theirs, each.theirs_from),
+        "effect": "" if each.points is None else f"up to {each.points:g} ({each.source})",
+    }
+
+
+def _words(value: Any, place: str) -> str:
+    return f"{value_text(value)} ({place})"
+
+
+def _legend(found: Explanation) -> Iterator[str]:
+    if any(each.points is not None for each in found.differences):
+        yield "effect: the largest that was measured here, in points; the rest by what is usual."
+    for words, names in (
+        ("not said by the other", found.not_said),
+        ("not known of the run", found.unread),
+        ("values of the other that nobody here knows", found.unknown),
+    ):
+        if names:
+            yield f"{words}: {', '.join(names)}."
+
+
+def _show_tries(tried: Tries, limit: int | None) -> None:
+    rows = [
+        {
+            "value": ", ".join(f"{n}={v}" for n, v in each.change.items()) or each.name,
+            f"{tried.metric} moves": each.error
+            if each.moved is None
+            else f"{each.moved * 100:+.1f}",
+            "of the gap": "" if each.share is None else f"{each.share:.0%}",
+            "beyond noise": ""
+            if each.moved is None or tried.noise is None
+            else abs(each.moved) > tried.noise,
+        }
+        for each in tried.tries
+    ]
+    print_table(rows, tuple(rows[0]) if rows else (), "nothing to try.")
+    noise = "not known" if tried.noise is None else f"±{tried.noise * 100:.1f}"
+    where = f" on at most {limit:,} rows of a split; the gap is of all rows" if limit else ""
+    typer.echo(
+        f"noise: {noise}, how far two runs of equal values lie apart 19 times in 20, by seeds "
+        f"{', '.join(map(str, tried.seeds))}{where}."
+    )
+
+
+def _to_json(found: Explanation, tried: Tries | None) -> dict[str, Any]:
+    facts = asdict(found) | {"gap": found.gap}
+    if tried is None:
+        return facts
+    tries = asdict(tried)
+    tries.pop("failures")
+    failed = [{"key": f.job.key, "error": f.error} for f in tried.failures]
+    return facts | {"tried": tries | {"failures": failed}}

@@ -1,0 +1,20 @@
+"""Why is my number another one? A stored run beside a training of another tool, value by value."""
+
+from benchharness.explanation.differences import Difference, Explanation, explain
+from benchharness.explanation.foreign import read_training, trained
+from benchharness.explanation.training import of_run
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import Store
+from benchharness.models import find_model
+
+__all__ = ["Difference", "Explanation", "explain_run", "trained"]
+
+
+def explain_run(run: Result, place: str, store: Store) -> Explanation:
+    """A stored run beside the training that `place` names: a folder, a file, a key, a row.
+
+    BenchError for a name that is nothing and for another task, DataError for a folder or file that
+    holds no training, is damaged, or would run code.
+    """
+    family = find_model(run.job.checkpoint, run.job.trust).family
+    return explain(of_run(run), read_training(place, run, store), family)

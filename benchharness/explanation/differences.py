@@ -1,0 +1,268 @@
+"""Where a training differs from a run: each value, in the order in which it is likely to matter."""
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from benchharness.explanation.training import PRECISIONS, Said, Training, Values
+from benchharness.leaderboard.job import value_text
+from benchharness.recipes.recipe import ADAFACTOR, SETTINGS
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import TASKS, distinct_title, find_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A value that two trainings have otherwise; None where a run leaves it out.
+
+    `points` is the largest effect that was measured here, None where none was, and `source` says
+    where. `change` are the options of a run that has the other training's value: settings by name,
+    "precision" or "seed"; empty for what cannot be set.
+    """
+
+    name: str
+    ours: Any
+    theirs: Any
+    ours_from: str
+    theirs_from: str
+    points: float | None
+    source: str
+    change: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A run beside another training.
+
+    `differences` come with the likeliest first. `not_said` are the names of values that the run
+    has and of which the other training says nothing, `unread` of those that it has and that are not
+    known of the run; `unknown` are its own that nobody here knows. `ours` and `theirs` are the
+    scores of the metric that both have, from 0 to 1.
+    """
+
+    run: str
+    other: str
+    metric: str
+    ours: float | None
+    theirs: float | None
+    differences: tuple[Difference, ...]
+    not_said: tuple[str, ...]
+    unread: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def gap(self) -> float | None:
+        """Theirs less ours."""
+        return None if self.theirs is None or self.ours is None else self.theirs - self.ours
+
+
+class Effect(NamedTuple):
+    """The largest effect in points, None where none was measured, and where that stands."""
+
+    points: float | None = None
+    source: str = ""
+
+
+@cache
+def effects() -> Mapping[str, Effect]:
+    """What is known of each value's effect, in the order of what is usually large."""
+    text = (files("benchharness.explanation") / "effects.toml").read_text(encoding="utf-8")
+    return {name: Effect(**known) for name, known in tomllib.loads(text).items()}
+
+
+def explain(run: Training, other: Training, family: str) -> Explanation:
+    """Every value that differs; `family` is the run's model_type, empty where it is not known.
+
+    Values that mean the same are no difference. BenchError where the other training is of another
+    task.
+    """
+    _check_task(run, other)
+    pair = _Pair(head=run.head, family=family, both=(run.values, other.values))
+    order = list(dict.fromkeys((*effects(), *SETTINGS)))
+    values = {name: pair.of(name) for name in order if pair.compares(name)}
+    for part in _PARTS:
+        units = [_unit(part, values_of) for values_of in pair.both]
+        if any(units):
+            own, their = (v.get(unit) for v, unit in zip(pair.both, units, strict=True))
+            if own and units[1] not in ("", units[0]):
+                own = Said(f"{value_text(own.value)} {units[0]}", own.place)
+            values[units[1] or units[0]] = own, their
+    found = [
+        _difference(name, own, their)
+        for name, (own, their) in values.items()
+        if own and their and not pair.same(name)
+    ]
+    found.sort(key=lambda each: (-(each.points or 0.0), order.index(each.name)))
+    metric = next((name for name in run.scores if name in other.scores), "")
+    return Explanation(
+        run=run.name,
+        other=other.name,
+        metric=metric,
+        ours=run.scores.get(metric),
+        theirs=other.scores.get(metric),
+        differences=tuple(found),
+        not_said=tuple(name for name, (own, their) in values.items() if own and not their),
+        unread=tuple(name for name, (own, their) in values.items() if their and not own),
+        unknown=other.unknown,
+    )
+
+
+def _check_task(run: Training, other: Training) -> None:
+    """BenchError where the other training is of another task than the run."""
+    task = find_task(run.task)
+    names = {task.name, task.name.partition("/")[2], task.source.config}
+    names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
+    ours = f"run {run.name.removeprefix('run ')} is of {distinct_title(task.name)}"
+    theirs = other.task.lower()
+    if theirs and theirs not in names and theirs.replace("-", "") not in names:
+        title = distinct_title(other.task) if other.task in TASKS else other.task
+        raise BenchError(
+            f"{other.name} was trained on {title}, and {ours}: give a run of that task."
+        )
+    if other.head and other.head != run.head:
+        raise BenchError(
+            f"{other.name} has a head for a {other.head}, and {ours}, whose head is for a "
+            f"{run.head}: give a run of the same task."
+        )
+    labels = {*getattr(task, "labels", ()), *getattr(task, "tags", ())}
+    if other.labels and labels and {w.lower() for w in other.labels} != {w.lower() for w in labels}:
+        raise BenchError(
+            f"{other.name} has the labels {', '.join(sorted(other.labels)[:5])}, and {ours}, which "
+            f"has {', '.join(sorted(labels)[:5])}: give a run of the same task."
+        )
+
+
+# Which values there are to compare, and when two of them mean the same.
+
+_PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
+"""Of values that are given in one of two units, the number of steps and what it is a part of."""
+
+_PACE = frozenset(name for part in _PARTS for name in part)
+
+_WITHOUT_EFFECT = frozenset({"accumulation", "deterministic", "decoupled_weight_decay"})
+"""The same result, or compared by another name."""
+
+_DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
+"""Families that have biases of two dimensions, or norms by other names (docs/parity.md, d)."""
+
+_SEEING_PADDING = frozenset({"convbert", "funnel"})
+"""Families whose states depend on the width of the padding (docs/parity.md, w)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pair:
+    """The values of the run and those of the other training."""
+
+    head: str
+    family: str
+    both: tuple[Values, Values]
+
+    def of(self, name: str) -> tuple[Said | None, Said | None]:
+        """A value of both; None where nothing says it."""
+        own, their = (_value(name, values) for values in self.both)
+        return own, their
+
+    def has(self, name: str, *wanted: Any) -> list[bool]:
+        """In which of both a value is one of these, or, without any, other than 0 and off."""
+        found = [said and said.value for said in self.of(name)]
+        return [value in wanted if wanted else bool(value) for value in found]
+
+    def compares(self, name: str) -> bool:
+        """Whether a difference of these values would change a result."""
+        said = any(name in values for values in self.both)
+        if not said or name in _PACE | _WITHOUT_EFFECT:
+            return False
+        return name not in _NEEDS or _NEEDS[name](self)
+
+    def same(self, name: str) -> bool:
+        """Whether a value that both say means the same in both."""
+        part = next((part for part in _PARTS if name in part), None)
+        if part and len({_unit(part, values) for values in self.both}) > 1:
+            # As steps of the training that counts in them; one may be lost by rounding.
+            counted, parted = sorted(self.both, key=lambda v: _unit(part, v) != part[0])
+            steps = self._steps(counted, part, float(parted[part[1]].value))
+            return steps is not None and abs(steps - float(counted[part[0]].value)) <= 1
+        one, other = (_value(name, values).value for values in self.both)  # type: ignore[union-attr]
+        if isinstance(one, int | float) and isinstance(other, int | float):
+            return math.isclose(one, other, rel_tol=1e-6)
+        words = [{*str(value).lower().split(", ")} for value in (one, other)]
+        # Of metrics one in common is enough.
+        return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
+
+    def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:
+        """The steps that so many epochs, or a share of all steps, are in a training."""
+        if part == _PARTS[1]:
+            whole = _unit(_PARTS[0], values)
+            amount = float(values[whole].value) if whole else 0.0
+            total = amount if whole == "steps" else self._steps(values, _PARTS[0], amount)
+            return None if total is None else math.ceil(total * share)
+        rows, batch = (values.get(n) or self.both[0].get(n) for n in ("train_rows", "batch_size"))
+        if rows is None or batch is None:
+            return None
+        return float(math.ceil(math.ceil(rows.value / batch.value) * share))
+
+
+def _unit(part: tuple[str, str], values: Values) -> str:
+    """In which of two units a training says it; empty where it says nothing."""
+    steps, share = part
+    return steps if steps in values and values[steps].value else share if share in values else ""
+
+
+def _value(name: str, values: Values) -> Said | None:
+    """A value as it is said; of a recipe that says nothing of it, the default."""
+    if name in values or name not in SETTINGS or "learning_rate" not in values:
+        return values.get(name)
+    facts = SETTINGS[name]
+    is_off = not facts.stated and facts.default is not None
+    return Said(facts.default, "the default") if is_off else None
+
+
+_METRICS = ("metric", "selected_by")
+
+_CHOICES = ("best_checkpoint", "early_stopping")
+"""What makes the evaluations of a training count."""
+
+_NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
+    "decays": lambda pair: pair.family in _DECAYING and any(pair.has("weight_decay")),
+    "padding": lambda pair: pair.head == "span" or pair.family in _SEEING_PADDING,
+    "update_scale": lambda pair: all(pair.has("optimizer", ADAFACTOR)),
+    "schedule_power": lambda pair: all(pair.has("schedule", "polynomial")),
+    **dict.fromkeys(
+        ("adam_beta1", "adam_beta2", "adam_epsilon", "bias_correction"),
+        lambda pair: not any(pair.has("optimizer", ADAFACTOR)),
+    ),
+    **dict.fromkeys(
+        ("evaluations", "selected_by"),
+        lambda pair: all(map(any, zip(*map(pair.has, _CHOICES), strict=True))),
+    ),
+    # run_qa.py counts windows.
+    **dict.fromkeys(("train_rows", "dev_rows"), lambda pair: pair.head != "span"),
+    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of ours have a digest
+    "dev_data": lambda pair: all(pair.has("dev_data")),
+}
+"""What has to be so for a difference of a value to mean something."""
+
+
+def _difference(name: str, own: Said, their: Said) -> Difference:
+    known = effects().get(name, Effect())
+    return Difference(
+        name=name,
+        ours=own.value,
+        theirs=their.value,
+        ours_from=own.place,
+        theirs_from=their.place,
+        points=known.points,
+        source=known.source,
+        change=_change(name, their.value),
+    )
+
+
+def _change(name: str, value: Any) -> dict[str, str]:
+    """What sets the value in a run of ours; nothing where nothing does."""
+    is_option = name == "seed" or (name == "precision" and value in (*PRECISIONS[1:], "fp32"))
+    is_setting = name in SETTINGS and SETTINGS[name].rule.read(value) is not None
+    return {name: value_text(value)} if is_option or is_setting else {}

@@ -1,0 +1,407 @@
+"""What other tools leave of a training, as a Training.
+
+A Trainer's output folder or a file of it, the command line of an example script of transformers, a
+recipe, a published row with its paper's recipe, another stored run.
+"""
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from benchharness.explanation.pickled import LARGEST, read_arguments
+from benchharness.explanation.training import (
+    FACTS,
+    METRICS,
+    Said,
+    Training,
+    Values,
+    is_on,
+    of_arguments,
+    of_checkpoint,
+    of_run,
+)
+from benchharness.leaderboard.boards.published import every_row, find_system
+from benchharness.leaderboard.job import START_FROM, Job
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import Store
+from benchharness.models import find_model
+from benchharness.models.folder import stated_pooling
+from benchharness.recipes import resolve_recipe
+from benchharness.recipes.recipe import SETTINGS
+from benchharness.tasks.errors import BenchError, DataError
+
+_KEY = re.compile(r"[0-9a-f]{4,64}")
+
+
+def read_training(place: str, run: Result, store: Store) -> Training:
+    """The training that a word after --from names, to be compared with a run.
+
+    BenchError for a word that is nothing, DataError where a folder or file holds no training.
+    """
+    path = Path(place).expanduser()
+    if path.is_dir():
+        return _of_folder(path, run)
+    if path.is_file():
+        return _of_file(path, run.job)
+    if _KEY.fullmatch(place):
+        return of_run(trained(store, place))
+    table, _, system = place.partition(": ")
+    if system:
+        return _of_published(table, system, run.job)
+    raise BenchError(
+        f"--from {place} is no folder, file, key or published row: give a Trainer's output folder, "
+        "a command line in a file, a recipe, the key of a run, or 'TABLE: SYSTEM'."
+    )
+
+
+def trained(store: Store, key: str) -> Result:
+    """The run of a key, which trained one encoder on one task; BenchError for any other."""
+    found = store.result(key)
+    job = found.job
+    if not isinstance(found, Result):
+        raise BenchError(f"run {key} has no score to explain: it {found.kind} ({found.error}).")
+    if job.kind != "model" or job.is_zero_shot or len(job.trained_tasks) > 1:
+        what = f"is of {job.title}" if len(job.trained_tasks) > 1 else "trained no encoder"
+        raise BenchError(f"run {key} {what}: give one that trained an encoder on one task.")
+    return found
+
+
+# A Trainer's output folder.
+
+_ARGUMENTS, _STATE = "training_args.bin", "trainer_state.json"
+_RESULTS = ("train_results.json", "eval_results.json", "all_results.json")
+
+
+def _of_folder(folder: Path, run: Result) -> Training:
+    """All that the files of a folder say, and its newest checkpoint where it has not its own."""
+    numbered = [p for p in folder.glob("checkpoint-*") if p.name.rpartition("-")[2].isdecimal()]
+    newest = max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=folder)
+
+    def of(name: str) -> Path:
+        return folder / name if (folder / name).is_file() else newest / name
+
+    state = _object(of(_STATE))
+    results = {name: value for file in _RESULTS for name, value in _object(folder / file).items()}
+    args = _arguments(of(_ARGUMENTS), folder / "README.md")
+    if not (args or state or results):
+        raise DataError(
+            f"{folder} holds no training: expected a Trainer's {_ARGUMENTS}, {_STATE}, "
+            f"{_RESULTS[-1]}, or a README.md with its hyperparameters."
+        )
+    args = {**dict(_of_state(state)), **args}
+    adapter = _object(folder / "adapter_config.json")
+    if "r" in adapter:
+        args["lora_rank"] = Said(adapter["r"], "adapter_config.json")
+    total = state.get("max_steps")
+    found = _of_trainer(str(folder), args, total if isinstance(total, int) else 0)
+    logged = [each for each in state.get("log_history", ()) if "eval_loss" in each]
+    scores = _scores(results) or _scores(logged[-1] if logged else {})
+    config = _object(of("config.json"))
+    values = {
+        **of_checkpoint(of("config.json").parent, "its folder"),
+        **dict(_of_tokenizer(of("tokenizer.json"))),
+        **found.values,
+        **dict(_of_results(results)),
+    }
+    if pooling := stated_pooling(folder):
+        values["pooling"] = Said(pooling, "1_Pooling/config.json")
+    if scores:
+        values["metric"] = Said(", ".join(scores), "its results")
+    if "train_rows" not in values and total:
+        values |= dict(_counted_rows(values, total, of_run(run).values))
+    return replace(found, values=values, scores=scores, **_of_task(config))
+
+
+def _arguments(file: Path, card: Path) -> dict[str, Said]:
+    """The arguments of a file or, where it is missing, those that a card lists."""
+    if file.is_file():
+        return _placed(read_arguments(file), file.name)
+    return dict(_of_card(_text(card))) if card.is_file() else {}
+
+
+def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
+    return {name: Said(value, place) for name, value in values.items()}
+
+
+def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
+    """The rows of train by the steps of its epochs: ours, where these come to as many steps."""
+    if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
+        return
+    batch, rows = values["batch_size"].value, int(ours["train_rows"].value)
+    steps = total / values["epochs"].value
+    is_ours = abs(math.ceil(rows / batch) - steps) < 1
+    yield "train_rows", Said(rows if is_ours else round(steps * batch), f"{_STATE}: about")
+
+
+def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
+    """Arguments that a trainer_state.json has too."""
+    if epochs := state.get("num_train_epochs"):
+        yield "num_train_epochs", Said(epochs, _STATE)
+    stopping = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback", {})
+    if patience := stopping.get("args", {}).get("early_stopping_patience"):
+        yield "early_stopping_patience", Said(patience, _STATE)
+    if state.get("best_model_checkpoint"):
+        yield "load_best_model_at_end", Said(True, f"{_STATE}: best_model_checkpoint")
+
+
+def _of_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
+    for ours, theirs in (("train_rows", "train_samples"), ("dev_rows", "eval_samples")):
+        if isinstance(results.get(theirs), int | float):
+            yield ours, Said(int(results[theirs]), f"{_RESULTS[-1]}: {theirs}")
+
+
+def _scores(results: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of dev by our names; SQuAD's script has percent."""
+    found = {}
+    for name, value in results.items():
+        word = name.removeprefix("eval_")
+        if word != name and isinstance(value, int | float) and not _MEASURES_TIME.search(word):
+            found[METRICS.get(word, word)] = value / 100 if abs(value) > 1 else float(value)
+    return found
+
+
+_MEASURES_TIME = re.compile(
+    "loss|runtime|per_second|samples|combined|time|total|memory|epoch|thresh"
+)
+
+
+def _of_tokenizer(file: Path) -> Iterator[tuple[str, Said]]:
+    """What a tokenizer was last called with: it saves the length that it cut rows to."""
+    cut = _object(file).get("truncation") or {}
+    if "max_length" in cut:
+        yield "max_tokens", Said(cut["max_length"], "tokenizer.json: truncation")
+
+
+_HEADS = {
+    "SequenceClassification": "pair",
+    "MultipleChoice": "choice",
+    "QuestionAnswering": "span",
+    "QuestionAnsweringSimple": "span",
+    "TokenClassification": "tag",
+}
+
+
+def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The head type, the task and its labels, as far as a config.json says them."""
+    name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
+    labels = config.get("id2label")
+    words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
+    named = not any(re.fullmatch(r"LABEL_\d+|\d+", word) for word in words)
+    task = str(config.get("finetuning_task") or "")
+    return {"head": _HEADS.get(name, ""), "labels": words if named else frozenset(), "task": task}
+
+
+_LINE = re.compile(r"(?m)^- (\w+): (.+)$")
+_OF_CARD = {
+    "lr_scheduler_warmup_ratio": "warmup_ratio",
+    "lr_scheduler_warmup_steps": "warmup_steps",
+}
+_OF_CARD |= {"training_steps": "max_steps", "mixed_precision_training": "mixed_precision"}
+
+
+def _of_card(text: str) -> Iterator[tuple[str, Said]]:
+    """The list of hyperparameters in the card that a Trainer writes."""
+    place = "README.md"
+    for name, value in _LINE.findall(text.partition("hyperparameters were used")[2]):
+        if name != "optimizer":
+            yield _OF_CARD.get(name, name), Said(value, place)
+            continue
+        # "Adam with betas=(0.9,0.999) and epsilon=1e-08", or "Use adamw_torch with betas=...".
+        yield "optim", Said("adafactor" if "adafactor" in value.lower() else "adamw", place)
+        numbers = re.search(r"betas=\(([\d.]+), ?([\d.]+)\) and epsilon=([\d.e-]+)", value)
+        for parameter, number in zip(_OF_ADAM, numbers.groups() if numbers else (), strict=False):
+            yield parameter, Said(number, place)
+
+
+_OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
+
+
+def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
+    """A training by transformers' Trainer with these arguments."""
+    values, unknown = of_arguments(args, total)
+    place = "transformers' Trainer"
+    facts: dict[str, Any] = {**FACTS, "decays": "all but biases and norms, by name"}
+    facts |= {n: f.default for n, f in SETTINGS.items() if not f.stated and f.default is not None}
+    facts["padding"] = "to the limit" if is_on(args, "pad_to_max_length") else "to the longest row"
+    absent = {n: Said(v, place) for n, v in facts.items() if n not in values and n not in _UNSURE}
+    if total and "steps" not in values and "epochs" not in values:
+        values["steps"] = Said(total, _STATE)
+    return Training(name=name, values={**absent, **values}, unknown=unknown)
+
+
+_UNSURE = frozenset(
+    {
+        "steps",
+        "warmup_steps",
+        "schedule_power",
+        "shots",
+        "as_text",
+        "max_answer_tokens",
+        "optimizer",
+    }
+    | {"best_checkpoint", "early_stopping", "schedule", "evaluations", "update_scale", "drop_last"}
+    | {"order"}
+)
+"""What a Trainer or its script may have, so that silence is no value."""
+
+
+# Files: the arguments alone, a command line, a recipe.
+
+
+def _of_file(path: Path, job: Job) -> Training:
+    if path.suffix == ".toml":
+        own = resolve_recipe(find_model(job.checkpoint, job.trust), job.task, str(path), {})
+        said = {n: Said(s.value, s.source) for n, s in own.settings.items() if n != START_FROM}
+        return Training(name=str(path), values=said)
+    script, place = "", path.name
+    if path.suffix in (".bin", ".pt"):
+        args = _placed(read_arguments(path), place)
+    elif path.suffix == ".md":
+        args = dict(_of_card(_text(path)))
+    elif path.suffix == ".json":
+        args = _placed(_object(path), place)
+        script = "run_glue" if "task_name" in args else "Trainer"
+    else:
+        script, args = _of_command(_text(path), place)
+    if not script and "learning_rate" not in args:
+        raise DataError(
+            f"{path} holds no training: expected the command line of run_glue.py, run_qa.py, "
+            f"run_swag.py or run_ner.py, a JSON file of their arguments, a {_ARGUMENTS}, a card or "
+            "a recipe (TOML)."
+        )
+    if script:
+        args = {**_placed(_defaults(script), f"the default of {script}"), **args}
+    named = args.get("task_name") or args.get("dataset_name") or Said("", "")
+    head = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("",))[0]
+    return replace(_of_trainer(str(path), args), task=str(named.value), head=head)
+
+
+_SCRIPTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "run_glue": ("pair", {"max_seq_length": 128, "pad_to_max_length": True}),
+    "run_classification": ("pair", {"max_seq_length": 128, "pad_to_max_length": True}),
+    "run_qa": (
+        "span",
+        {
+            "max_seq_length": 384,
+            "doc_stride": 128,
+            "max_answer_length": 30,
+            "pad_to_max_length": True,
+        },
+    ),
+    "run_squad": (
+        "span",
+        {"max_seq_length": 384, "doc_stride": 128, "max_query_length": 64, "max_answer_length": 30},
+    ),
+    "run_swag": ("choice", {}),
+    "run_ner": ("tag", {}),
+}
+"""The head types of transformers' example scripts, and their own defaults."""
+
+_TRAINER_DEFAULTS = {
+    "learning_rate": 5e-5,
+    "per_device_train_batch_size": 8,
+    "num_train_epochs": 3.0,
+    "weight_decay": 0.0,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "max_grad_norm": 1.0,
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 0,
+    "optim": "adamw_torch",
+    "seed": 42,
+    "label_smoothing_factor": 0.0,
+    "fp16": False,
+    "load_best_model_at_end": False,
+    "group_by_length": False,
+    "dataloader_drop_last": False,
+}
+"""The defaults of TrainingArguments that have stayed the same from 4.0 to 5.23."""
+
+
+def _defaults(script: str) -> dict[str, Any]:
+    own = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("", {}))[1]
+    # Those scripts have a loop of their own, which clips nothing.
+    clip = {"max_grad_norm": 0.0} if script.endswith("_no_trainer") else {}
+    return {**_TRAINER_DEFAULTS, **own, **clip}
+
+
+def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
+    """The script of a command line, and what its arguments say, with the file's variables."""
+    known = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=[\"']?([^\s\"']+)", text))
+    line = Template(text.replace("\\\n", " ")).safe_substitute(known)
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError as error:
+        raise DataError(f"{place} is no command line ({error}).") from None
+    script, args = "", dict[str, Said]()
+    for word, after in pairwise([*words, "--"]):
+        if name := re.search(r"(run_\w+)\.py$", word):
+            script = name[1]
+        elif word.startswith("--"):
+            flag, equals, value = word[2:].partition("=")
+            found = value if equals else "true" if after.startswith("--") else after
+            args[flag.replace("-", "_")] = Said(found, f"{place}: --{flag}")
+    return script, args
+
+
+# What is stored or published here.
+
+
+def _of_published(table: str, system: str, job: Job) -> Training:
+    """A published row with its paper's recipe, as it is resolved for our model of that name."""
+    suite = job.task.partition("/")[0]
+    known = [
+        row for row in every_row() if (row.table, row.system, row.suite) == (table, system, suite)
+    ]
+    rows = [row for row in known if row.of(job.task)]
+    dev = [row for row in rows if row.split == "dev"] or rows
+    if not dev:
+        raise BenchError(
+            f"no published row of {job.task} is called '{table}: {system}': `bench list published "
+            f"--suite {suite} --json` has each table and system."
+        )
+    row, named = dev[0], find_system(system, table)
+    own = named.model if named and named.model else job.model
+    settings = resolve_recipe(find_model(own), job.task, None, {}).settings
+    values = {n: Said(s.value, s.source) for n, s in settings.items() if n != START_FROM}
+    source = values["adam_epsilon"].place if "adam_epsilon" in values else ""
+    if source.startswith(_UNCORRECTED):
+        values["bias_correction"] = Said(False, source)
+    values["protocol"] = Said(f"{row.split}, {row.protocol}", f"{row.source}: {row.place}")
+    cells = [cell for cell in row.of(job.task) if len(cell.scores) == 1]
+    scores = {cell.scores[0]: cell.value / 100 for cell in cells} if row.split == "dev" else {}
+    return Training(name=f"{system} ({table})", values=values, scores=scores, task=job.task)
+
+
+_UNCORRECTED = ("google-research/bert", "google-research/electra")
+"""Whose optimizers leave Adam's bias correction out (their AdamWeightDecayOptimizer)."""
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"more than {LARGEST:,} bytes")
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as text ({error}).") from None
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    """A file's JSON object, nothing where there is no file; DataError for what is none."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not readable JSON ({error}); copy it again.") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds no JSON object; expected what a Trainer wrote.")
+    return found

@@ -1,0 +1,438 @@
+"""`bench explain`: what differs between a run and a training of another tool."""
+
+import io
+import json
+import os
+import pickle
+import re
+import zipfile
+from contextlib import nullcontext
+from pathlib import Path
+from statistics import stdev
+
+import pandas as pd
+import pytest
+import torch
+
+import benchharness as bh
+from benchharness.explanation import explain_run
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import DataError
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
+from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.plans import plan_job
+from tests.helpers.results import make_evaluation, make_failure, make_result
+
+ROWS = 40
+
+
+def store_run(path, task, checkpoint, scores, **plan):
+    """A stored run of the checkpoint: a real job, and a result that nobody has computed."""
+    job = plan_job(str(checkpoint), task, limit=ROWS, precision="fp32", **plan)
+    splits = [f"{task}:train", *(f"{name}:{split}" for name, split in job.predicted_splits)]
+    found = make_result(
+        job,
+        evaluations=[make_evaluation(job, *s, scores=scores) for s in job.predicted_splits],
+        provenance={"data": {split: {"rows": ROWS} for split in splits}},
+    )
+    with open_store(path) as store:
+        store.add_result(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a checkpoint, and a store with a run of it on MRPC."""
+    folder = tmp_path_factory.mktemp("explain")
+    save_checkpoint(folder / "small")
+    scores = {"accuracy": 0.7, "f1": 0.75}
+    store_run(folder / "board.sqlite", "glue/mrpc", folder / "small", scores)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_unpickled(monkeypatch):
+    """Reading a foreign file by any unpickler, or by torch, fails the test."""
+
+    def refuse(*_words, **_options):
+        raise AssertionError("a foreign pickle was loaded")
+
+    # The C unpickler cannot be patched in place, so what makes one is.
+    for module, name in ((pickle, "Unpickler"), (pickle, "loads"), (pickle, "load")):
+        monkeypatch.setattr(module, name, refuse)
+    monkeypatch.setattr(torch, "load", refuse)
+
+
+def explained(place, other, key=""):
+    with open_store(place / "board.sqlite") as store:
+        found = store.result(key) if key else store.result(store.runs(task="glue/mrpc")[0].key)
+        return explain_run(found, str(other), store)
+
+
+def names(found):
+    return [each.name for each in found.differences]
+
+
+# What a Trainer leaves.
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """The same training by the installed transformers, six steps of it."""
+    rows = bh.load("glue/mrpc", "train", "mini", limit=ROWS)
+    return train(
+        place / "trained",
+        place / "small",
+        list(rows["text_a"]),
+        [int(label == "equivalent") for label in rows["label"]],
+        num_train_epochs=3,
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=2,
+        learning_rate=5e-5,
+        warmup_steps=0.1,
+        weight_decay=0.01,
+        adam_epsilon=1e-6,
+        seed=1,
+    )
+
+
+def test_a_real_run_of_the_same_values_differs_in_none(place, trained):
+    found = explained(place, trained)
+    assert names(found) == []
+    assert found.unknown == ()
+    assert found.metric == "accuracy"
+    assert found.gap == pytest.approx(found.theirs - 0.7)
+    # It does not say what it began from, nor its number of rows but by its steps.
+    assert set(found.not_said) <= {"start_from", "dev_rows"}
+
+
+def test_a_real_run_of_other_values_differs_in_these(place, trained):
+    """The files of the real run, of which the arguments alone are others."""
+    found = explained(place, trained / "training_args.bin")
+    assert names(found) == []
+    with open_store(place / "other.sqlite") as store:
+        job = plan_job(
+            str(place / "small"),
+            "glue/mrpc",
+            limit=ROWS,
+            precision="fp32",
+            overrides={"learning_rate": "3e-5", "schedule": "cosine", "layer_decay": "0.9"},
+        )
+        result = make_result(job)
+        found = explain_run(result, str(trained), store)
+    assert set(names(found)) == {"learning_rate", "schedule", "layer_decay"}
+    rate = next(each for each in found.differences if each.name == "learning_rate")
+    assert (rate.ours, rate.theirs, rate.ours_from) == (3e-5, 5e-5, "--set")
+    assert rate.theirs_from == "training_args.bin"
+    assert rate.change == {"learning_rate": "5e-5"}
+
+
+PLANTED = {
+    "learning_rate": {"learning_rate": 3e-5},
+    "epochs": {
+        "num_train_epochs": 4.0,
+        "STATE": {"max_steps": 8},
+        "warmup_ratio": 0.1,
+        "warmup_steps": 0,
+    },
+    "batch_size": {"gradient_accumulation_steps": 4, "STATE": {"max_steps": 3}},
+    "warmup_steps": {"warmup_steps": 3},
+    "adam_epsilon": {"adam_epsilon": 1e-8},
+    "max_grad_norm": {"max_grad_norm": 0.0},
+    "label_smoothing": {"label_smoothing_factor": 0.1},
+    "schedule": {"lr_scheduler_type": "constant_with_warmup"},
+    "order": {"group_by_length": True},
+    "precision": {"fp16": True},
+    "best_checkpoint": {"load_best_model_at_end": True, "metric_for_best_model": "f1"},
+    "max_tokens": {"LENGTH": 32},
+    "dropout": {"CONFIG": {"hidden_dropout_prob": 0.2, "classifier_dropout": 0.1}},
+    "train_rows": {"RESULTS": {"train_samples": 48}},
+    "seed": {"seed": 42},
+    "weight_decay": {"weight_decay": 0.0},
+    "metric": {"RESULTS": {"eval_accuracy": None, "eval_f1": None, "eval_mcc": 0.4}},
+    "model": {"CONFIG": {"hidden_size": 32}},
+}
+
+
+def test_a_folder_of_4_x_with_the_same_values_differs_in_none(place, tmp_path):
+    found = explained(place, write_folder(tmp_path / "out", place / "small"))
+    assert names(found) == []
+    assert (found.unknown, found.unread) == ((), ())
+    assert found.gap == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_each_planted_difference_is_named_and_no_other(name, place, tmp_path):
+    found = explained(place, write_folder(tmp_path / "out", place / "small", **PLANTED[name]))
+    assert names(found) == [name]
+
+
+def test_ten_at_once_come_in_the_order_of_their_measured_effects(place, tmp_path):
+    planted = list(PLANTED)[:10]
+    changes = {k: v for name in planted for k, v in PLANTED[name].items() if k.islower()}
+    found = explained(place, write_folder(tmp_path / "out", place / "small", **changes))
+    points = [each.points for each in found.differences]
+    known = [value for value in points if value is not None]
+    assert known == sorted(known, reverse=True)
+    assert points[len(known) :] == [None] * (len(points) - len(known))
+    assert all(each.source for each in found.differences[: len(known)])
+    assert {*planted} - {"warmup_steps"} <= {*names(found)} | {"warmup_ratio"}
+
+
+def test_names_of_another_version_are_listed_and_harm_nothing(place, tmp_path):
+    found = explained(place, write_folder(tmp_path / "out", place / "small", warp_factor=9))
+    assert (names(found), found.unknown) == ([], ("warp_factor",))
+
+
+def test_a_card_says_what_the_arguments_would(place, tmp_path):
+    folder = write_folder(tmp_path / "out", place / "small")
+    (folder / "training_args.bin").unlink()
+    (folder / "README.md").write_text(CARD)
+    found = explained(place, folder)
+    assert set(names(found)) == {"adam_epsilon", "precision"}
+    assert {"weight_decay", "max_grad_norm", "order"} <= {*found.not_said}
+
+
+CARD = """# out
+The following hyperparameters were used during training:
+- learning_rate: 5e-05
+- train_batch_size: 16
+- eval_batch_size: 8
+- seed: 1
+- gradient_accumulation_steps: 2
+- total_train_batch_size: 32
+- optimizer: Use adamw_torch with betas=(0.9,0.999) and epsilon=1e-08 and optimizer_args=None
+- lr_scheduler_type: linear
+- lr_scheduler_warmup_ratio: 0.1
+- num_epochs: 3.0
+- mixed_precision_training: Native AMP
+
+### Framework versions
+- Transformers 4.40
+"""
+
+COMMAND = """#!/bin/sh
+export TASK_NAME=mrpc
+python run_glue.py \\
+  --model_name_or_path small --task_name $TASK_NAME --do_train --do_eval \\
+  --max_seq_length 40 --per_device_train_batch_size=32 --learning_rate 5e-5 \\
+  --weight_decay 0.01 --adam_epsilon 1e-6 --warmup_ratio 0.1 --seed 1 --output_dir /tmp/out
+"""
+
+
+def test_a_command_line_has_the_defaults_of_its_script(place, tmp_path):
+    file = tmp_path / "run.sh"
+    file.write_text(COMMAND)
+    assert names(explained(place, file)) == []
+    file.write_text(COMMAND.replace(" --warmup_ratio 0.1", " --fp16").replace("--seed 1 ", ""))
+    found = explained(place, file)
+    assert set(names(found)) == {"warmup_ratio", "precision", "seed"}
+    seed = next(each for each in found.differences if each.name == "seed")
+    assert (seed.theirs, seed.theirs_from) == (42, "the default of run_glue: seed")
+
+
+def test_the_arguments_of_a_script_in_json(place, tmp_path):
+    file = tmp_path / "args.json"
+    given = {"task_name": "mrpc", "max_seq_length": 40, "per_device_train_batch_size": 32}
+    given |= {"weight_decay": 0.01, "adam_epsilon": 1e-6, "warmup_ratio": 0.1, "seed": 1}
+    file.write_text(json.dumps(given | {"num_train_epochs": 5}))
+    assert names(explained(place, file)) == ["epochs"]
+
+
+def test_a_recipe_of_ours(place, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[default]\nlearning_rate = 3e-5\n[glue.mrpc]\nepochs = 5.0\n")
+    assert set(names(explained(place, file))) == {"learning_rate", "epochs"}
+
+
+def test_a_published_row_has_its_papers_recipe(place):
+    found = explained(place, "bert_paper_ablation: BERT-base")
+    assert {"learning_rate", "epochs", "batch_size"}.isdisjoint(names(found))
+
+
+def test_another_run_by_its_key(place):
+    other = store_run(
+        place / "board.sqlite",
+        "glue/mrpc",
+        place / "small",
+        {"accuracy": 0.72, "f1": 0.76},
+        seeds=(2,),
+        overrides={"max_grad_norm": "0", "steps": "6"},
+    )
+    found = explained(place, other.job.key[:12])
+    # Six steps are the three epochs that the run has.
+    assert names(found) == ["seed", "max_grad_norm"]
+    assert found.gap == pytest.approx(0.02)
+
+
+def test_decay_by_name_or_shape_matters_for_families_that_parity_names(tmp_path):
+    save_checkpoint(tmp_path / "small", "convbert", embedding_size=16, head_ratio=1)
+    result = store_run(
+        tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7}
+    )
+    file = tmp_path / "training_args.bin"
+    write_arguments(file, OF_4 | {"adam_epsilon": 1e-6})
+    found = explained(tmp_path, file, result.job.key)
+    assert {"decays", "padding"} <= {*names(found)}
+    decays = next(each for each in found.differences if each.name == "decays")
+    assert (decays.points, decays.source) == (0.6, "40 rows, docs/parity.md")
+
+
+# Bad input.
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.system, ("touch HACKED",)
+
+
+def zipped(content):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("archive/data.pkl", content)
+    return whole.getvalue()
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("form", [bytes, zipped])
+def test_a_pickle_that_runs_code_does_not_run(protocol, form, place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / "training_args.bin"
+    file.write_bytes(form(pickle.dumps({"learning_rate": Hostile()}, protocol=protocol)))
+    with pytest.raises(DataError, match=r"runs code when it is loaded \(posix.system\)"):
+        explained(place, file.parent)
+    assert not Path("HACKED").exists()
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 500])
+def test_a_damaged_file_is_a_sentence(keep, place, tmp_path):
+    folder = write_folder(tmp_path / "out", place / "small")
+    file = folder / "training_args.bin"
+    file.write_bytes(file.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"is damaged or no file of torch.save"):
+        explained(place, folder)
+
+
+def test_every_cut_and_change_of_a_byte_is_read_or_a_sentence(tmp_path):
+    """Nothing but DataError comes of a damaged pickle, and nothing hangs."""
+    from benchharness.explanation.pickled import read_arguments
+
+    file = tmp_path / "training_args.bin"
+    write_arguments(file, OF_4)
+    with zipfile.ZipFile(file) as archive:
+        content = archive.read("archive/data.pkl")
+    ended = set()
+    for place in range(0, len(content), 7):
+        for made in (content[:place], content[:place] + b"R" + content[place + 1 :]):
+            file.write_bytes(made)
+            try:
+                read_arguments(file)
+                ended.add("read")
+            except DataError:
+                ended.add("refused")
+    assert ended == {"read", "refused"}
+
+
+def test_wrong_places_exit_with_a_sentence_each(bench, place, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.txt").write_text("nothing here")
+    swag = write_folder(
+        tmp_path / "swag", place / "small", CONFIG={"architectures": ["BertForMultipleChoice"]}
+    )
+    rte = write_folder(tmp_path / "rte", place / "small", CONFIG={"finetuning_task": "rte"})
+    three = {"id2label": {"0": "yes", "1": "no", "2": "maybe"}}
+    labels = write_folder(tmp_path / "labels", place / "small", CONFIG=three)
+    with open_store(place / "board.sqlite") as store:
+        key = store.runs(task="glue/mrpc")[0].key
+        failed = make_failure(plan_job("tiny", "glue/rte"))
+        store.add_failure(failed)
+    words = "bench: "
+    for asked, other, code, part in (
+        (key, tmp_path / "empty", 4, "holds no training"),
+        (key, tmp_path / "notes.txt", 4, "holds no training"),
+        (key, tmp_path / "nowhere", 2, "is no folder, file, key or published row"),
+        (key, "bert_paper_ablation: BURT", 2, "no published row of glue/mrpc is called"),
+        (key, "feedfeed", 2, "feedfeed"),
+        ("feedfeed", tmp_path / "empty", 2, "feedfeed"),
+        (failed.job.key, tmp_path / "empty", 2, "has no score to explain"),
+        (key, swag, 2, "has a head for a choice"),
+        (key, rte, 2, "was trained on rte"),
+        (key, labels, 2, "has the labels maybe, no, yes"),
+    ):
+        ended = bench("explain", asked, "--from", other, "--db", place / "board.sqlite")
+        assert ended.code == code, (other, ended)
+        assert ended.err.startswith(words)
+        assert ended.err.count("\n") == 1
+        assert part in ended.err
+
+
+# What is shown, and what is tried.
+
+
+def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monkeypatch):
+    folder = write_folder(tmp_path / "out", place / "small", learning_rate=3e-5, warp_factor=9)
+    with open_store(place / "board.sqlite") as store:
+        key = store.runs(task="glue/mrpc")[0].key
+    words = ("explain", key[:12], "--from", folder, "--db", place / "board.sqlite")
+    ended = bench(*words)
+    assert ended.code == 0
+    assert "accuracy: the run 70.0, the other 75.0, +5.0" in ended.out
+    assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
+    assert "3e-5 (training_args.bin)" in ended.out
+    assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
+    assert "values of the other that nobody here knows: warp_factor." in ended.out
+    told = json.loads(bench(*words, "--json").out)
+    frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
+    assert isinstance(frame, pd.DataFrame)
+    assert (
+        [each["name"] for each in told["differences"]] == list(frame["name"]) == ["learning_rate"]
+    )
+    assert frame.attrs["unknown"] == ("warp_factor",)
+    assert told["gap"] == pytest.approx(frame.attrs["gap"]) == pytest.approx(0.05)
+
+
+class ByEpochs(LearnedEngine):
+    """Learns more in more epochs, and fails with small batches."""
+
+    def run(self, jobs, report):
+        for job in jobs:
+            share = 0.5 + 0.2 * job.values["epochs"] if job.values["batch_size"] == 32 else None
+            self._shares = {job.task: share}
+            yield from super().run([job], report)
+
+
+def test_try_runs_the_likeliest_differences_one_by_one(bench, tmp_path, monkeypatch):
+    """Of three differences one moves the score, one fails, and one is no setting."""
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochs({}))
+    monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
+    run = store_run("x.sqlite", "glue/sst2", "tiny", {"accuracy": 0.6}, overrides={"epochs": "1"})
+    Path("other.sh").write_text(
+        "run_glue.py --task_name sst2 --max_seq_length 128 --per_device_train_batch_size 16 "
+        "--learning_rate 1e-3 --num_train_epochs 2 --warmup_ratio 0.1 --weight_decay 0.01 "
+        "--adam_epsilon 1e-6 --seed 1 --group_by_length"
+    )
+    words = ("explain", run.job.key, "--from", "other.sh", "--db", "x.sqlite")
+    words += ("--try", "3", "--limit", "24", "--json")
+    ended = bench(*words)
+    assert ended.code == 1
+    assert "the loss became nan" in ended.err
+    tried = json.loads(ended.out)["tried"]
+    names = ["epochs", "batch_size", "order"]
+    assert [each["name"] for each in tried["tries"]] == names
+    assert [each["error"] for each in tried["tries"]] == ["", "it failed", "no setting of a run"]
+    assert [each["moved"] is None for each in tried["tries"]] == [False, True, True]
+    rows = bh.runs(db="x.sqlite").query("limit == 24 and status == 'finished'")
+    score = {(run.recipe, run.seed): run.score for run in rows.itertuples()}
+    base = [score["1 epoch", seed] for seed in (1, 2, 3)]
+    assert len(score) == 4  # three seeds, and the change with the run's own
+    assert tried["seeds"] == [1, 2, 3]
+    assert tried["tries"][0]["moved"] == pytest.approx(score["2 epochs", 1] - base[0])
+    assert tried["noise"] == pytest.approx(4.303 * stdev(base) * 2**0.5, rel=1e-3)
+    # What is stored does not run again, and the table says the same.
+    ended = bench(*words[:-1])
+    assert len(bh.runs(db="x.sqlite")) == 6
+    moved = (score["2 epochs", 1] - base[0]) * 100
+    assert re.search(rf"epochs=2 +\{moved:+.1f}", ended.out)
+    assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
