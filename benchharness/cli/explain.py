@@ -32,9 +32,8 @@ def explain(  # noqa: PLR0913  (its options)
     *,
     other: str = option(
         ...,
-        "The other training: a Trainer's output folder, a file (training_args.bin, a command "
-        "line of transformers' scripts, their arguments in JSON, a card, a recipe), another run's "
-        "key, or a published row, 'TABLE: SYSTEM'.",
+        "The other training: a Trainer's output folder, a file (docs/explain.md lists them), "
+        "another run's key, or a published row, 'TABLE: SYSTEM'.",
         flag="--from",
         metavar="DIR|FILE|KEY|ROW",
     ),
@@ -53,9 +52,8 @@ def explain(  # noqa: PLR0913  (its options)
 ) -> None:
     """List every value in which another training differs from a stored run, the likeliest first.
 
-    No file of the other training is executed or unpickled. Exits with 2 where the key, the name or
-    the task is wrong, with 4 where a folder or file holds no training, is damaged or would run
-    code, and with 1 where a run of --try failed.
+    Nothing of it is executed or unpickled. Exit codes: 2 the key, the name or the task is wrong; 4
+    a folder or file holds no training, is damaged or would run code; 1 a run of --try failed.
     """
     with open_store(db, create=False) as store:
         run = trained(store, key)

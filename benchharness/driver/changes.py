@@ -80,21 +80,22 @@ def try_changes(
         with session.run(replace(base, jobs=tuple(jobs.values()))) as driven:
             ended = dict(zip(jobs, driven.store.results(jobs), strict=True))
 
-    def reached(planned: Plan) -> list[float]:
-        """The scores of a plan's jobs on the task, those of the base by their seeds."""
-        runs = (ended[each.key] for each in planned.jobs if each.task == job.task)
-        return [_scores(each)[metric] for each in runs if isinstance(each, Result)]
+    def reached(planned: Plan) -> dict[int, float]:
+        """The scores of a plan's jobs on the task, by seed."""
+        runs = ((each.seed, ended[each.key]) for each in planned.jobs if each.task == job.task)
+        return {seed: _scores(each)[metric] for seed, each in runs if isinstance(each, Result)}
 
     scores, tries = reached(base), list[Try]()
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "it failed" if isinstance(planned, Plan) else planned
-        if isinstance(planned, Plan) and scores and (other := reached(planned)):
-            moved, error = other[0] - scores[0], ""
+        other = reached(planned) if isinstance(planned, Plan) else {}
+        if other and job.seed in scores:  # of another seed where that is what was changed
+            moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
     # The difference of two runs of one spread has that spread times the root of two.
-    count = len(scores)
-    noise = student_t(count - 1, 0.975) * stdev(scores) * math.sqrt(2) if count > 1 else None
+    count, values = len(scores), scores.values()
+    noise = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(2) if count > 1 else None
     failures = tuple(each for each in ended.values() if isinstance(each, Failure))
     return Tries(metric=metric, tries=tuple(tries), noise=noise, seeds=seeds, failures=failures)
 
@@ -146,7 +147,7 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
     given = {name: getattr(asked, name) for name in ("db", "device", "jobs")}
-    return RunOptions(**{**found, **given, "baselines": False})  # type: ignore[arg-type]
+    return RunOptions(**{**found, **given, "baselines": False})
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
