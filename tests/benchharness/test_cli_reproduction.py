@@ -1,6 +1,8 @@
 """A store of real-data runs of MiniLM: its board says what they reproduce."""
 
+import html
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,19 @@ def test_a_model_that_nothing_is_published_of_has_none(bench, tmp_path, monkeypa
     assert "reproduction" not in ended.out
     assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
     assert "Reproduction of published scores" not in Path("page.html").read_text(encoding="utf-8")
+
+
+def test_below_and_above_have_the_command_that_says_why(bench, minilm, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (board,) = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
+    found = board["entries"][0]["reproduction"]
+    told = {each["task"]: each for each in found if each["explain"]}
+    assert {each["verdict"] for each in told.values()} == {"below", "above"}
+    assert not {"below", "above"} & {each["verdict"] for each in found if not each["explain"]}
+    assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    for each in told.values():
+        assert html.escape(each["explain"], quote=True).replace("&#x27;", "&#39;") in page
+        ended = bench(*shlex.split(each["explain"])[1:], "--db", "board.sqlite", "--json")
+        assert ended.code == 0, ended.err
+        assert json.loads(ended.out)["gap"] * 100 == pytest.approx(-each["difference"])
