@@ -5,7 +5,6 @@ from benchharness.explanation.foreign import read_training, trained
 from benchharness.explanation.training import of_run
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.models import find_model
 
 __all__ = ["Difference", "Explanation", "explain_run", "trained"]
 
@@ -16,5 +15,4 @@ def explain_run(run: Result, place: str, store: Store) -> Explanation:
     BenchError for a name that is nothing and for another task, DataError for a folder or file that
     holds no training, is damaged, or would run code.
     """
-    family = find_model(run.job.checkpoint, run.job.trust).family
-    return explain(of_run(run), read_training(place, run, store), family)
+    return explain(of_run(run), read_training(place, run, store))

@@ -74,14 +74,14 @@ def effects() -> Mapping[str, Effect]:
     return {name: Effect(**known) for name, known in tomllib.loads(text).items()}
 
 
-def explain(run: Training, other: Training, family: str) -> Explanation:
-    """Every value that differs; `family` is the run's model_type, empty where it is not known.
+def explain(run: Training, other: Training) -> Explanation:
+    """Every value that differs; those that mean the same do not.
 
-    Values that mean the same are no difference. BenchError where the other training is of another
+    BenchError where the other training is of another
     task.
     """
     _check_task(run, other)
-    pair = _Pair(head=run.head, family=family, both=(run.values, other.values))
+    pair = _Pair(head=run.head, family=run.family, both=(run.values, other.values))
     order = list(dict.fromkeys((*effects(), *SETTINGS)))
     values = {name: pair.of(name) for name in order if pair.compares(name)}
     for part in _PARTS:

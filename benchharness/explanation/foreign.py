@@ -46,10 +46,16 @@ def read_training(place: str, run: Result, store: Store) -> Training:
     BenchError for a word that is nothing, DataError where a folder or file holds no training.
     """
     path = Path(place).expanduser()
-    if path.is_dir():
-        return _of_folder(path, run)
-    if path.is_file():
-        return _of_file(path, run.job)
+    try:
+        if path.is_dir():
+            return _of_folder(path, run)
+        if path.is_file():
+            return _of_file(path, run.job)
+    except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise DataError(
+            f"{place} is not laid out as a Trainer writes it ({error!r:.80}): copy it again, or "
+            "give the file with the arguments alone."
+        ) from error
     if _KEY.fullmatch(place):
         return of_run(trained(store, place))
     table, _, system = place.partition(": ")
@@ -162,7 +168,8 @@ def _scores(results: Mapping[str, Any]) -> dict[str, float]:
     found = {}
     for name, value in results.items():
         word = name.removeprefix("eval_")
-        if word != name and isinstance(value, int | float) and not _MEASURES_TIME.search(word):
+        is_score = word != name and not _MEASURES_TIME.search(word)
+        if is_score and isinstance(value, int | float) and math.isfinite(value):
             found[METRICS.get(word, word)] = value / 100 if abs(value) > 1 else float(value)
     return found
 
@@ -237,17 +244,9 @@ def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
 
 
 _UNSURE = frozenset(
-    {
-        "steps",
-        "warmup_steps",
-        "schedule_power",
-        "shots",
-        "as_text",
-        "max_answer_tokens",
-        "optimizer",
-    }
-    | {"best_checkpoint", "early_stopping", "schedule", "evaluations", "update_scale", "drop_last"}
-    | {"order"}
+    {"steps", "warmup_steps", "schedule", "schedule_power", "shots", "as_text", "optimizer"}
+    | {"max_answer_tokens", "best_checkpoint", "early_stopping", "evaluations", "update_scale"}
+    | {"drop_last", "order"}
 )
 """What a Trainer or its script may have, so that silence is no value."""
 

@@ -15,7 +15,7 @@ from benchharness.models import find_model
 from benchharness.models.folder import read_object
 from benchharness.models.weights import config_folder
 from benchharness.recipes.recipe import ADAFACTOR, ADAMW, LINEAR, SETTINGS
-from benchharness.tasks.errors import ModelError
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_task
 
 
@@ -34,7 +34,8 @@ class Training:
     """A training: its values by the recipe's names and by those of FACTS.
 
     `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
-    where nothing says them; `unknown` are the names of values that nobody here knows.
+    where nothing says them, as is the model's `family`, transformers' model_type; `unknown` are the
+    names of values that nobody here knows.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Training:
     scores: Mapping[str, float] = field(default_factory=dict)
     task: str = ""
     head: str = ""
+    family: str = ""
     labels: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
 
@@ -75,10 +77,14 @@ def of_run(result: Result) -> Training:
     start = job.shown_start or "pretrained weights"
     values["start_from"] = Said(start, "the run")
     values |= _data_of(job, result.provenance)
+    family = ""
     try:
-        folder = config_folder(find_model(job.checkpoint, job.trust))
+        spec = find_model(job.checkpoint, job.trust)
+        family = spec.family
+        folder = config_folder(spec)
         values = {**of_checkpoint(folder, "the checkpoint"), **values}
-    except ModelError:  # it is not here any more, and what it says is not known
+        family = str(read_object(folder / "config.json").get("model_type", family))
+    except BenchError:  # it is not here any more, and what it says is not known
         pass
     rate = values.get("dropout")
     if rate is not None and "dropout" in job.settings:  # sets those of attention too
@@ -95,6 +101,7 @@ def of_run(result: Result) -> Training:
         scores={name: value for name, value in scores.items() if math.isfinite(value)},
         task=job.task,
         head=task.head,
+        family=family,
     )
 
 
@@ -134,7 +141,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
         return next((config[name] for name in names if config.get(name) is not None), None)
 
     def say(name: str, value: Any, file: str = "config.json") -> None:
-        if value is not None:
+        if isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value)):
             found[name] = Said(value, f"{place}: {file}")
 
     if "model_type" in config:
@@ -198,7 +205,7 @@ def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[s
         known = name if name in SETTINGS else _ALIASES.get(name, "")
         if known and not _OWN.fullmatch(name):
             value = SETTINGS[known].rule.read(said.value)
-            found[known] = said if value is None else Said(value, said.place)
+            found[known] = Said(str(said.value) if value is None else value, said.place)
     for part in (_batch, _schedule, _optimizer, _selection, _rest):
         found |= dict(part(args, total))
     unknown = (name for name in args if name not in {*SETTINGS, *_ALIASES})

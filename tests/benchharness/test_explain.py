@@ -335,6 +335,35 @@ def test_every_cut_and_change_of_a_byte_is_read_or_a_sentence(tmp_path):
     assert ended == {"read", "refused"}
 
 
+ODD = {
+    "trainer_state.json": {"stateful_callbacks": [], "log_history": [7], "max_steps": "many"},
+    "all_results.json": {"eval_accuracy": float("nan"), "train_samples": float("inf")},
+    "config.json": {"architectures": 7, "model_type": ["bert"], "hidden_dropout_prob": {}},
+    "tokenizer.json": {"model": [], "truncation": "yes"},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_file_of_another_layout_is_a_sentence(name, place, tmp_path):
+    folder = write_folder(tmp_path / "out", place / "small")
+    (folder / name).write_text(json.dumps(ODD[name]))
+    with pytest.raises(DataError, match="is not laid out as a Trainer writes it"):
+        explained(place, folder)
+    (folder / name).write_text("{")
+    with pytest.raises(DataError, match="is not readable JSON"):
+        explained(place, folder)
+
+
+def test_a_checkpoint_that_is_gone_is_not_known(place, tmp_path):
+    save_checkpoint(tmp_path / "small")
+    run = store_run(tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7})
+    other = write_folder(tmp_path / "out", tmp_path / "small")
+    (tmp_path / "small").rename(tmp_path / "away")
+    found = explained(tmp_path, other, run.job.key)
+    assert names(found) == []
+    assert {"model", "dropout"} <= {*found.unread}
+
+
 def test_wrong_places_exit_with_a_sentence_each(bench, place, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("nothing here")
