@@ -133,7 +133,7 @@ def _arguments(file: Path, card: Path) -> dict[str, Said]:
 
 
 def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
-    return {name: Said(value, place) for name, value in values.items()}
+    return {name: Said(value, f"{place}: {name}") for name, value in values.items()}
 
 
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
@@ -277,6 +277,9 @@ def _of_file(path: Path, job: Job) -> Training:
         )
     if script:
         args = {**_placed(_defaults(script), f"the default of {script}"), **args}
+    if script.startswith("run_qa"):  # which says the overlap, and we where windows begin
+        stride = args["doc_stride"]
+        args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
     named = args.get("task_name") or args.get("dataset_name") or Said("", "")
     head = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("",))[0]
     return replace(_of_trainer(str(path), args), task=str(named.value), head=head)

@@ -187,7 +187,7 @@ _OF_NO_EFFECT = re.compile(
     r"|average_tokens|split_batches|trackio|project|enable_jit|cache_dir|model_revision|token"
     r"|trust_remote|preprocessing|train_file|validation_file|test_file|max_predict|ray_|liger"
     r"|config_name|tokenizer_name|with_tracking|checkpointing_steps|optim_target|label_column"
-    r"|text_column|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
+    r"|text_column|dispatch|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
 )
 """Beginnings of arguments that change no result, or not those of a run to its end on one task."""
 
@@ -220,7 +220,7 @@ def _number(args: Values, *names: str) -> tuple[float, str]:
     """The first number above 0 among these, and where it was read; 0 where there is none."""
     for name in names:
         if name in args and (value := _as_number(args[name].value)) > 0:
-            return value, f"{args[name].place}: {name}"
+            return value, args[name].place
     return 0.0, ""
 
 
@@ -274,15 +274,15 @@ def _schedule(args: Values, _: int) -> Found:
         # transformers 5 takes warmup_steps below 1 for a share.
         yield "warmup_ratio", Said(number or ratio, place or other)
     elif named := [n for n in ("warmup_steps", "warmup_ratio", "num_warmup_steps") if n in args]:
-        yield "warmup_ratio", Said(0.0, f"{args[named[0]].place}: {named[0]}")
+        yield "warmup_ratio", Said(0.0, args[named[0]].place)
     if kind is not None:
         word, options = str(kind.value), args.get("lr_scheduler_kwargs", Said({}, "")).value
         power = _as_number(options.get("power", 1.0)) if isinstance(options, dict) else 1.0
         is_line = word == "polynomial" and power == 1  # down to 1e-7, as good as 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
-        yield "schedule", Said(word, f"{kind.place}: lr_scheduler_type")
+        yield "schedule", Said(word, kind.place)
         if word == "polynomial":
-            yield "schedule_power", Said(power, f"{kind.place}: lr_scheduler_kwargs")
+            yield "schedule_power", Said(power, kind.place)
 
 
 def _optimizer(args: Values, _: int) -> Found:
@@ -292,7 +292,7 @@ def _optimizer(args: Values, _: int) -> Found:
         name, place = ADAFACTOR, args["adafactor"].place
     if name:
         is_plain = name.startswith(ADAMW) and not re.search("bit|bnb|anyprecision|schedule", name)
-        yield "optimizer", Said(ADAMW if is_plain else name, f"{place}: optim")
+        yield "optimizer", Said(ADAMW if is_plain else name, place)
     if name == ADAFACTOR:
         yield "update_scale", Said(False, "transformers' Trainer")
     if "max_grad_norm" in args:
@@ -348,7 +348,7 @@ def _rest(args: Values, _: int) -> Found:
         ("drop_last", "dataloader_drop_last", lambda _: is_on(args, "dataloader_drop_last")),
     ):
         if theirs in args:
-            yield ours, Said(read(args[theirs].value), f"{args[theirs].place}: {theirs}")
+            yield ours, Said(read(args[theirs].value), args[theirs].place)
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place)

@@ -13,6 +13,7 @@ from statistics import stdev
 import pandas as pd
 import pytest
 import torch
+from transformers import TrainingArguments
 
 import benchharness as bh
 from benchharness.explanation import explain_run
@@ -124,7 +125,7 @@ def test_a_real_run_of_other_values_differs_in_these(place, trained):
     assert set(names(found)) == {"learning_rate", "schedule", "layer_decay"}
     rate = next(each for each in found.differences if each.name == "learning_rate")
     assert (rate.ours, rate.theirs, rate.ours_from) == (3e-5, 5e-5, "--set")
-    assert rate.theirs_from == "training_args.bin"
+    assert rate.theirs_from == "training_args.bin: learning_rate"
     assert rate.change == {"learning_rate": "5e-5"}
 
 
@@ -230,6 +231,33 @@ def test_a_command_line_has_the_defaults_of_its_script(place, tmp_path):
     assert set(names(found)) == {"warmup_ratio", "precision", "seed"}
     seed = next(each for each in found.differences if each.name == "seed")
     assert (seed.theirs, seed.theirs_from) == (42, "the default of run_glue: seed")
+
+
+def test_run_qa_pads_into_its_softmax_and_means_another_stride(place, tmp_path):
+    board = tmp_path / "board.sqlite"
+    run = store_run(board, "squad/v1.1", "tiny", {"em": 0.5}, overrides={"epochs": "2"})
+    file = tmp_path / "run.sh"
+    file.write_text(
+        "run_qa.py --dataset_name squad --max_seq_length 128 --doc_stride 128 --learning_rate 1e-3 "
+        "--per_device_train_batch_size 8 --num_train_epochs 2 --warmup_ratio 0.1 --seed 1 "
+        "--weight_decay 0.01 --adam_epsilon 1e-6"
+    )
+    found = explained(tmp_path, file, run.job.key)
+    assert {each.name: each.theirs for each in found.differences} == {
+        "padding": "to the limit",
+        "stride": "so that 128 overlap",
+    }
+    assert not any(each.change for each in found.differences)
+
+
+def test_a_file_of_an_old_torch_is_several_pickles(place, trained, tmp_path):
+    """torch.save wrote no zip before 1.6, and still can."""
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], seed=1)
+    torch.save(args, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
+    torch.save(args, tmp_path / "new.bin")
+    old, new = (explained(place, tmp_path / f"{name}.bin") for name in ("old", "new"))
+    assert names(old) == names(new) != []
+    assert (old.unknown, new.unknown) == ((), ())
 
 
 def test_the_arguments_of_a_script_in_json(place, tmp_path):
@@ -409,7 +437,7 @@ def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monk
     assert ended.code == 0
     assert "accuracy: the run 70.0, the other 75.0, +5.0" in ended.out
     assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
-    assert "3e-5 (training_args.bin)" in ended.out
+    assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
     assert "values of the other that nobody here knows: warp_factor." in ended.out
     told = json.loads(bench(*words, "--json").out)
