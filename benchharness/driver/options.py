@@ -322,7 +322,7 @@ RARE = frozenset(
     {
         *("skip_missing", "seed", "metric", "encoding", "no_header", "text_to_text", "multi_task"),
         *("start_from", "teacher", "halving", "baselines", "processes_per_job", "engine"),
-        *("address", "engine_options", "timeout", "checkpoint_every", "keep_checkpoints"),
+        *("address", "engine_options", "timeout", "checkpoint_every"),
         *("trust_remote_code", "allow_pickle", "log"),
     }
 )

@@ -323,6 +323,8 @@ class Search:
                 if fitting or self._is_whole:
                     tell(f"{words}: {len(fitting)} jobs")
                     part = self._scheduled(session, fitting) if self._is_over else schedule
+                    for line in part.model_sentences():
+                        tell(line)
                     self._drive(session, part, end)
             # Every later round is chosen by the scores of this one, so this one has to be whole.
             if any(trial not in self._ended for trial in missing):
