@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
@@ -373,6 +373,52 @@ class DocumentExample(Example):
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Corpus:
+    """What is searched: documents by id, and the SHA-256 (hex) of them all."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    digest: str
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each document stands."""
+        return {name: place for place, name in enumerate(self.ids)}
+
+    def text(self, document: str) -> str:
+        """A document's title and text; its id where it is not there."""
+        place = self.places.get(document)
+        return document if place is None else self.texts[place]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryExample(Example):
+    """A query on a corpus, with the documents that were judged and the grade of each.
+
+    `documents` is the digest of the corpus, which all queries of a set share. A training pair has
+    the id of its document in `positive`.
+    """
+
+    text: str
+    relevant: tuple[tuple[str, int], ...] | None = None
+    documents: str
+    positive: str = _later("")
+    corpus: Corpus = field(metadata=_BESIDE, compare=False, repr=False)
+    gold_field: ClassVar[str] = "relevant"
+
+    @property
+    def traits(self) -> Traits:
+        """As of every example."""
+        return Traits(
+            texts=(self.text,),
+            shown=self.text,
+            asked=self.text,
+            claims=(self.text,),
+            is_blank=not self.text.strip(),
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairPrediction(Prediction):
     """A class name with the probability of every class in the task's order, or a number.
@@ -441,3 +487,11 @@ class ClusterPrediction(Prediction):
     """The clusters of one document."""
 
     clusters: Clusters
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingPrediction(Prediction):
+    """The ids of the best documents for a query, with their scores; the order is the scores'."""
+
+    documents: tuple[str, ...]
+    scores: tuple[float, ...]

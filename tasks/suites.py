@@ -11,6 +11,7 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.tasks.beir import BEIR_TASKS, OWN_FOLDER
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS
@@ -151,6 +152,9 @@ _ONE = (
     ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
     ("HotpotQA", "joint_f1", ("hotpotqa/distractor",),
      "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"),
+    ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
+     "ours: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
+    ("Retrieval", "ndcg_10", ("retrieval/folder",), "ours: a folder in BEIR's layout"),
 )
 # fmt: on
 """Rules that are the mean over tasks of one score each: name, score, tasks, paper."""
@@ -206,6 +210,7 @@ _suites = {
         *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
         *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
         *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
+        *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
     )
 }
 
@@ -215,7 +220,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_UNTRAINED = {"blimp"}
+_UNTRAINED = {"blimp", "beir", "retrieval"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"seeds": tuple(name for name in SUITES if name not in _UNTRAINED)}

@@ -1,6 +1,7 @@
 """What a benchmark task is: where its rows are, what a row means, and how it is scored.
 
-The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, CorefTask.
+The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, CorefTask,
+RankingTask.
 """
 
 import math
@@ -21,6 +22,8 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
     Prediction,
+    QueryExample,
+    RankingPrediction,
     RoleExample,
     SpanExample,
     SpanPrediction,
@@ -110,7 +113,7 @@ def harmonic(precision: float, recall: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A benchmark task; use one of the five subclasses.
+    """A benchmark task; use one of the six subclasses.
 
     `metrics` count for the task's score; `details` are shown beside it and never averaged in.
     `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
@@ -269,6 +272,26 @@ class CorefTask(Task):
     head: ClassVar[str] = "coref"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RankingTask(Task):
+    """A query to a ranking of a corpus's documents. Its test split has its labels, and is scored."""
+
+    convert: Callable[[Row], QueryExample]
+    metrics: tuple[Metric[RankingPrediction, QueryExample], ...]
+    details: tuple[Metric[RankingPrediction, QueryExample], ...] = ()
+    head: ClassVar[str] = "ranking"
+
+    @property
+    def dev_splits(self) -> tuple[str, ...]:
+        """All that it does not learn."""
+        return tuple(split for split in self.source.splits if split != "train")
+
+    @property
+    def test_splits(self) -> tuple[str, ...]:
+        """None: there is no server."""
+        return ()
+
+
 def score(
     task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Mapping[str, float]:
@@ -308,7 +331,7 @@ def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
 
 def ending_of(task: Task, split: str) -> str:
     """What the names of a split's scores end with, nothing for the task's first split."""
-    is_second_kind = split.startswith("test") and bool(task.dev_splits)
+    is_second_kind = split in task.test_splits and bool(task.dev_splits)
     return ("_test" if is_second_kind else "") + suffix_of(split)
 
 
@@ -339,6 +362,8 @@ def find_fault(task: Task, example: Example) -> str:
             faults = _tag_faults(task, example)
         case CorefTask(), DocumentExample():
             faults = _cluster_faults(example)
+        case RankingTask(), QueryExample():
+            faults = iter(() if example.text.strip() else ("has no text",))
         case _:
             return f"is a {type(example).__name__}, which no {task.head} task has"
     return next(faults, "")

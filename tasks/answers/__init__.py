@@ -6,6 +6,7 @@ from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
 from benchharness.tasks.answers.clusters import Coreference
 from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
+from benchharness.tasks.answers.rankings import Rankings
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
 from benchharness.tasks.task import Task
@@ -19,6 +20,7 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "tag": Tags,
     "role": Roles,
     "coref": Coreference,
+    "ranking": Rankings,
 }
 """By the kind of a task."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.sources.beir import file_queries, hub_queries
 from benchharness.tasks.sources.files import Data, parse_data
 from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
@@ -26,10 +27,11 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
     if source.reader is not None:
         found, place = list(source.reader(split, data.folder)), str(data)
     elif data.files is None:
-        found = hub_rows(source, split)
+        found = (hub_queries if source.format == "beir" else hub_rows)(source, split)
         place = f"{source.hub} ({source.config})"
     else:
-        found, place = file_rows(_official(source, split, data)), str(data)
+        files, place = _official(source, split, data), str(data)
+        found = file_queries(files.paths[0]) if source.format == "beir" else file_rows(files)
     arranged = _arranged(source, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
 

@@ -23,10 +23,11 @@ Place = Union[Path, "Member"]
 """A file or folder, on the disk or in an archive; `str` names it."""
 
 Format = Literal[
-    "tsv", "csv", "jsonl", "squad", "race", "conll", "conll2012", "quac", "coqa", "hotpotqa"
+    "tsv", "csv", "jsonl", "squad", "race", "conll", "conll2012", "quac", "coqa", "hotpotqa", "beir"
 ]
 """The layout of official files: tables with tabs or commas, a JSON object a line, SQuAD's JSON,
-RACE's folders, CoNLL's columns of 2003 and of 2012, the JSON of QuAC, CoQA and HotpotQA."""
+RACE's folders, CoNLL's columns of 2003 and of 2012, the JSON of QuAC, CoQA and HotpotQA, BEIR's
+folders."""
 
 Column = str | int | tuple[str, ...]
 """Where a column is in an official file: its header's name or its dotted path in a JSON object, one

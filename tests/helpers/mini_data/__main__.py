@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from benchharness.tasks.sources.files import mini_folder
+from tests.helpers.mini_data.beir import write_beir
 from tests.helpers.mini_data.blimp import write_blimp
 from tests.helpers.mini_data.glue import write_glue
 from tests.helpers.mini_data.ontonotes import write_conll2012
@@ -34,6 +35,7 @@ def write(target: Path) -> None:
     write_quac(target / "quac")
     write_coqa(target / "coqa")
     write_hotpotqa(target / "hotpotqa")
+    write_beir(target / "beir" / "mini")
 
 
 if __name__ == "__main__":
