@@ -103,7 +103,7 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
             f"{number} shots cannot be drawn from {len(rows.examples)} training rows: ask for "
             "fewer, or train on all of them without --shots."
         )
-    return _part(rows, sample(rows.examples, number, attrgetter("unit"), f"{seed} "))
+    return _some(rows, sample(rows.examples, number, attrgetter("unit"), f"{seed} "))
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
@@ -122,12 +122,17 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
             f"of {len(rows.examples)} training rows a share of {share:g} cannot be held out: "
             "nothing would be left to train on, so give more rows or a smaller share."
         )
-    return _part(rows, left), _part(rows, held)
+    return _some(rows, left), _some(rows, held)
 
 
-def _part(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
-    examples = tuple(rows.examples[index] for index in indices)
-    return SplitRows(examples=examples, fingerprint=fingerprint(examples))
+def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
+    return part_of(rows.examples[index] for index in indices)
+
+
+def part_of(examples: Iterable[Example]) -> SplitRows:
+    """Examples that are a part of a split, or were made of it."""
+    kept = tuple(examples)
+    return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:

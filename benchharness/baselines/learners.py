@@ -22,6 +22,8 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
     Prediction,
+    QueryExample,
+    RankingPrediction,
     SpanExample,
     SpanPrediction,
     TagExample,
@@ -330,6 +332,30 @@ def _stretches(example: DocumentExample) -> Iterator[Mention]:
         first = end
 
 
+# Documents that have the words of a query, the rarest of which count most; nothing is learned.
+
+
+def learn_documents(
+    _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
+) -> Predictor:
+    """The documents of the highest cosine between TF-IDF vectors of words, by equal ones the id."""
+    corpus = examples[0].corpus
+    vectorizer = TfidfVectorizer(sublinear_tf=True)
+    documents = vectorizer.fit_transform(corpus.texts)  # (documents, words)
+
+    def predict(asked: Sequence[QueryExample]) -> tuple[RankingPrediction, ...]:
+        return tuple(_ranking(e, documents @ vectorizer.transform([e.text]).T) for e in asked)
+
+    def _ranking(asked: QueryExample, cosines: Any) -> RankingPrediction:
+        column = cosines.tocoo()
+        pairs = zip(column.data.tolist(), (corpus.ids[row] for row in column.row), strict=True)
+        best = sorted((each for each in pairs if each[1] != asked.id), reverse=True)[:100]
+        scores, names = zip(*best, strict=True) if best else ((), ())
+        return RankingPrediction(id=asked.id, documents=names, scores=scores)
+
+    return predict
+
+
 # The bag-of-words baseline: TF-IDF of words and pairs of words under a linear model.
 
 
@@ -339,7 +365,7 @@ def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str,
     A train split with a single label has nothing to tell apart: it gets the majority's answers.
     """
     learn = LEARNERS.get(task.kind, learn_majority)
-    if task.kind in ("tag", "role", "coref"):
+    if task.kind in ("tag", "role", "coref", "ranking"):
         return learn(task, examples, values)
     kept: Sequence[Any] = subset(examples, values["max_examples"])
     if task.kind in ("class", "labels") and len({example.label for example in kept}) < 2:
@@ -356,5 +382,6 @@ LEARNERS: Mapping[str, Learner] = {
     "tag": learn_words,
     "role": learn_words,
     "coref": learn_mentions,
+    "ranking": learn_documents,
 }
 """By the kind of a task."""

@@ -19,6 +19,7 @@ from benchharness.encoder import Encoder
 from benchharness.models.folder import GPT
 from benchharness.recipes.recipe import HeadOptions, SpanOptions
 from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import CorefTask, SpanTask, Task
 from benchharness.training.batching import Features
 
@@ -48,7 +49,9 @@ class Head:
     several rows with one logit each, those side by side, and -inf in place of a missing row.
     Logits return to the head that made the features, which alone can read its windows and offsets.
     `soft_loss(logits, teacher, targets, temperature)` gives one loss per item towards a teacher's
-    logits; None where a network gives losses and no logits in training.
+    logits; None where a network gives losses and no logits in training. `learned(rows)` are what is
+    learned of a training split. With `whole_batch` an item's loss depends on all items of a batch,
+    which is then one part, and its network has `parts`, in as many of which it computes.
     """
 
     encode: Callable[[Sequence[Any], Any, Limits], Features]
@@ -57,6 +60,8 @@ class Head:
     loss: Callable[[Tensor, Tensor], Tensor]
     decode: Callable[[NDArray[np.float32], Any, Sequence[Any], Any], tuple[Any, ...]]
     soft_loss: Callable[[Tensor, Tensor, Tensor, float], Tensor] | None = None
+    learned: Callable[[SplitRows], SplitRows] = lambda rows: rows
+    whole_batch: bool = False
 
 
 # How far a student's probabilities are from its teacher's, in fp32.
@@ -193,7 +198,7 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
     return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")
 
 
-HEADS = ("pair", "span", "choice", "tag")
+HEADS = ("pair", "span", "choice", "tag", "ranking")
 """The names that Task classes give their head types, which are those of the files here."""
 
 

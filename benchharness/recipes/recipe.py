@@ -41,6 +41,9 @@ SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
 SENTENCE, DOCUMENT = "sentence", "document"
 """What an encoder reads of a text that is tagged: a sentence alone, or in its document."""
 
+MEAN, FIRST, LAST = "mean", "first", "last"
+"""What of a text's states is its vector."""
+
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
 ON_DEV = "dev"
@@ -441,6 +444,18 @@ class CorefOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RankingOptions:
+    """Of a text's one vector: the mean of its tokens' states, or that of one token (`pooling`).
+
+    Cosines are multiplied with the `similarity_scale` before the softmax of a training.
+    """
+
+    heads: ClassVar = ("ranking",)
+    pooling: str = _value(_one_of(MEAN, FIRST, LAST), MEAN, stated=True)
+    similarity_scale: float = _value(_POSITIVE, 20.0, stated=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """Of answers in words: an encoder-decoder reads the row as one text.
 
@@ -474,7 +489,7 @@ class StudentOptions:
     from_teacher: bool = _value(_FLAG, False)
 
 
-HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions
+HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions | RankingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -494,6 +509,7 @@ class Recipe:
     span: SpanOptions | None = None
     tag: TagOptions | None = None
     coref: CorefOptions | None = None
+    ranking: RankingOptions | None = None
     text: TextOptions | None = None
     student: StudentOptions | None = None
 
@@ -515,6 +531,7 @@ class Recipe:
             "span": self.span,
             "tag": self.tag,
             "coref": self.coref,
+            "ranking": self.ranking,
         }
         return groups.get(head)
 

@@ -63,10 +63,10 @@ _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
     """The settings of a baseline on tasks of a head type, which the user does not change.
 
-    The majority has none; nor has a bag of words that counts the tags of each word, or that knows
-    the mentions of train again.
+    The majority has none; nor has a bag of words that counts the tags of each word, that knows
+    the mentions of train again, or ranks documents by their words.
     """
-    if name != "bag-of-words" or head in ("tag", "coref"):
+    if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
         return {}
     tables = read_recipe(_BAG_OF_WORDS)
     return {**tables["default"], **tables.get(f"head/{head}", {})}

@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from benchharness.leaderboard.job import ZERO_SHOT, Setting
+from benchharness.models.folder import stated_pooling
 from benchharness.models.spec import ModelSpec
+from benchharness.recipes.recipe import FIRST, LAST, MEAN
 from benchharness.recipes.resolve import MAX_TOKENS, ResolvedRecipe, for_own_rows, within_reach
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask
+from benchharness.tasks.task import ChoiceTask, RankingTask
 
 PATTERN, WORD = "pattern", "word "
 """The names of its settings: the pattern's, and what stands before a label in that of its word."""
@@ -27,6 +29,24 @@ class _Pattern:
     text: str
     source: str
     words: Mapping[str, str] = field(default_factory=dict)
+
+
+POOLING = "pooling"
+_POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
+"""What sentence-transformers calls them."""
+
+
+def _pooling(spec: ModelSpec) -> Setting:
+    """How a checkpoint's states become a text's vector: as its folder says, else their mean."""
+    stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
+    if not stated:
+        return Setting(value=MEAN, source="ours: its folder says nothing else")
+    if (known := _POOLINGS.get(stated, stated)) not in _POOLINGS.values():
+        raise ModelError(
+            f"{spec.name} makes a text's vector by {stated} (1_Pooling/config.json), and here are "
+            f"{', '.join(_POOLINGS.values())}: take another checkpoint."
+        )
+    return Setting(value=known, source="1_Pooling/config.json")
 
 
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
@@ -48,6 +68,9 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     Raises BenchError for a task without candidates that a language model could score.
     """
     found = find_task(task)
+    if isinstance(found, RankingTask):
+        settings = {POOLING: _pooling(spec), MAX_TOKENS: _MAX_TOKENS}
+        return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))
     known = _patterns().get(found.name, _OPTION if isinstance(found, ChoiceTask) else None)
     if known is None:
         raise BenchError(

@@ -4,6 +4,7 @@ Knows neither task nor head: a network from padded features to logits, targets, 
 Several of these may share weights; the steps are then each of one of them.
 """
 
+import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +56,7 @@ class TaskBatches:
 
     `targets` are one for each item of the features, and `loss(logits, targets)` one for each item.
     `on_layers(True)` has the loss be that of the layers alone, `on_layers(False)` the other.
+    Where the batch `is_whole`, an item's loss depends on the others: it is computed at once.
     """
 
     network: nn.Module
@@ -62,6 +64,7 @@ class TaskBatches:
     targets: Tensor
     loss: Loss
     on_layers: Callable[[bool], None] = lambda _: None
+    is_whole: bool = False
 
     @property
     def items(self) -> int:
@@ -194,7 +197,12 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        cut = cut_by_length(share, lengths, self.recipe.optim.accumulation, overhead, sizes)
+        accumulation = self.recipe.optim.accumulation
+        if task.is_whole:
+            task.network.parts = accumulation  # type: ignore[assignment]  # it computes in as many
+            cut = [share]
+        else:
+            cut = cut_by_length(share, lengths, accumulation, overhead, sizes)
         terms = features.count_terms(batch)  # of the whole batch
         return [Part.of(features, each, device, terms=terms, layout=self._layout) for each in cut]
 
@@ -384,7 +392,7 @@ def _backward(
             if not is_out_of_memory(error):
                 raise
         # Raised out here, it does not keep alive what the other one's traceback refers to.
-        raise OutOfMemoryError(len(part))
+        raise OutOfMemoryError(math.ceil(len(part) / getattr(network, "parts", 1)))
     return total
 
 

@@ -82,6 +82,7 @@ class TaskSetup:
             targets=torch.from_numpy(targets),
             loss=self.head.loss,
             on_layers=self.on_layers,
+            is_whole=self.head.whole_batch,
         )
 
 
@@ -135,6 +136,7 @@ def hold_rows_out(
             rows[trained], rows[setup.judged] = hold_out(rows[trained], recipe.selection.held_out)
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
+        rows[trained] = setup.head.learned(rows[trained])
         # Last, so that no row is trained on in one order and judged in the other.
         rows[trained] = in_orders(rows[trained], orders)
 

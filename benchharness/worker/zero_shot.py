@@ -4,25 +4,38 @@ A module of its own, because jobs that train load no language model and no cloze
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+from torch import nn
+
+from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
+from benchharness.encoder.packing import prepare_for
+from benchharness.heads import Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
+from benchharness.heads.tokens import encode_once
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
+from benchharness.recipes.recipe import RankingOptions
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.suites import find_task
+from benchharness.training.predict import predict
 from benchharness.worker.job import find_compute, now, peak_memory, provenance_of
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Scores the candidates of every split by a language model as it is.
+    """Scores the candidates of every split by a language model as it is, or ranks documents.
 
     Raises DataError where a split is no longer what the job was planned with, and ModelError for a
     checkpoint that is no language model.
     """
+    if find_task(job.task).head == "ranking":
+        return _rank(job, report)
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
@@ -49,9 +62,44 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
         # Without flags: that an untrained model always says the same is what it is.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)
+    return _result(job, evaluations, provenance, model.network, began, loaded)
+
+
+def _rank(job: Job, report: Reporter) -> Result:
+    """Ranks a corpus for the queries of every split by an encoder's vectors as they are."""
+    began, started = time.monotonic(), now()
+    compute = find_compute(job.precision, deterministic=False)
+    report(Progress(phase="loading"))
+    rows = {name: read_split(job, name) for name in job.fingerprints}
+    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
+    provenance = provenance_of(job, rows, encoder.tokenizer, compute, started)
+    task, limits = find_task(job.task), Limits(max_tokens=int(job.settings["max_tokens"].value))
+    head = head_for(task, RankingOptions(pooling=str(job.settings["pooling"].value)))
+    network = head.network(encoder, task)
+    prepare_for(compute.device, network)
+    loaded = time.monotonic()
+    tokenizer, evaluations = str(provenance["model"]["tokenizer"]), list[Evaluation]()
+    for name, split in rows.items():
+        report(Progress(phase="encoding"))
+        features = encode_once(head.encode, split, encoder.tokenizer, tokenizer, limits)
+        vectors = predict(network, features, compute, report)
+        predictions = head.decode(vectors, features, split.examples, task)
+        provenance["data"][name]["truncated"] = int(np.sum(features.truncated))
+        evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
+    return _result(job, evaluations, provenance, network, began, loaded)
+
+
+def _result(  # noqa: PLR0913, PLR0917  (what was computed, by what, and when)
+    job: Job,
+    evaluations: Sequence[Evaluation],
+    provenance: Mapping[str, Any],
+    network: nn.Module,
+    began: float,
+    loaded: float,
+) -> Result:
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
-    parameters = sum(weight.numel() for weight in model.network.parameters())
+    parameters = sum(weight.numel() for weight in network.parameters())
     return Result(
         job=job,
         evaluations=tuple(evaluations),

@@ -20,6 +20,7 @@ _TASK_TYPES = {
     "choice": "multiple-choice",
     "tag": "token-classification",
     "coref": "token-classification",
+    "ranking": "text-retrieval",
 }
 """The hub's name for what a head type does (huggingface.co/tasks)."""
 

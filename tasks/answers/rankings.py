@@ -70,9 +70,7 @@ class Rankings(AnswerType):
         counts = Counter(d for e in examples for d, grade in e.relevant or () if grade > 0)
         best = [document for document, _ in counts.most_common(100)]
         scores = tuple(map(float, range(len(best), 0, -1)))
-        return lambda asked: RankingPrediction(
-            id=asked.id, documents=tuple(best), scores=scores
-        )
+        return lambda asked: RankingPrediction(id=asked.id, documents=tuple(best), scores=scores)
 
     def said(
         self, prediction: RankingPrediction, example: Any = None, *, texts: bool = True
