@@ -274,7 +274,7 @@ class CorefTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class RankingTask(Task):
-    """A query to a ranking of a corpus's documents. Its test split has its labels, and is scored."""
+    """A query to a ranking of a corpus's documents; its test split has its labels."""
 
     convert: Callable[[Row], QueryExample]
     metrics: tuple[Metric[RankingPrediction, QueryExample], ...]

@@ -88,9 +88,10 @@ class RankingNetwork(nn.Module):
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
         super().__init__()
-        self.encoder = encoder.network
-        if getattr(self.encoder, "pooler", None) is not None:
-            self.encoder.pooler = None
+        network: Any = encoder.network
+        if getattr(network, "pooler", None) is not None:
+            network.pooler = None  # nothing reads it
+        self.encoder = network
         self.pooling = pooling
         self.reads_first_token = pooling == FIRST
         self.parts = 1
@@ -170,7 +171,8 @@ def _best(
         scores[own] = -np.inf
     count = min(KEPT, len(scores))
     lowest = np.partition(scores, -count)[-count]  # of those that are kept
-    places = np.flatnonzero((scores >= lowest) & np.isfinite(scores))  # more where some are equal
+    kept = (scores >= lowest) & np.isfinite(scores)  # (documents,), more where some are equal
+    places = [int(place) for place in np.flatnonzero(kept)]
     order = sorted(places, key=lambda place: (scores[place], ids[place]), reverse=True)
     # The shortest text that reads as the same number in fp32.
     yield from ((ids[place], float(str(scores[place]))) for place in order[:count])

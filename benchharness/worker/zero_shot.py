@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from benchharness.encoder import load_encoder
@@ -84,7 +83,8 @@ def _rank(job: Job, report: Reporter) -> Result:
         features = encode_once(head.encode, split, encoder.tokenizer, tokenizer, limits)
         vectors = predict(network, features, compute, report)
         predictions = head.decode(vectors, features, split.examples, task)
-        provenance["data"][name]["truncated"] = int(np.sum(features.truncated))
+        cut = features.truncated  # (queries,)
+        provenance["data"][name]["truncated"] = 0 if cut is None else int(cut.sum())
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
     return _result(job, evaluations, provenance, network, began, loaded)
 

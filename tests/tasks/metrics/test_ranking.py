@@ -1,0 +1,53 @@
+"""Rankings against trec_eval, by its Python binding."""
+
+from random import Random
+from typing import Any
+
+import pytest
+import pytrec_eval
+
+from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
+from benchharness.tasks.metrics.ranking import ndcg, ranked, recall, reciprocal_rank
+
+CORPUS = Corpus(ids=(), texts=(), digest="")
+
+
+def query(relevant: dict[str, int]) -> QueryExample:
+    return QueryExample(
+        id="q", text="?", relevant=tuple(relevant.items()), documents="", corpus=CORPUS
+    )
+
+
+def drawn(rng: Random) -> tuple[dict[str, float], dict[str, int]]:
+    """Scores with ties, also such as fp32 alone has, and grades with gaps; some query has none."""
+    ids = [f"d{number}" for number in rng.sample(range(1000), rng.randint(1, 150))]
+    scores = [rng.choice((0.5, 0.5 + 1e-9, rng.random(), round(rng.random(), 1))) for _ in ids]
+    judged = [*rng.sample(ids, rng.randint(0, min(20, len(ids)))), "absent1", "absent2"]
+    grades = [rng.choice((-1, 0, 0, 1, 2, 3)) for _ in judged]
+    return dict(zip(ids, scores, strict=True)), dict(zip(judged, grades, strict=True))
+
+
+def test_rankings_are_counted_as_trec_eval_does() -> None:
+    rng = Random("rankings")
+    runs, qrels = {}, {}
+    for number in range(1000):
+        runs[str(number)], qrels[str(number)] = drawn(rng)
+    judge: Any = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recall.100"})
+    found = judge.evaluate(runs)
+    predictions = {
+        name: RankingPrediction(id="q", documents=tuple(run), scores=tuple(run.values()))
+        for name, run in runs.items()
+    }
+    # trec_eval's reciprocal rank has no cut: it is given the first ten, in its own order.
+    first = {name: dict.fromkeys(ranked(p)[:10], 0.0) for name, p in predictions.items()}
+    for ten in first.values():
+        ten.update((document, -float(place)) for place, document in enumerate(ten))
+    ranks = pytrec_eval.RelevanceEvaluator(qrels, {"recip_rank"}).evaluate(first)
+    for name, prediction in predictions.items():
+        example = query(qrels[name])
+        assert ndcg(prediction, example) == pytest.approx(found[name]["ndcg_cut_10"], abs=1e-9)
+        assert recall(prediction, example) == pytest.approx(found[name]["recall_100"], abs=1e-9)
+        rank = reciprocal_rank(prediction, example)
+        assert rank == pytest.approx(ranks[name]["recip_rank"], abs=1e-9)
+    assert len({found[name]["ndcg_cut_10"] for name in found}) > 400
+    assert any(not any(grade > 0 for grade in grades.values()) for grades in qrels.values())

@@ -1,0 +1,125 @@
+"""BEIR's folders: what is read of them, and what is said of those that are no such."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import QueryExample, RankingPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import Data, beir
+from benchharness.tasks.sources.files import mini_folder
+from benchharness.tasks.suites import find_task
+
+MINI = mini_folder() / "beir" / "mini"
+TASK = find_task("retrieval/folder")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(MINI, tmp_path / "ours"))
+
+
+def read_test(folder: Path, name: str = "retrieval/folder") -> Any:
+    return read(find_task(name), "test", Data(source="files", folder=folder))
+
+
+def test_a_folder_of_any_name_is_read_as_the_set_that_it_is(folder: Path) -> None:
+    rows = read_test(folder)
+    assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
+    shutil.move(folder, folder.parent / "scifact")
+    assert read_test(folder.parent, "beir/scifact").fingerprint == rows.fingerprint
+    shutil.make_archive(str(folder.parent / "fiqa"), "zip", folder.parent, "scifact")
+    first = rows.examples[0]
+    assert (first.relevant, first.corpus.text("d190")[:7]) == (
+        (("d190", 1), ("d197", 0)),
+        "Driver ",
+    )
+
+
+def test_another_corpus_is_another_split(folder: Path) -> None:
+    before = read_test(folder).fingerprint
+    with (folder / "corpus.jsonl").open("a") as file:
+        file.write('{"_id": "new", "title": "", "text": "Another one."}\n')
+    assert read_test(folder).fingerprint != before
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "said"),
+    [
+        ("qrels/test.tsv", "nobody\td1\t1", "test.tsv line 102 names the query 'nobody'"),
+        ("qrels/test.tsv", "test190a\tnothing\t1", "names the document 'nothing', which the corp"),
+        ("qrels/test.tsv", "test190a\td1", "has 2 fields; expected query-id, corpus-id, score"),
+        ("qrels/test.tsv", "test190a\td1\tyes", "has the score 'yes'; expected a whole number"),
+        ("corpus.jsonl", '{"_id": "d1", "text": "x"}', "has the id 'd1', which another document"),
+        ("corpus.jsonl", '{"_id": "e1"}', "corpus.jsonl line 241 has the text None; expected a t"),
+        ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
+    ],
+)
+def test_a_wrong_line_is_named(folder: Path, file: str, line: str, said: str) -> None:
+    with (folder / file).open("a") as found:
+        found.write(f"{line}\n")
+    with pytest.raises(DataError, match=r"^[^\n]*$") as caught:
+        read_test(folder)
+    assert said in str(caught.value)
+
+
+def test_an_empty_corpus_and_a_missing_one_are_refused(folder: Path) -> None:
+    (folder / "corpus.jsonl").write_text("")
+    with pytest.raises(DataError, match=r"corpus\.jsonl is empty: expected a document on each l"):
+        read_test(folder)
+    (folder / "corpus.jsonl").unlink()
+    with pytest.raises(DataError, match=r"has qrels/ and no corpus\.jsonl: get BEIR's files"):
+        read_test(folder)
+
+
+def test_a_corpus_that_memory_does_not_hold_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sysconf", lambda _name: 100)  # 10 kB
+    with pytest.raises(DataError, match=r"to search it takes about .* GB of memory"):
+        read_test(folder)
+
+
+def test_the_hub_gives_the_rows_of_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set's qrels are a data set of their own there."""
+
+    def of_hub(source: Any, split: str) -> list[dict[str, Any]]:
+        if source.hub == "BeIR/scifact-qrels":
+            lines = (MINI / "qrels" / f"{source.split(split).hub}.tsv").read_text().splitlines()
+            fields = (line.split("\t") for line in lines[1:])
+            return [dict(zip(beir.HEADER, (q, d, int(s)), strict=True)) for q, d, s in fields]
+        assert (source.hub, source.config) == ("BeIR/scifact", split)
+        lines = (MINI / f"{split}.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    monkeypatch.setattr(beir, "hub_dataset", of_hub)
+    beir._of_hub.cache_clear()
+    for split in ("train", "test"):
+        found = read(find_task("beir/scifact"), split, Data(source="hub"))
+        assert found.fingerprint == read(TASK, split, Data(source="mini")).fingerprint
+    beir._of_hub.cache_clear()
+
+
+def test_answers_in_python_are_ids_or_scores() -> None:
+    kind, example = answer_type(TASK), read(TASK, "test", Data(source="mini")).examples[0]
+    assert isinstance(example, QueryExample)
+    given = kind.from_python(example, ["d3", "d190"])
+    assert given == RankingPrediction(id=example.id, documents=("d3", "d190"), scores=(1.0, 0.5))
+    assert kind.from_python(example, {"d190": 2, "d3": 1}).scores == (2, 1)  # type: ignore[attr-defined]
+    assert not kind.is_right(given, example)
+    assert kind.near(given, example, right=False) == pytest.approx(0.63093, abs=1e-5)
+    with pytest.raises(DataError, match="'d999' is no document of the corpus"):
+        kind.from_python(example, ["d999"])
+
+
+def test_an_ensemble_fuses_by_reciprocal_ranks() -> None:
+    one = RankingPrediction(id="q", documents=("a", "b"), scores=(9.0, 1.0))
+    other = RankingPrediction(id="q", documents=("b", "c"), scores=(0.3, 0.2))
+    found = answer_type(TASK).average([one, other])
+    assert found.documents[:1] == ("b",)  # type: ignore[attr-defined]
