@@ -105,15 +105,14 @@ def test_a_training_pair_is_made_of_each_relevant_document() -> None:
 def test_a_vector_is_made_as_the_folder_says(tmp_path: Any) -> None:
     def pooling(**stated: bool) -> object:
         (tmp_path / "1_Pooling").mkdir(exist_ok=True)
-        (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(stated))
+        if stated:
+            (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(stated))
         return zero_shot_recipe("beir/nq", find_model(str(tmp_path))).settings["pooling"].value
 
     encoder = load_encoder("builtin:tiny", None, 1)
     encoder.network.save_pretrained(tmp_path)
     encoder.tokenizer.save_pretrained(tmp_path)
-    assert (
-        zero_shot_recipe("beir/nq", find_model(str(tmp_path))).settings["pooling"].value == "mean"
-    )
+    assert pooling() == "mean"
     assert pooling(pooling_mode_cls_token=True) == "first"
     with pytest.raises(ModelError, match="makes a text's vector by max_tokens"):
         pooling(pooling_mode_max_tokens=True)
@@ -121,12 +120,12 @@ def test_a_vector_is_made_as_the_folder_says(tmp_path: Any) -> None:
 
 def test_training_beats_the_same_encoder_untrained(bench: Any) -> None:
     both = ("--model", "tiny", "--task", "retrieval/folder", "--data", "mini", "--seeds", "1")
-    for more in (["--shots", "0"], ["--set", "epochs=6"]):
+    for more in (["--shots", "0"], ["--set", "epochs=4", "--no-baselines"]):
         ended = bench("run", *both, *more, "--jobs", "1", "--db", "board.sqlite")
         assert ended.code == 0, ended.err
     shown = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
     scores = {row["name"]: row["score"] for board in shown for row in board["entries"]}
-    assert scores["tiny, zero-shot"] + 10 < max(scores.values())
+    assert scores["tiny, zero-shot"] + 0.1 < max(scores.values())
     assert scores["majority"] < scores["bag-of-words"]
-    ended = bench("compare", "tiny, 6 epochs", "tiny, zero-shot", "--db", "board.sqlite", "--json")
+    ended = bench("compare", "tiny, 4 epochs", "tiny, zero-shot", "--db", "board.sqlite", "--json")
     assert ended.code == 0, ended.err

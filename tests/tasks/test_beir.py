@@ -34,12 +34,11 @@ def test_a_folder_of_any_name_is_read_as_the_set_that_it_is(folder: Path) -> Non
     assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
     shutil.move(folder, folder.parent / "scifact")
     assert read_test(folder.parent, "beir/scifact").fingerprint == rows.fingerprint
-    shutil.make_archive(str(folder.parent / "fiqa"), "zip", folder.parent, "scifact")
+    packed = shutil.make_archive(str(folder.parent / "set"), "zip", folder.parent, "scifact")
+    assert read_test(Path(packed), "beir/scifact").fingerprint == rows.fingerprint
     first = rows.examples[0]
-    assert (first.relevant, first.corpus.text("d190")[:7]) == (
-        (("d190", 1), ("d197", 0)),
-        "Driver ",
-    )
+    assert first.relevant == (("d190", 1), ("d197", 0))
+    assert first.corpus.text("d190").startswith("Driver The driver ")
 
 
 def test_another_corpus_is_another_split(folder: Path) -> None:
