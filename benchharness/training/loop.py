@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from benchharness.encoder.packing import is_packed
 from benchharness.progress import SIGNALS, Reporter
 from benchharness.recipes.recipe import Recipe, StudentOptions
+from benchharness.tasks.errors import JobError
 from benchharness.training.batching import (
     Features,
     Indices,
@@ -198,6 +199,8 @@ class Training:
         # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
+        if task.is_whole and self.compute.ranks.count > 1:
+            raise JobError("a loss of the whole batch is computed by one process: start only one.")
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # it computes in as many
             cut = [share]

@@ -127,5 +127,5 @@ def test_training_beats_the_same_encoder_untrained(bench: Any) -> None:
     scores = {row["name"]: row["score"] for board in shown for row in board["entries"]}
     assert scores["tiny, zero-shot"] + 0.1 < max(scores.values())
     assert scores["majority"] < scores["bag-of-words"]
-    ended = bench("compare", "tiny, 4 epochs", "tiny, zero-shot", "--db", "board.sqlite", "--json")
+    ended = bench("compare", "tiny:epochs=4", "tiny:zero-shot", "--db", "board.sqlite", "--json")
     assert ended.code == 0, ended.err

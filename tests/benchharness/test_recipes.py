@@ -17,7 +17,9 @@ BERT = MODELS["bert-base-uncased"]
 ROBERTA = MODELS["roberta-large"]
 NAMES = [*SETTINGS]
 WINDOWS = {"stride", "max_question_tokens"}
-REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS
+VECTORS = {"pooling", "similarity_scale"}
+REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS
+OF_HEADS = {"span": WINDOWS, "ranking": VECTORS}
 OURS = ("fast", "checkpoints", "features", "few-shot")
 PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
 
@@ -66,7 +68,7 @@ def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
         resolved = resolve_recipe(spec, task.name, None, {})
         names = list(resolved.settings)
         assert names == [n for n in NAMES if n in names]
-        assert set(names) >= REQUIRED | (WINDOWS if task.head == "span" else set())
+        assert set(names) >= REQUIRED | OF_HEADS.get(task.head, set())
         assert all(setting.source.strip() for setting in resolved.settings.values())
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)

@@ -11,13 +11,22 @@ from benchharness.tasks.examples import (
     Example,
     PairPrediction,
     Prediction,
+    RankingPrediction,
     SpanPrediction,
     TagPrediction,
 )
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, CorefTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.task import (
+    ChoiceTask,
+    CorefTask,
+    PairTask,
+    RankingTask,
+    SpanTask,
+    TagTask,
+    Task,
+)
 
 
 @cache
@@ -50,6 +59,8 @@ def predict(
     task: Task, examples: Sequence[Example], chance: float, seed: str
 ) -> tuple[Prediction, ...]:
     draw = random.Random(seed)
+    if isinstance(task, RankingTask):
+        return tuple(_rank(example, draw.random() < chance, draw) for example in examples)
     return tuple(_predict(task, example, draw.random() < chance, draw) for example in examples)
 
 
@@ -82,3 +93,11 @@ def _predict(task: Task, example, right: bool, draw: random.Random) -> Predictio
             kept = example.clusters if right else example.clusters[1:]
             return ClusterPrediction(id=example.id, clusters=kept)
     raise AssertionError(task.name)
+
+
+def _rank(example, right: bool, draw: random.Random) -> RankingPrediction:
+    relevant = [document for document, grade in example.relevant if grade > 0]
+    others = draw.sample(example.corpus.ids, 5)
+    best = dict.fromkeys(relevant + others if right else others + relevant)
+    scores = tuple(1 / place for place in range(1, len(best) + 1))
+    return RankingPrediction(id=example.id, documents=tuple(best), scores=scores)
