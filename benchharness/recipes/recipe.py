@@ -451,7 +451,12 @@ class RankingOptions:
     """
 
     heads: ClassVar = ("ranking",)
-    pooling: str = _value(_one_of(MEAN, FIRST, LAST), MEAN, stated=True)
+    pooling: str = _value(
+        _one_of(MEAN, FIRST, LAST),
+        MEAN,
+        stated=True,
+        excludes={"features": "reads a frozen encoder, as --shots 0 does"},
+    )
     similarity_scale: float = _value(_POSITIVE, 20.0, stated=True)
 
 

@@ -118,6 +118,15 @@ def test_a_vector_is_made_as_the_folder_says(tmp_path: Any) -> None:
         pooling(pooling_mode_max_tokens=True)
 
 
+def test_a_frozen_encoder_is_taken_as_it_is_instead(bench: Any) -> None:
+    ended = bench(
+        *("run", "--model", "tiny", "--task", "retrieval/folder", "--data", "mini"),
+        *("--set", "features=last", "--dry-run"),
+    )
+    assert ended.code == 2
+    assert "reads a frozen encoder, as --shots 0 does: give one of them" in ended.err
+
+
 def test_training_beats_the_same_encoder_untrained(bench: Any) -> None:
     both = ("--model", "tiny", "--task", "retrieval/folder", "--data", "mini", "--seeds", "1")
     for more in (["--shots", "0"], ["--set", "epochs=4", "--no-baselines"]):
