@@ -368,11 +368,11 @@ them out."""
 
 
 def to_row(prediction: Prediction) -> dict[str, Any]:
-    """The fields as JSON gives them back: with lists, not tuples."""
+    """The fields that are stored, as JSON gives them back: with lists, not tuples."""
     return {
         name: with_lists(value)
         for name, value in vars(prediction).items()
-        if name not in _SELDOM or value != _SELDOM[name]
+        if name != "start" and (name not in _SELDOM or value != _SELDOM[name])
     }
 
 

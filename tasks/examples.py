@@ -441,7 +441,8 @@ class SpanPrediction(Prediction):
     `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
     that span's score, in logits, or what a classifier or a file has in its place: the answer is ""
     where it exceeds the `threshold`, which is 0 for every model. `missing` marks a question that a
-    file leaves out. `classes` and `facts` are as the example's.
+    file leaves out. `classes` and `facts` are as the example's. `start` is the character of the
+    context where the text begins, -1 where nobody says; it is not stored.
     """
 
     text: str
@@ -450,6 +451,7 @@ class SpanPrediction(Prediction):
     missing: bool = False
     classes: tuple[str, ...] = ()
     facts: tuple[int, ...] = ()
+    start: int = field(default=-1, compare=False)
 
     @property
     def abstains(self) -> bool:

@@ -397,7 +397,7 @@ def predictions(
     """The answers' texts, with how much more the model believes in none."""
     starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
-        SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin)
+        SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin, start=start)
         for e, start, end, margin in zip(
             examples, starts.tolist(), ends.tolist(), margins.tolist(), strict=True
         )

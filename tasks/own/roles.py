@@ -92,6 +92,11 @@ class ColumnMapping:
 
 def parse_columns(words: str) -> ColumnMapping:
     """The mapping that `--columns` gives; BenchError where roles or their sum make no task."""
+    return mapping_of(parse_roles(words), words)
+
+
+def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
+    """The columns of each role that `--columns` gives; BenchError where a part is none."""
     columns: dict[str, tuple[str, ...]] = {}
     for part in words.split(","):
         role, equals, names = (each.strip() for each in part.partition("="))
@@ -101,7 +106,7 @@ def parse_columns(words: str) -> ColumnMapping:
                 "--columns text=review,label=stars."
             )
         columns[role] = tuple(name.strip() for name in names.split("+"))
-    return mapping_of(columns, words)
+    return columns
 
 
 def mapping_of(columns: Columns, words: str) -> ColumnMapping:

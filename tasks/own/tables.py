@@ -97,7 +97,7 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
     elif kind in BINARY:
         rows = BINARY[kind](path, _content(path))
     else:
-        text, notes = _text(path, _content(path), encoding)
+        text, notes = text_of(path, _content(path), encoding)
         kind = _text_kind(text) if kind == "text" else kind
         rows = READERS[kind](path, text)
     if no_header and isinstance(rows, Table):
@@ -137,10 +137,10 @@ def _class_folders(folder: Place, encoding: str) -> Table:
     for place in (child for child in children(folder) if child.is_dir()):
         label = None if place.name.startswith("unsup") else place.name
         for path in (child for child in children(place) if child.name.endswith(".txt")):
-            text, said = _text(path, content_of(path), encoding)
+            text, said = text_of(path, content_of(path), encoding)
             notes += said
             rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
-    return replace(_objects(folder, rows, "file"), notes=tuple(notes[:3]))
+    return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
 MAGIC = {
@@ -155,35 +155,40 @@ MAGIC = {
 }
 
 
-def _text(path: Place, content: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
-    """A file's text, and a note where its encoding was found to be another than UTF-8."""
+def text_of(
+    path: Place, content: bytes, encoding: str, above: int = 0
+) -> tuple[str, tuple[str, ...]]:
+    """A file's text, and a note where its encoding was found to be another than UTF-8.
+
+    `above` lines of the file stand before the content.
+    """
     for magic, what in MAGIC.items():
         if content.startswith(magic):
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
     if encoding:
-        return _decoded(path, content, encoding), ()
+        return _decoded(path, content, encoding, above), ()
     note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
     # A zero byte is UTF-8 too, and UTF-16 without its mark has one beside every letter.
     if b"\0" in content:
-        line = content.count(b"\n", 0, content.index(b"\0")) + 1
+        line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
-        return _western(path, content, error.start), (note.format("cp1252"),)
+        return _western(path, content, error.start, above), (note.format("cp1252"),)
 
 
-def _western(path: Place, content: bytes, odd: int) -> str:
+def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     """The text in Windows' western encoding, if it is letters there; `odd` is no UTF-8."""
     found = content.decode("cp1252", "replace")
     strange = [letter for letter in found if ord(letter) > 127]
     # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). In western text most of what is
     # beyond ASCII are letters such as "é", and the rest quotes and dashes.
     if "\ufffd" in found or sum(map(str.isalpha, strange)) < 0.7 * len(strange):
-        line = content.count(b"\n", 0, odd) + 1
+        line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         raise DataError(
             f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: say with "
@@ -192,11 +197,15 @@ def _western(path: Place, content: bytes, odd: int) -> str:
     return found
 
 
-def _decoded(path: Place, content: bytes, encoding: str) -> str:
+def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
     try:
         return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeError as error:
-        raise DataError(f"{path.name} cannot be read as {encoding}: {error}.") from error
+        odd = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = above + content.count(b"\n", 0, odd) + 1
+        raise DataError(
+            f"{path.name} line {line} cannot be read as {encoding}: {error}."
+        ) from error
     except LookupError as error:
         raise BenchError(
             f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
@@ -225,19 +234,29 @@ Lines = Sequence[tuple[int, Sequence[Any]]]
 
 
 def _delimited(path: Place, text: str) -> Lines:
-    is_tabs = ending_of(path) in (".tsv", ".tab")
+    delimiter, above = delimiter_of(path, text)
+    rows = list(table_rows(path, text, delimiter))[above:]
+    if rows:
+        check_widths(path, rows, rows[0][1], delimiter)
+    return rows
+
+
+def delimiter_of(path: Place, text: str) -> tuple[str, int]:
+    """What cuts the rows of a table, and how many rows at its top say so and are none."""
     said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's way to name what cuts the rows
-    delimiter = said[1] if said else "\t" if is_tabs else _delimiter(path, text)
-    # "sep=;" was read as a row, so that the lines below have their own numbers; it is none.
-    rows = list(_table_rows(path, text, delimiter))[bool(said) :]
+    if said:
+        return said[1], 1  # it is read as a row, so that the lines below have their own numbers
+    return "\t" if ending_of(path) in (".tsv", ".tab") else _delimiter(path, text), 0
+
+
+def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
+    """DataError where a row has not as many fields as line 1."""
     for number, fields in rows:
-        if len(fields) != len(rows[0][1]):
+        if len(fields) != len(header):
             raise DataError(
                 f"{path.name} line {number} has {len(fields)} fields where line 1 has "
-                f"{len(rows[0][1])}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold "
-                "one."
+                f"{len(header)}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold one."
             )
-    return rows
 
 
 def _delimiter(path: Place, text: str) -> str:
@@ -248,7 +267,7 @@ def _delimiter(path: Place, text: str) -> str:
 
     def is_even(delimiter: str) -> bool:
         try:
-            widths = {len(row) for _, row in islice(_table_rows(path, text, delimiter), 200)}
+            widths = {len(row) for _, row in islice(table_rows(path, text, delimiter), 200)}
         except DataError:
             return False
         return len(widths) == 1 and widths != {1}
@@ -259,9 +278,14 @@ def _delimiter(path: Place, text: str) -> str:
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     """Rows below the names of their columns, which are numbers from 1 where no row has them."""
     header: Sequence[Any] = rows[0][1] if rows else []
-    body = rows if no_header else rows[1:]
     if no_header:
-        header = [str(number + 1) for number in range(len(header))]
+        names = [str(number + 1) for number in range(len(header))]
+        return replace(table_of_rows(path, names, rows), has_header=False)
+    return table_of_rows(path, header, rows[1:])
+
+
+def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
+    """Rows as a table; DataError where two of its columns have one name."""
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
@@ -270,16 +294,22 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
         )
     columns = {name: [fields[at] for _, fields in body] for at, name in enumerate(header)}
     ids = [str(number) for number, _ in body]
-    return Table(name=path.name, columns=columns, ids=ids, has_header=not no_header)
+    return Table(name=path.name, columns=columns, ids=ids, has_header=True)
 
 
-def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the number of its first line; rows of no fields are none."""
+def table_rows(
+    path: Place, text: str, delimiter: str, above: int = 0, *, is_quoted: bool | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Each row with the number of its first line; rows of no fields are none.
+
+    `above` lines of the file stand before the text; `is_quoted` says whether quotes in a file with
+    tabs are its own, where that is known.
+    """
     # No splitlines: a text may hold any other line break of Unicode, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
     # With tabs a quote is mostly text: `csv` would take all lines up to the next one for a field.
-    if delimiter == "\t" and not _is_quoted(lines):
-        for number, line in enumerate(lines, start=1):
+    if delimiter == "\t" and not (has_quotes(lines) if is_quoted is None else is_quoted):
+        for number, line in enumerate(lines, start=above + 1):
             if line.strip("\r"):
                 yield number, line.removesuffix("\r").split("\t")
         return
@@ -290,7 +320,7 @@ def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, l
     try:
         for fields in reader:
             if fields:
-                yield before + 1, fields
+                yield above + before + 1, fields
             before = reader.line_num
     except csv.Error as error:
         # An open quote runs on to the next one, some lines below, or to the end of the file.
@@ -299,14 +329,15 @@ def _table_rows(path: Place, text: str, delimiter: str) -> Iterator[tuple[int, l
             line = lines[before] if before < len(lines) else ""
             column = _open_quote(line, delimiter)
             raise DataError(
-                f"{path.name} line {start} column {column} opens a quote that is not closed."
+                f"{path.name} line {above + start} column {column} opens a quote that is not closed."
             ) from error
         raise DataError(
-            f"{path.name} line {start} is not a row of a table ({error}): double the quotes in it."
+            f"{path.name} line {above + start} is not a row of a table ({error}): double the quotes "
+            "in it."
         ) from error
 
 
-def _is_quoted(lines: Sequence[str]) -> bool:
+def has_quotes(lines: Sequence[str]) -> bool:
     """Whether quotes in a file with tabs are its own: fields that begin with one end with one."""
     quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
     whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
@@ -327,14 +358,14 @@ def _open_quote(line: str, delimiter: str) -> int:
 def _json(path: Place, text: str) -> Table:
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # People call JSON lines .json too: a first line that is an object tells them.
-    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and _is_object(lines[0][1]))
-    document = None if is_lines and not text.lstrip().startswith("[") else _parsed(path, text)
+    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and is_object(lines[0][1]))
+    document = None if is_lines and not text.lstrip().startswith("[") else parsed(path, text)
     match document:
         case None:
-            objects = [(str(n), _parsed(path, line, n)) for n, line in lines]
-            return _objects(path, objects, "line")
+            objects = [(str(n), parsed(path, line, n)) for n, line in lines]
+            return objects_table(path, objects, "line")
         case list():
-            return _objects(path, [(str(n), row) for n, row in enumerate(document, 1)], "row")
+            return objects_table(path, [(str(n), row) for n, row in enumerate(document, 1)], "row")
         case {"data": list()}:
             return _squad(path, document)
         case dict() if document and all(isinstance(v, list) for v in document.values()):
@@ -345,14 +376,14 @@ def _json(path: Place, text: str) -> Table:
     )
 
 
-def _is_object(line: str) -> bool:
+def is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _parsed(path: Place, text: str, line: int = 1) -> Any:
+def parsed(path: Place, text: str, line: int = 1) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -364,7 +395,7 @@ def _parsed(path: Place, text: str, line: int = 1) -> Any:
         raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
 
 
-def _objects(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
+def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
     """Objects as rows; a column inside another one has a dotted name, and None is missing.
 
     Marked spans of a text are words and tags.
@@ -432,7 +463,7 @@ def _squad(path: Place, document: Mapping[str, Any]) -> Table:
     records = [record.fields for record, _ in squad_questions(document, path.name)]
     names = ("context", "question", "answers.text", "answers.answer_start")
     rows = [(str(row["id"]), {name: row[name] for name in names}) for row in records]
-    return _objects(path, rows, "question")
+    return objects_table(path, rows, "question")
 
 
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
@@ -464,7 +495,7 @@ def _conll(path: Place, text: str) -> Table:
                 )
         columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
         rows.append((str(words[0].line), columns))
-    return _objects(path, rows, "line")
+    return objects_table(path, rows, "line")
 
 
 # fastText: the labels of a line before its text.
@@ -479,7 +510,7 @@ def _fasttext(path: Place, text: str) -> Table:
             labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
             plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
             rows.append((str(number), {"text": plain, "label": labels}))
-    return _objects(path, rows, "line")
+    return objects_table(path, rows, "line")
 
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
@@ -502,7 +533,7 @@ def _parquet(path: Place, content: bytes) -> Table:
         raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
     if not rows:
         raise DataError(f"{path.name} has no rows.")
-    return _objects(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
+    return objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
 
 
 def _workbook(path: Place, content: bytes) -> Lines:

@@ -260,12 +260,12 @@ def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -
 def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
     """The examples of a table; `may_hide` where it need not have labels."""
     mapping = own.mapping
-    table = _folded(mapping, table)
+    table = _folded(mapping, table, may_hide=may_hide)
     for number, row in enumerate(_role_values(mapping, table, may_hide=may_hide)):
         yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
 
 
-def _folded(mapping: ColumnMapping, table: Table) -> Table:
+def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     """A table with a row for each sentence, or each question, where it has one for each part."""
     if "sentence" in mapping.columns:
         keys, parts = mapping.columns["sentence"], ("words", "tags")
@@ -275,6 +275,9 @@ def _folded(mapping: ColumnMapping, table: Table) -> Table:
     else:
         return table
     lists = [name for role in parts for name in mapping.columns[role]]
+    if may_hide:
+        there = [r for r in parts if r not in HIDDEN or mapping.columns[r][0] in table.columns]
+        lists = [name for role in there for name in mapping.columns[role]]
     if missing := [name for name in (*keys, *lists) if name not in table.columns]:
         raise no_column(table, missing[0])
     rows: dict[tuple[Any, ...], list[int]] = {}
@@ -461,9 +464,10 @@ def _start(value: Any, place: str) -> int:
 def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
     if "option" in row:
         options: Sequence[Any] = row["option"][0]
-        flags = [_flag(value, place) for value in row["label"][0]]
-        gold: tuple[int, ...] | None = tuple(n for n, flag in enumerate(flags) if flag)
-        if not gold:
+        gold: tuple[int, ...] | None
+        flags = [_flag(value, place) for value in row["label"][0]] if row["label"] else ()
+        gold = tuple(n for n, flag in enumerate(flags) if flag) if flags else None
+        if gold == ():
             raise DataError(f"{place} begins a question of which no option is right.")
     else:
         given = row["options"]

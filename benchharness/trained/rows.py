@@ -1,0 +1,178 @@
+"""Rows of anybody's table as examples of a model's task, whose labels are not looked at."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.examples import Example
+from benchharness.tasks.own.columns import NAMED, PAIRS, key_of
+from benchharness.tasks.own.roles import SHAPES, SPLIT, Kind, parse_roles
+from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.task import HIDDEN, OwnData, no_column, to_examples
+from benchharness.tasks.task import CorefTask, RoleTask, Task, find_fault
+
+KINDS: Mapping[str, Kind] = {
+    "class": "class",
+    "labels": "labels",
+    "number": "number",
+    "span": "spans",
+    "choice": "choice",
+    "tag": "tags",
+}
+"""The kinds of tasks whose rows can be told by roles of columns."""
+
+TEXTS = ("text", "sentence")
+"""What the column of a single text is called."""
+
+Reader = Callable[[Table], list[Example]]
+
+
+def reader_of(task: Task, columns: str = "") -> Reader:
+    """What makes examples of tables: by roles that are given, by the task's own columns, or names.
+
+    `columns` is as in --columns, without labels. The reader raises DataError for a table without
+    the columns and, with its place, for a row that is none of the task; both give BenchError where
+    roles are not the task's.
+    """
+    given = parse_roles(columns) if columns else {}
+    kind = KINDS.get(task.kind)
+    if given and kind is None:
+        raise BenchError(f"--columns cannot say the rows of {task.title}: name them as it does.")
+    own = OwnData.from_json(task.definition) if task.definition else None
+    if kind is not None:
+        _check_roles(task, given, own)
+
+    def read(table: Table) -> list[Example]:
+        if own is not None:
+            examples = _by_roles(replace(own, columns={**own.columns, **given}), table)
+        elif given or not _is_official(task, table):
+            if kind is None or not (roles := given or _named_roles(task, table)):
+                raise _no_columns(task, table)
+            unknown = dict.fromkeys((*SHAPES[kind].needed,), ("",))  # the labels are of no column
+            found = OwnData(title=task.title, kind=kind, columns={**unknown, **roles}, metrics=())
+            examples = _by_roles(found, table)
+        else:
+            examples = [_official(task, table, number) for number in range(len(table.ids))]
+        for number, example in enumerate(examples):
+            if fault := find_fault(task, example):
+                raise DataError(f"{table.place(number)} {fault}.")
+        return examples
+
+    return read
+
+
+def _by_roles(own: OwnData, table: Table) -> list[Example]:
+    """Examples without labels; a row may be a word or an option, as those that were trained on."""
+    hidden = {name for role in HIDDEN for name in own.columns.get(role, ())} | {""}
+    inputs = {n for r, names in own.columns.items() if r not in HIDDEN for n in names}
+    columns = {n: v for n, v in table.columns.items() if n in inputs or n not in hidden}
+    roles = {role: names for role, names in own.columns.items() if role not in (SPLIT, "keys")}
+    return list(
+        to_examples(replace(own, columns=roles), replace(table, columns=columns), may_hide=True)
+    )
+
+
+def _check_roles(task: Task, given: Mapping[str, Sequence[str]], own: OwnData | None) -> None:
+    shape = SHAPES[KINDS[task.kind]]
+    roles = [r for r in (*shape.needed, *shape.allowed) if r not in (*HIDDEN, "group", "keys")]
+    known = {*roles, *(own.columns if own else ())}
+    lacking = [r for r in shape.needed if given and r in roles and r not in given]
+    if given and (given.keys() - known or (lacking and not own)):
+        raise BenchError(
+            f"--columns gives {', '.join(given)}, and {task.title} reads {', '.join(roles)}: such "
+            f"as --columns {roles[0]}=COLUMN."
+        )
+
+
+# Rows as the benchmark has them.
+
+
+def _row(task: Task, table: Table, number: int) -> dict[str, Any]:
+    row: dict[str, Any] = {name: values[number] for name, values in table.columns.items()}
+    return {"idx": table.ids[number], **row, task.source.label: None}
+
+
+def _is_official(task: Task, table: Table) -> bool:
+    """Whether a table has all columns that the task's own rows have, but for labels."""
+    try:
+        task.convert(_row(task, table, 0))
+    except KeyError:
+        return False
+    except (BenchError, TypeError, ValueError, IndexError):
+        return True  # a row that is none is said with its place
+    return True
+
+
+def _official(task: Task, table: Table, number: int) -> Example:
+    try:
+        return task.convert(_row(task, table, number))
+    except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{table.place(number)} is no row of {task.title}: {error}.") from error
+
+
+# Rows whose columns are called as their roles are, or as people call them.
+
+
+def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
+    """The columns of each role; nothing where one that is needed is not there."""
+    if isinstance(task, CorefTask | RoleTask) or getattr(task, "classes", ()):
+        return {}
+    by_key = {key_of(name): name for name in reversed(table.columns)}
+    if KINDS[task.kind] in ("class", "labels", "number"):
+        return _text_roles(task, table, by_key)
+    shape = SHAPES[KINDS[task.kind]]
+    found = {}
+    for role in (*shape.needed, *shape.allowed):
+        if role in HIDDEN or role in ("group", "keys", "sentence"):
+            continue
+        keys = [role, *sorted(NAMED.get(role, ()) - NAMED["right"])]
+        if name := next((by_key[key] for key in keys if key in by_key), ""):
+            found[role] = (name,)
+        elif role in shape.needed:
+            return {}
+    return found
+
+
+def _text_roles(task: Task, table: Table, by_key: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    wants_two = _wants_two(task)
+    if wants_two is not False:
+        for one, other in (("text", "text2"), *PAIRS):
+            if one in by_key and other in by_key:
+                return {"text": (by_key[one],), "text2": (by_key[other],)}
+    names = [by_key[key] for key in TEXTS if key in by_key] or list(table.columns)
+    is_told = bool(by_key.keys() & set(TEXTS)) or len(names) == 1
+    return {"text": (names[0],)} if is_told and not wants_two else {}
+
+
+class _AnyRow(dict[str, Any]):
+    """A row that has a text in every column."""
+
+    def __missing__(self, column: str) -> str:
+        return "text"
+
+
+def _wants_two(task: Task) -> bool | None:
+    """Whether a row of a task has two texts; None where that is not known."""
+    try:
+        example: Any = task.convert(_AnyRow({task.source.label: None}))
+        return example.text_b is not None
+    except (BenchError, AttributeError, KeyError, TypeError, ValueError, IndexError):
+        return None
+
+
+def _no_columns(task: Task, table: Table) -> DataError:
+    """What to say of a table without what a task reads."""
+    try:
+        task.convert(_row(task, table, 0))
+    except KeyError as error:
+        said = str(no_column(table, str(error.args[0])))
+    else:
+        said = f"{table.name} has no columns that a row of {task.title} is made of."
+    kind = KINDS.get(task.kind)
+    roles = [r for r in SHAPES[kind].needed if r not in HIDDEN] if kind else []
+    if "text" in roles and _wants_two(task):
+        roles.append("text2")
+    hint = ",".join(f"{role}=COLUMN" for role in roles)
+    more = f"; --columns {hint} says which they are" if hint else ""
+    return DataError(f"{said.removesuffix('.')}{more}.")

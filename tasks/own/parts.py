@@ -1,0 +1,153 @@
+"""Rows of a file of any size a part at a time, so that memory does not grow with the file."""
+
+import gzip
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import accumulate, count
+from pathlib import Path
+from typing import Any
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.places import ending_of, kind_of
+from benchharness.tasks.own.tables import (
+    Lines,
+    Table,
+    check_widths,
+    delimiter_of,
+    has_quotes,
+    is_object,
+    objects_table,
+    parsed,
+    read_table,
+    table_of_rows,
+    table_rows,
+    text_of,
+)
+
+PART_BYTES, PART_ROWS = 2**19, 2048
+"""How much of a file is a part: of texts in bytes, of what has rows of its own in rows."""
+
+STDIN = "-"
+"""The name of standard input, which has an object a line, or a text a line."""
+
+Block = tuple[int, str, tuple[str, ...]]
+"""How many lines stand before some whole rows, their text, and notes on how it was read."""
+
+
+def read_parts(name: str) -> Iterator[Table]:
+    """The rows of a file, or of standard input, a table a part; none where there are no rows.
+
+    Tables with commas or tabs, and JSON lines, also in .gz, and Parquet are read as far as they are
+    asked for; other files as a whole. Raises DataError as `read_table` does, and for what is no
+    file.
+    """
+    path = Path(name)
+    if name == STDIN:
+        yield from _lines(Path("stdin"), sys.stdin.buffer.read1, is_text=None)
+        return
+    if not path.is_file():
+        raise DataError(f"{name} is no file of rows; - reads them from standard input.")
+    kind = kind_of(path)
+    if kind == "parquet":
+        yield from _of_parquet(path)
+    elif kind in ("table", "json") and path.suffix != ".zip":
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+            head = file.read(PART_BYTES)
+            file.seek(0)
+            if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and _has_lines(path, kind, head):
+                read = _rows if kind == "table" else _lines
+                yield from read(path, file.read)
+                return
+        yield from _of_whole(path)
+    else:
+        yield from _of_whole(path)
+
+
+def _has_lines(path: Path, kind: str, head: bytes) -> bool:
+    """Whether a file has a row a line: .json may be one document."""
+    first = head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    return kind == "table" or ending_of(path) != ".json" or is_object(first)
+
+
+def _of_whole(path: Path) -> Iterator[Table]:
+    table = read_table([path])
+    for start in range(0, len(table.ids), PART_ROWS):
+        yield table.take(range(start, min(start + PART_ROWS, len(table.ids))))
+
+
+def _of_parquet(path: Path) -> Iterator[Table]:
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415  (half a second)
+
+    numbers = count(1)
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches(PART_ROWS):
+            rows = [(str(next(numbers)), row) for row in batch.to_pylist()]
+            yield objects_table(path, rows, "row")
+    except (OSError, ValueError, ArrowException) as error:
+        raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
+
+
+Read = Callable[[int], bytes]
+
+
+def _blocks(
+    path: Path, read: Read, is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1
+) -> Iterator[Block]:
+    """A file's text in blocks of whole rows; `is_whole` says how many bytes of one are."""
+    rest, above, encoding = b"", 0, ""
+    while True:
+        more = read(PART_BYTES)
+        rest += more
+        end = is_whole(rest) if more else len(rest)
+        block, rest = rest[:end], rest[end:]
+        if block:
+            text, notes = text_of(path, block, encoding, above)
+            # What the first letter beyond ASCII was read as, all are.
+            encoding = encoding or ("cp1252" if notes else "" if block.isascii() else "utf-8")
+            yield above, text, notes
+            above += block.count(b"\n")
+        if not more:
+            return
+
+
+def _lines(path: Path, read: Read, *, is_text: bool | None = False) -> Iterator[Table]:
+    """Parts of a file with an object a line, or a text; the first line says which if `None` does."""
+    for above, text, notes in _blocks(path, read):
+        lines = list(enumerate(text.removesuffix("\n").split("\n"), start=above + 1))
+        if is_text is None:
+            is_text = not is_object(lines[0][1])
+        if is_text:
+            rows: list[tuple[str, Any]] = [(str(n), {"text": t.rstrip("\r")}) for n, t in lines]
+        else:
+            rows = [(str(n), parsed(path, line, n)) for n, line in lines if line.strip()]
+        if rows:
+            table = objects_table(path, rows, "line")
+            yield replace(table, notes=(*notes, *table.notes))
+
+
+def _rows(path: Path, read: Read) -> Iterator[Table]:
+    """Parts of a table, each below the names of the columns."""
+    quoted, delimiter = True, ""
+
+    def whole(block: bytes) -> int:
+        if not quoted:
+            return block.rfind(b"\n") + 1
+        # A quoted field may hold line breaks: a row ends where as many quotes open as close.
+        lines = block.split(b"\n")[:-1]
+        sums = accumulate(line.count(b'"') for line in lines)
+        ends = accumulate(len(line) + 1 for line in lines)
+        return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
+
+    header: list[Any] | None = None
+    for above, text, notes in _blocks(path, read, whole):
+        skipped = 0
+        if header is None:
+            delimiter, skipped = delimiter_of(path, text)
+            quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
+        rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
+        if header is None and rows:
+            header, rows = list(rows[0][1]), rows[1:]
+        if rows and header is not None:
+            check_widths(path, rows, header, delimiter)
+            yield replace(table_of_rows(path, header, rows), notes=notes)
