@@ -46,6 +46,7 @@ COMMANDS = {
     "explain": Command("explain:explain", "Say why a number is another one."),
     "predictions": Command("report:predictions", "Write a page of every prediction."),
     "which": Command("which:which", "Say which encoder is best, within a budget."),
+    "predict": Command("predict:predict", "Answer rows by a model that a run has kept."),
     "curve": Command("curve:curve", "Test where scores still improve."),
     "plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
     "baseline": Command("check:baseline", "Write the scores of stored runs, for `check`."),

@@ -1,11 +1,24 @@
 """Predictions of a trained model, by the road of a run's splits."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple
 
+from benchharness.leaderboard.result import with_lists
 from benchharness.progress import Reporter
-from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.examples import (
+    ChoicePrediction,
+    ClusterPrediction,
+    Example,
+    PairPrediction,
+    Prediction,
+    SpanPrediction,
+    TagPrediction,
+)
+from benchharness.tasks.own.tables import Table
+from benchharness.tasks.task import Task
 from benchharness.trained.load import TrainedModel
+from benchharness.trained.rows import reader_of
 from benchharness.training.predict import predict as logits_of
 
 
@@ -33,43 +46,89 @@ def predict(
     return Answers(model.head.decode(logits, features, examples, model.task), cut)
 
 
-def answer(prediction: Prediction, example: Example, task: Any, *, scores: bool) -> dict[str, Any]:
+class Part(NamedTuple):
+    """What is answered to a part of some rows: a line each in their order.
+
+    `cut` is how many of them have lost words, `notes` what was guessed about how they are written.
+    """
+
+    lines: list[dict[str, Any]]
+    cut: int
+    notes: tuple[str, ...]
+
+
+def predict_parts(
+    model: TrainedModel, parts: Iterable[Table], columns: str = "", *, scores: bool = False
+) -> Iterator[Part]:
+    """What a model answers to rows of tables, a part at a time.
+
+    `columns` are as in --columns, `scores` as for `answer`. Raises as `reader_of` and `predict`.
+    """
+    read = reader_of(model.task, columns)
+    for table in parts:
+        examples = read(table)
+        found = predict(model, examples)
+        pairs = zip(found.predictions, examples, strict=True)
+        lines = [answer(*pair, model.task, scores=scores) for pair in pairs]
+        yield Part(lines, found.cut, table.notes)
+
+
+def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
     """A prediction as people read it: plain data, beside the example's id.
 
     A class has its probability as `score`, with `scores` that of each; a text that was found has
     its characters [start, end) of the context, none where "no answer" is preferred.
     """
-    found: dict[str, Any] = {"id": example.id}
-    match prediction, example:
-        case PairPrediction(), _:
-            found["label"] = with_lists(prediction.label)
-            if prediction.text is not None:
-                found["text"] = prediction.text
-            if isinstance(prediction.label, str) and prediction.scores:
-                found["score"] = max(prediction.scores)
-            if scores and prediction.scores:
-                found["scores"] = dict(zip(task.labels, prediction.scores, strict=True))
-        case SpanPrediction(), _:
-            is_there = not prediction.abstains and prediction.start >= 0 and prediction.text
-            end = prediction.start + len(prediction.text)
-            found["text"] = "" if prediction.abstains else prediction.text
-            found |= {"start": prediction.start, "end": end} if is_there else _NOWHERE
-            found["no_answer_score"] = prediction.no_answer_score
-            for name in ("classes", "facts"):
-                if value := getattr(prediction, name):
-                    found[name] = list(value)
-        case ChoicePrediction(), ChoiceExample():
-            is_one = prediction.option >= 0
-            text = example.options[prediction.option] if is_one else prediction.text
-            found |= {"option": prediction.option, "text": text}
-            if prediction.scores:
-                found["score"] = max(prediction.scores)
-                found["scores"] = list(prediction.scores)
-        case TagPrediction(), TagExample():
-            found |= {"words": list(example.words), "tags": list(prediction.tags)}
-        case ClusterPrediction(), _:
-            found["clusters"] = with_lists(prediction.clusters)
+    found = {"id": example.id, **_facts(prediction, example)}
+    if scores and isinstance(prediction, PairPrediction) and prediction.scores:
+        labels = getattr(task, "labels", ())
+        found["scores"] = dict(zip(labels, prediction.scores, strict=True))
     return found
 
 
-_NOWHERE: Mapping[str, Any] = {"start": None, "end": None}
+@singledispatch
+def _facts(prediction: Prediction, example: Any) -> dict[str, Any]:
+    raise NotImplementedError(type(prediction).__name__)
+
+
+@_facts.register
+def _of_pair(prediction: PairPrediction, _: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"label": with_lists(prediction.label)}
+    if prediction.text is not None:
+        found["text"] = prediction.text
+    if isinstance(prediction.label, str) and prediction.scores:
+        found["score"] = max(prediction.scores)
+    return found
+
+
+@_facts.register
+def _of_span(prediction: SpanPrediction, _: Any) -> dict[str, Any]:
+    text = "" if prediction.abstains else prediction.text
+    start = prediction.start if text and prediction.start >= 0 else None
+    found: dict[str, Any] = {
+        "text": text,
+        "start": start,
+        "end": None if start is None else start + len(text),
+        "no_answer_score": prediction.no_answer_score,
+    }
+    beside = {"classes": prediction.classes, "facts": prediction.facts}
+    return found | {name: list(value) for name, value in beside.items() if value}
+
+
+@_facts.register
+def _of_choice(prediction: ChoicePrediction, example: Any) -> dict[str, Any]:
+    text = example.options[prediction.option] if prediction.option >= 0 else prediction.text
+    found: dict[str, Any] = {"option": prediction.option, "text": text}
+    if prediction.scores:
+        found |= {"score": max(prediction.scores), "scores": list(prediction.scores)}
+    return found
+
+
+@_facts.register
+def _of_tags(prediction: TagPrediction, example: Any) -> dict[str, Any]:
+    return {"words": list(example.words), "tags": list(prediction.tags)}
+
+
+@_facts.register
+def _of_clusters(prediction: ClusterPrediction, _: Any) -> dict[str, Any]:
+    return {"clusters": with_lists(prediction.clusters)}

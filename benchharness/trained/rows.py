@@ -47,11 +47,7 @@ def reader_of(task: Task, columns: str = "") -> Reader:
         if own is not None:
             examples = _by_roles(replace(own, columns={**own.columns, **given}), table)
         elif given or not _is_official(task, table):
-            if kind is None or not (roles := given or _named_roles(task, table)):
-                raise _no_columns(task, table)
-            unknown = dict.fromkeys((*SHAPES[kind].needed,), ("",))  # the labels are of no column
-            found = OwnData(title=task.title, kind=kind, columns={**unknown, **roles}, metrics=())
-            examples = _by_roles(found, table)
+            examples = _by_roles(_as_own(task, given or _named_roles(task, table), table), table)
         else:
             examples = [_official(task, table, number) for number in range(len(table.ids))]
         for number, example in enumerate(examples):
@@ -60,6 +56,15 @@ def reader_of(task: Task, columns: str = "") -> Reader:
         return examples
 
     return read
+
+
+def _as_own(task: Task, roles: Mapping[str, tuple[str, ...]], table: Table) -> OwnData:
+    """What is read of a table by roles; DataError where there are none."""
+    if not roles:
+        raise _no_columns(task, table)
+    kind = KINDS[task.kind]
+    labels = dict.fromkeys(SHAPES[kind].needed, ("",))  # which are of no column
+    return OwnData(title=task.title, kind=kind, columns={**labels, **roles}, metrics=())
 
 
 def _by_roles(own: OwnData, table: Table) -> list[Example]:

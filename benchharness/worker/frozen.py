@@ -19,7 +19,7 @@ from benchharness.recipes.recipe import LAYER
 from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.worker.layer_states import Source, layer_states, network_digest
+from benchharness.worker.layer_states import Source, every_layer, layer_states, network_digest
 from benchharness.worker.technique import Prepared, Technique
 
 
@@ -144,6 +144,27 @@ class FrozenEncoder(nn.Module):
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
         states = self.tables[number][:, places - self.firsts[number]]
         return (self.combined(states.to(input_ids.device).float()),)  # as an encoder's output[0]
+
+
+class LiveEncoder(nn.Module):
+    """The same of tokens, whose states it computes each time: for rows that come once.
+
+    `combined` has the weights that a FrozenEncoder's has, by the same names.
+    """
+
+    def __init__(self, encoder: Any, features: str) -> None:
+        super().__init__()
+        self.encoder, self.config, self.features = encoder, encoder.config, features
+        chosen = CHOSEN.get(features, slice(1))
+        layers = len(range(encoder.config.num_hidden_layers + 1)[chosen])
+        self.combined = COMBINED.get(features, Sum)(layers, encoder.config.hidden_size)
+
+    def forward(self, **inputs: Any) -> tuple[Tensor]:
+        """The states (rows, tokens, size) of tokens (rows, tokens)."""
+        table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
+        if torch.is_autocast_enabled(table.device.type):  # as they are kept
+            table = table.bfloat16().float()
+        return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
 
 def _chosen(features: str, table: Tensor, encoder: Any) -> slice:

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from benchharness.encoder import Encoder, load_encoder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.compute import Compute
 from benchharness.worker.checkpoint import load_head, load_kept
+from benchharness.worker.frozen import LiveEncoder
 from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
 from benchharness.worker.technique import Work, techniques_of
 
@@ -35,6 +37,9 @@ def kept_network(
     techniques = techniques_of(work)
     setup = TaskSetup.of(task or job.task, job.fingerprints, recipe, encoder, techniques)
     network_of([setup], encoder, compute.device, techniques, every_state=every_state)
+    if recipe.encoder.is_frozen:
+        network: Any = setup.network
+        network.encoder = LiveEncoder(network.encoder, recipe.encoder.features)
     tasks = job.trained_tasks
     load_head(setup.network, folder, name, tasks.index(task or job.task) if tasks[1:] else None)
     setup.network.to(compute.device).eval().requires_grad_(False)

@@ -194,7 +194,7 @@ def _compute(
         with torch.inference_mode(), compute.autocast():
             inputs, _ = inputs_of(features, rows, compute.device)
             inputs.pop("marks", None)  # for the head alone
-            found = _read(_every_layer(network, inputs), inputs["attention_mask"], source.tokens)
+            found = _read(every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":
             found = found.bfloat16().view(torch.int16)  # the same bits
         array: NDArray[Any] = found.cpu().numpy()
@@ -205,7 +205,7 @@ def _compute(
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
 
 
-def _every_layer(network: Any, inputs: Mapping[str, Tensor]) -> Tensor:
+def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
     """The states (layers + 1, rows, tokens, size); the last ones with the norm that follows them.
 
     Families that pad their input further give states of that padding too.

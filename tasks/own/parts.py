@@ -112,7 +112,7 @@ def _blocks(
 
 
 def _lines(path: Path, read: Read, *, is_text: bool | None = False) -> Iterator[Table]:
-    """Parts of a file with an object a line, or a text; the first line says which if `None` does."""
+    """Parts of a file with an object a line, or a text; None looks at the first line."""
     for above, text, notes in _blocks(path, read):
         lines = list(enumerate(text.removesuffix("\n").split("\n"), start=above + 1))
         if is_text is None:

@@ -325,15 +325,13 @@ def table_rows(
     except csv.Error as error:
         # An open quote runs on to the next one, some lines below, or to the end of the file.
         start = before + 1
+        place = f"{path.name} line {above + start}"
         if "unexpected end" in str(error) or reader.line_num > start + 1:
             line = lines[before] if before < len(lines) else ""
             column = _open_quote(line, delimiter)
-            raise DataError(
-                f"{path.name} line {above + start} column {column} opens a quote that is not closed."
-            ) from error
+            raise DataError(f"{place} column {column} opens a quote that is not closed.") from error
         raise DataError(
-            f"{path.name} line {above + start} is not a row of a table ({error}): double the quotes "
-            "in it."
+            f"{place} is not a row of a table ({error}): double the quotes in it."
         ) from error
 
 
@@ -377,6 +375,7 @@ def _json(path: Place, text: str) -> Table:
 
 
 def is_object(line: str) -> bool:
+    """Whether a line is a JSON object."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -384,6 +383,7 @@ def is_object(line: str) -> bool:
 
 
 def parsed(path: Place, text: str, line: int = 1) -> Any:
+    """What a JSON text of a file says that begins at that line; DataError where it is none."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
