@@ -1,6 +1,7 @@
 """A network with its tokenizer, from wherever a checkpoint is, and the layers it is made of."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ import torch
 from tokenizers import processors
 from torch import Tensor, nn
 from transformers import AutoTokenizer
+from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
+import benchharness.encoder.imports  # noqa: F401  (before any network's code)
 from benchharness.encoder.network import (
     check_trusted,
     draw_network,
@@ -69,11 +72,12 @@ def load_encoder(
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust)
-    network: Any = (
-        draw_network(config, whole=whole)
-        if seed is None or checkpoint in BUILTIN_FOLDERS
-        else load_network(folder, config, checkpoint, trust, whole=whole)
-    )
+    with no_init_weights() if seed is None else nullcontext():
+        network: Any = (
+            draw_network(config, whole=whole)
+            if seed is None or checkpoint in BUILTIN_FOLDERS
+            else load_network(folder, config, checkpoint, trust, whole=whole)
+        )
     if is_foreign(network):
         _check_sizes(config, checkpoint)
         _take_as_it_is(network, tokenizer)
