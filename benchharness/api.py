@@ -28,6 +28,7 @@ from rich.console import Console
 
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
+from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, takes_options
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
@@ -61,8 +62,9 @@ from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
+from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.own.places import split_of
-from benchharness.tasks.own.tables import hub_table
+from benchharness.tasks.own.tables import Table, hub_table, objects_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
@@ -410,6 +412,45 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     if not found:
         raise BenchError(f"{db} has no runs of {suite}: bh.run(..., suite={suite!r}) makes them.")
     return found[0]
+
+
+def predict(  # noqa: PLR0913  (the command's options)
+    where: str | Path,
+    rows: Any,
+    *,
+    columns: str = "",
+    scores: bool = False,
+    task: str | None = None,
+    trust_remote_code: bool = False,
+    db: str | Path = DATABASE,
+) -> pd.DataFrame:
+    """What a kept model answers to rows, as `bench predict` does: a line a row, in their order.
+
+    `where` is the beginning of a run's key whose model is kept, or a model's folder. `rows` are a
+    data frame, a list of texts or of objects, or the path of a file. The other options are those of
+    the command; the frame's `attrs["cut"]` counts the rows that have lost words.
+    """
+    folder = model_folder(where, fspath(db))
+    # torch takes seconds.
+    from benchharness.trained.load import load_trained  # noqa: PLC0415
+    from benchharness.trained.predict import predict_parts  # noqa: PLC0415
+
+    model = load_trained(folder, task, trust=trust_remote_code)
+    tables = read_parts(fspath(rows)) if isinstance(rows, str | Path) else iter([_table_of(rows)])
+    parts = list(predict_parts(model, tables, columns, scores=scores))
+    found = pd.DataFrame([line for part in parts for line in part.lines])
+    found.attrs["cut"] = sum(part.cut for part in parts)
+    return found
+
+
+def _table_of(rows: Any) -> Table:
+    """Rows in memory as a table, whose ids count from 0."""
+    if isinstance(rows, list | tuple) and all(isinstance(each, str) for each in rows):
+        rows = [{"text": each} for each in rows]
+    objects = _frame_of(rows).to_dict("records")
+    if not objects:
+        raise DataError("rows has no rows to predict.")
+    return objects_table(Path("rows"), [(str(n), row) for n, row in enumerate(objects)], "row")
 
 
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:

@@ -46,13 +46,13 @@ COMMANDS = {
     "explain": Command("explain:explain", "Say why a number is another one."),
     "predictions": Command("report:predictions", "Write a page of every prediction."),
     "which": Command("which:which", "Say which encoder is best, within a budget."),
-    "predict": Command("predict:predict", "Answer rows by a model that a run has kept."),
     "curve": Command("curve:curve", "Test where scores still improve."),
     "plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
     "baseline": Command("check:baseline", "Write the scores of stored runs, for `check`."),
     "check": Command("check:check", "Fail where a model is worse than its baseline."),
     "score": Command("score:score", "Score a prediction file that anyone made."),
     "submit": Command("submit:submit", "Write, check or repair a submission."),
+    "predict": Command("predict:predict", "Answer rows by a model that a run has kept."),
     "export": Command("export:export", "Export scores, or the whole store."),
     "import": Command("export:import_file", "Import runs, or scores made elsewhere."),
     "rename": Command("rows:rename", "Give a row of the board another name."),
@@ -68,7 +68,7 @@ COMMANDS = {
 was called is imported: `bench --help` and shell completion read this table alone."""
 
 GROUPS = {
-    "Measure": ["run", "watch", "which", "check", "baseline", "score", "submit"],
+    "Measure": ["run", "watch", "which", "check", "baseline", "score", "submit", "predict"],
     "Read": [
         "leaderboard",
         "report",

@@ -117,7 +117,7 @@ def _sink(out: Path | None) -> Iterator[Write]:
         yield write
 
 
-def _json(line: Mapping[str, Any]) -> str:
+def _json(line: object) -> str:
     return json.dumps(line, ensure_ascii=False, allow_nan=False)
 
 

@@ -4,8 +4,6 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from transformers import utils
-
 
 def import_networks() -> None:
     """Imports what all networks share, without scipy.
@@ -15,6 +13,7 @@ def import_networks() -> None:
     """
     if "transformers.modeling_utils" in sys.modules:
         return
+    utils: Any = import_module("transformers.utils")
     known = utils.is_scipy_available
     utils.is_scipy_available = lambda: False
     try:

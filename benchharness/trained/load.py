@@ -59,8 +59,12 @@ def load_trained(
         )
     if job.plugins:
         load_plugins()
+    known = ", ".join(job.trained_tasks)
+    if task is None and len(job.trained_tasks) > 1:
+        raise BenchError(
+            f"the model in {folder} was trained on {known}: say which one is meant by --task."
+        )
     if (task or job.task) not in job.trained_tasks:
-        known = ", ".join(job.trained_tasks)
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are

@@ -121,17 +121,17 @@ def _official(task: Task, table: Table, number: int) -> Example:
 
 def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
     """The columns of each role; nothing where one that is needed is not there."""
-    if isinstance(task, CorefTask | RoleTask) or getattr(task, "classes", ()):
+    if isinstance(task, CorefTask | RoleTask) or getattr(task, "classes", False):
         return {}
-    by_key = {key_of(name): name for name in reversed(table.columns)}
+    by_key = {key_of(name): name for name in reversed(list(table.columns))}
     if KINDS[task.kind] in ("class", "labels", "number"):
         return _text_roles(task, table, by_key)
     shape = SHAPES[KINDS[task.kind]]
-    found = {}
+    found: dict[str, tuple[str, ...]] = {}
     for role in (*shape.needed, *shape.allowed):
         if role in HIDDEN or role in ("group", "keys", "sentence"):
             continue
-        keys = [role, *sorted(NAMED.get(role, ()) - NAMED["right"])]
+        keys = [role, *sorted(NAMED.get(role, frozenset()) - NAMED["right"])]
         if name := next((by_key[key] for key in keys if key in by_key), ""):
             found[role] = (name,)
         elif role in shape.needed:

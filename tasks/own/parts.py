@@ -44,7 +44,9 @@ def read_parts(name: str) -> Iterator[Table]:
     """
     path = Path(name)
     if name == STDIN:
-        yield from _lines(Path("stdin"), sys.stdin.buffer.read1, is_text=None)
+        stdin: Any = sys.stdin.buffer
+        # read1 gives what has come so far: rows are answered while others are still written.
+        yield from _lines(Path("stdin"), stdin.read1, is_text=None)
         return
     if not path.is_file():
         raise DataError(f"{name} is no file of rows; - reads them from standard input.")

@@ -1,0 +1,239 @@
+"""`bench predict`: answers of kept models to anybody's rows are those of their runs."""
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import benchharness as bh
+from benchharness.leaderboard.result import Result
+from benchharness.splits import read_split
+from benchharness.tasks.own import parts
+from benchharness.tasks.own.parts import read_parts
+from benchharness.tasks.own.tables import read_table
+from benchharness.worker.job import run_job
+from tests.helpers.mini_jobs import make_job, make_shared_job
+
+Kept = tuple[Path, Result]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> Callable[..., Kept]:
+    """Models of tasks that runs have kept, each made once, with the runs' results."""
+    found: dict[str, Kept] = {}
+
+    def get(task: str, **settings: str) -> Kept:
+        if task not in found:
+            folder = tmp_path_factory.mktemp("kept") / "model"
+            found[task] = folder, run_job(make_job(task, limit=12, **settings), keep=folder)
+        return found[task]
+
+    return get
+
+
+def lines_of(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def row_of(example) -> dict:
+    """What people have of an example of each kind, and a label that is wrong."""
+    names = ("text_a", "text_b", "context", "question", "options", "words")
+    row = {name: getattr(example, name) for name in names if getattr(example, name, None)}
+    return {name.replace("text_b", "text2").replace("text_a", "text"): v for name, v in row.items()}
+
+
+def answers_of(kind: str, row: dict) -> dict:
+    """What a stored prediction says, as `bench predict` has it."""
+    match kind:
+        case "span":
+            text = "" if row["no_answer_score"] > 0 else row["text"]
+            return {"text": text, "no_answer_score": row["no_answer_score"]}
+        case "choice":
+            return {"option": row["option"], "scores": row["scores"]}
+        case "tag":
+            return {"tags": row["tags"]}
+    scores = row.get("scores")
+    return {"label": row["label"], **({"score": max(scores)} if scores else {})}
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["glue/mrpc", "glue/stsb", "squad/v2.0", "race/all", "conll2003/ner"],
+)
+def test_answers_to_the_rows_of_dev_are_the_stored_ones(bench, kept, tmp_path, task) -> None:
+    folder, result = kept(task)
+    stored = result.evaluations[0]
+    examples = read_split(result.job, stored.name).examples
+    rows = [row_of(e) | {"label": "of nobody"} for e in examples]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ended = bench("predict", str(folder), "rows.jsonl")
+    assert (ended.code, len(lines_of(ended.out))) == (0, len(examples))
+    kind = task.partition("/")[0].replace("squad", "span").replace("race", "choice")
+    kind = {"conll2003": "tag"}.get(kind, kind)
+    for line, row, example in zip(lines_of(ended.out), stored.predictions, examples, strict=True):
+        wanted = answers_of(kind, dict(row))
+        for name, value in wanted.items():
+            is_number = isinstance(value, float | list) and name != "tags"
+            assert line[name] == (pytest.approx(value, abs=1e-6) if is_number else value)
+        if line.get("start") is not None:
+            assert example.context[line["start"] : line["end"]] == line["text"]
+
+
+@pytest.mark.parametrize("task", ["superglue/wic", "superglue/copa", "conll2012/coref"])
+def test_the_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, task) -> None:
+    folder, result = kept(task)
+    from benchharness.tasks.sources import parse_data, rows
+    from benchharness.tasks.suites import find_task
+
+    stored = result.evaluations[0]
+    given = list(rows(find_task(task).source, stored.split, parse_data("mini")))
+    ids = {e.id for e in read_split(result.job, stored.name).examples}
+    chosen = [r for r in given if find_task(task).convert(r).id in ids]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, chosen)))
+    found = lines_of(bench("predict", str(folder), "rows.jsonl").out)
+    name = {"wic": "label", "copa": "option", "coref": "clusters"}[task.partition("/")[2]]
+    assert [line[name] for line in found] == [row[name] for row in stored.predictions]
+
+
+def test_a_model_of_several_tasks_answers_each(bench, tmp_path) -> None:
+    job = make_shared_job("glue/rte", "glue/stsb", limit=12)
+    result = run_job(job, keep=tmp_path / "model")
+    stored = next(each for each in result.evaluations if each.task == "glue/stsb")
+    rows = [row_of(example) for example in read_split(job, stored.name).examples]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ended = bench("predict", "model", "rows.jsonl", "--task", "glue/stsb")
+    wanted = [row["label"] for row in stored.predictions]
+    assert [line["label"] for line in lines_of(ended.out)] == pytest.approx(wanted, abs=1e-6)
+    ended = bench("predict", "model", "rows.jsonl")
+    assert (ended.code, ended.out) == (2, "")
+    assert "was trained on glue/rte, glue/stsb: say which one is meant by --task" in ended.err
+
+
+def test_the_order_is_kept_over_the_borders_of_parts(bench, kept, tmp_path, monkeypatch) -> None:
+    folder, _ = kept("glue/sst2")
+    texts = [f"film {'very ' * (n * 7 % 23)}{n}" for n in range(60)]
+    rows = [[text, f"a, b\nand {n}"] for n, text in enumerate(texts)]
+    with (tmp_path / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["sentence", "note"], *rows])
+    whole = bench("predict", str(folder), "rows.csv")
+    monkeypatch.setattr(parts, "PART_BYTES", 200)
+    assert len(list(read_parts("rows.csv"))) > 5
+    found = lines_of(bench("predict", str(folder), "rows.csv").out)
+    wanted = lines_of(whole.out)
+    assert [line["id"] for line in found] == list(read_table([tmp_path / "rows.csv"]).ids)
+    assert [line["label"] for line in found] == [line["label"] for line in wanted]
+    assert [line["score"] for line in found] == pytest.approx([w["score"] for w in wanted])
+
+
+def stdin_of(text: str) -> TextIOWrapper:
+    return TextIOWrapper(BytesIO(text.encode()))
+
+
+def test_stdin_has_texts_or_objects_and_files_have_a_column_for_each_probability(
+    bench, kept, tmp_path, monkeypatch
+) -> None:
+    folder, _ = kept("glue/sst2")
+    monkeypatch.setattr(sys, "stdin", stdin_of("a fine film\nflat\n"))
+    texts = lines_of(bench("predict", str(folder), "--scores").out)
+    objects = '{"sentence": "a fine film"}\n{"sentence": "flat"}\n'
+    monkeypatch.setattr(sys, "stdin", stdin_of(objects))
+    assert lines_of(bench("predict", str(folder), "-", "--scores").out) == texts
+    monkeypatch.setattr(sys, "stdin", stdin_of("a fine film\nflat\n"))
+    assert bench("predict", str(folder), "--scores", "--out", "out.csv").out == ""
+    with (tmp_path / "out.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    for row, line in zip(table, texts, strict=True):
+        assert row["label"] == line["label"]
+        assert {f"score_{k}": v for k, v in line["scores"].items()} == {
+            name: float(value) for name, value in row.items() if name.startswith("score_")
+        }
+        assert sum(line["scores"].values()) == pytest.approx(1)
+    frame = bh.predict(folder, ["a fine film", "flat"], scores=True)
+    assert frame["scores"].tolist() == [line["scores"] for line in texts]
+    named = pd.DataFrame({"review": ["a fine film", "flat"], "stars": [5, 1]})
+    assert bh.predict(folder, named, columns="text=review")["score"].tolist() == [
+        line["score"] for line in texts
+    ]
+
+
+def test_rows_that_lose_words_are_counted(bench, kept, monkeypatch) -> None:
+    folder, _ = kept("glue/sst2")
+    monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
+    ended = bench("predict", str(folder))
+    assert "1 row of 2 lost words: more than" in ended.err
+
+
+FAULTS = [
+    ("rows.csv", "a,b\n1,2\n", (), 4, "rows.csv has no column 'sentence': it has 'a', 'b'; --colu"),
+    ("rows.jsonl", '{"sentence": "x"}\n{"sentence": x}\n', (), 4, "rows.jsonl line 2 column 14 is"),
+    ("rows.csv", "sentence,b\nx,1\ny\n", (), 4, "rows.csv line 3 has 1 fields where line 1 has 2"),
+    ("rows.jsonl", '{"sentence": ["x"]}\n', (), 4, "rows.jsonl line 1 is no row of SST-2"),
+    ("rows.csv", "sentence\n", (), 2, "rows.csv has no rows"),
+    ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns gives words, and SST-2 reads t"),
+    ("rows.csv", "a\nx\n", ("--columns", "text=b"), 4, "rows.csv has no column 'b': it has 'a'"),
+    ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "does not know glue/rte"),
+    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv is there already"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_cannot_be_read_is_a_sentence_and_leaves_no_file(bench, kept, tmp_path, fault) -> None:
+    folder, _ = kept("glue/sst2")
+    name, text, words, code, said = fault
+    (tmp_path / name).write_text(text)
+    out = () if "--out" in words else ("--out", "out.jsonl")
+    ended = bench("predict", str(folder), name, *words, *out)
+    assert (ended.code, ended.out) == (code, "")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+def test_a_key_without_a_kept_model_and_what_is_no_key_are_sentences(bench, tmp_path) -> None:
+    (tmp_path / "rows.csv").write_text("sentence\nx\n")
+    assert (
+        "no-model is no folder, so it holds no model"
+        in bench("predict", "no-model", "rows.csv").err
+    )
+    assert bench("predict", "model", "none.csv").err.startswith("bench: none.csv is no file of row")
+    ran = bh.run(
+        "tiny", task="glue/sst2", data="mini", limit=8, seeds=1, baselines=False, db="x.sqlite",
+        set={"epochs": 1}, device="cpu", jobs=1,
+    )  # fmt: skip
+    ended = bench("predict", ran.keys[0][:12], "rows.csv", "--db", "x.sqlite")
+    assert (ended.code, ran.keys[0][:12] in ended.err) == (4, True)
+    assert "is not kept beside" in ended.err
+    again = bh.run(
+        "tiny", task="glue/sst2", data="mini", limit=8, seeds=1, baselines=False, db="x.sqlite",
+        set={"epochs": 1}, device="cpu", jobs=1, keep_models=True,
+    )  # fmt: skip
+    ended = bench("predict", again.keys[0][:12], "rows.csv", "--db", "x.sqlite")
+    assert (ended.code, len(ended.out.splitlines())) == (0, 1)
+
+
+LOADED = """
+import sys
+from benchharness.cli.app import main
+sys.argv = ["bench", "predict", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print(*(name for name in sys.modules if "." not in name), file=sys.stderr)
+"""
+
+
+def test_a_folder_is_asked_without_the_libraries_of_runs(kept, tmp_path) -> None:
+    folder, _ = kept("glue/sst2")
+    (tmp_path / "rows.csv").write_text("sentence\nx\n")
+    words = (sys.executable, "-P", "-c", LOADED, str(folder), "rows.csv")
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert len(ended.stdout.splitlines()) == 1
+    loaded = set(ended.stderr.split())
+    assert {"torch", "transformers"} <= loaded
+    assert not loaded & {"datasets", "sqlalchemy", "scipy", "pandas", "pyarrow", "sklearn"}
