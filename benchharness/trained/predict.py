@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from benchharness.leaderboard.result import with_lists
 from benchharness.progress import Reporter
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoicePrediction,
     ClusterPrediction,
@@ -64,6 +65,9 @@ def predict_parts(
 
     `columns` are as in --columns, `scores` as for `answer`. Raises as `reader_of` and `predict`.
     """
+    if model.task.kind == "ranking":
+        title = model.task.title
+        raise BenchError(f"{title} ranks documents for a query, which no single row asks for.")
     read = reader_of(model.task, columns)
     for table in parts:
         examples = read(table)
