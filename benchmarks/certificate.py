@@ -40,6 +40,8 @@ __all__ = [
     "CASES",
     "DEVIATIONS",
     "LIMIT",
+    "STILL",
+    "VALUES",
     "Certified",
     "Difference",
     "Start",
@@ -139,7 +141,11 @@ class Start:
         overrides = SETTINGS | OF_HEADS[kind] | settings
         usual = {"limit": ROWS, "precision": "fp32", "start_from": "pretrained"}
         task = plan.pop("task", TASKS[kind])
-        job = plan_job(model, task, overrides=overrides, **usual | plan)
+        return cls.begin(plan_job(model, task, overrides=overrides, **usual | plan), kind)
+
+    @classmethod
+    def begin(cls, job: Job, kind: str) -> "Start":
+        """The start of any job."""
         recipe = Recipe.from_settings(job.settings)
         encoder = task_setup.load_pretrained(job, recipe)  # draws as the job itself will
         config = copy.deepcopy(encoder.network.config)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -18,11 +19,15 @@ from typing import Any
 import torch
 import transformers
 
+from benchharness import __version__
+from benchharness.leaderboard.job import METHOD
 from benchmarks.certificate import (
     CASES,
     DEVIATIONS,
     FURTHER,
     LIMIT,
+    STILL,
+    VALUES,
     Certified,
     Start,
     certify,
@@ -50,6 +55,12 @@ T_95 = 2.262
 
 DROPOUT_LIMIT = 2.5
 """Of a mean of squared z-scores, which is 1 where both sides drop alike."""
+
+TRIED = (
+    *(*VALUES, *STILL, "accumulation", "adam_beta1", "adam_beta2", "epochs", "evaluations"),
+    *("max_question_tokens", "start_from", "stride", "warmup_ratio"),
+)
+"""The settings of which the certificate has values of its own; all others have their defaults."""
 
 WHY_LACKING = {
     "deberta": "choice (no class)",
@@ -242,6 +253,16 @@ def page(findings: Findings, facts: Mapping[str, Any]) -> str:
     )
 
 
+def shipped(findings: Findings, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What the package says of runs: leaderboard/certificate.json."""
+    families: dict[str, Any] = {}
+    for case in findings.cases:
+        held = {"fp32": case.fp32.largest <= LIMIT}
+        held |= {} if case.rounded is None else {"bf16": case.holds}
+        families.setdefault(case.family, {})[case.kind] = held
+    return {**facts, "device": "cpu", "settings": sorted(TRIED), "families": families}
+
+
 def _short(value: float) -> str:
     return f"{value:.1f}" if value >= 0.1 else f"{value:.0e}".replace("e-0", "e-")
 
@@ -293,11 +314,18 @@ def main() -> None:
     record = load("parity") if options.page else None
     if record is None:
         findings = measure(options.jobs)
-        versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-        record = {"facts": versions, **asdict(findings)}
+        facts = {
+            "measured": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "version": __version__,
+            "method": METHOD,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+        record = {"facts": facts, **asdict(findings)}
         write("parity", record)
     facts = record.pop("facts")
     findings = Findings.of(record)
+    write("certificate", shipped(findings, facts), ROOT / "leaderboard")
     PAGE.write_text(page(findings, facts), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}" + "".join(f"\nRED: {each}" for each in findings.red))
     sys.exit(bool(findings.red))

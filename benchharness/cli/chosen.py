@@ -15,7 +15,14 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import Rows, Within, find_rows, stored_name, wanted_tasks
+from benchharness.stored import (
+    Rows,
+    Within,
+    find_rows,
+    stored_name,
+    wanted_tasks,
+    with_family,
+)
 from benchharness.tasks.suites import find_suites
 
 System = Annotated[
@@ -66,7 +73,7 @@ def opened(db: str) -> Store:
 def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
     """The run whose key begins so, and the folder of its model where that is kept."""
     with opened(db) as store:
-        found = store.result(name)
+        found = with_family(store.result(name))
     return found, kept_model(db, found.job.key)
 
 

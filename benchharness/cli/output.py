@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
+from benchharness.leaderboard.certificate import made_by, parity_of
 from benchharness.leaderboard.result import (
     Failure,
     Result,
@@ -350,12 +351,18 @@ def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
         }
     return head | {
         "evaluations": {e.name: _evaluation(e) for e in outcome.evaluations},
+        **_parity(outcome),
         "truncated": _lost_words(truncated_rows(outcome.provenance)),
         "flags": list(curve_flags([point.loss for point in outcome.curve])),
         "curve": [asdict(point) for point in outcome.curve],
         "cost": asdict(outcome.cost),
         "provenance": dict(outcome.provenance),
     }
+
+
+def _parity(outcome: Result) -> dict[str, str]:
+    words = parity_of(outcome)
+    return {"parity": words, "certificate": made_by()} if words else {}
 
 
 def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:

@@ -16,8 +16,9 @@ from benchharness.leaderboard.boards.board import (
     select_entry,
 )
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.certificate import made_by
 from benchharness.leaderboard.job import unquoted
-from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS
@@ -285,4 +286,15 @@ def report_mark(
     `options` are those of `bench report`, empty where nothing but the boards was asked for.
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
-    return digest([__version__, store.name, store.newest(), asked])
+    return digest([__version__, made_by(), store.name, store.newest(), asked])
+
+
+def with_family(run: Result | Failure) -> Result | Failure:
+    """The run with its encoder's family, where only the known checkpoints tell it: older runs."""
+    known = {spec.checkpoint: spec.family for spec in MODELS.values()}
+    family = known.get(run.job.checkpoint)
+    if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):
+        return run
+    model = run.provenance.get("model")
+    said = model if isinstance(model, dict) else {}
+    return replace(run, provenance={**run.provenance, "model": {"family": family, **said}})

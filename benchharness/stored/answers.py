@@ -11,6 +11,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
 from benchharness.leaderboard.boards.sharing import path_label, without_paths
+from benchharness.leaderboard.certificate import parity_of
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit
@@ -24,7 +25,7 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
-from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks
+from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks, with_family
 from benchharness.stored.predictions import StoredPredictions, splits_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
@@ -232,7 +233,13 @@ def exported_boards(store: Store, within: Within, models: Sequence[str]) -> list
             else filter(None, word.split(","))
         )
     ]
-    return narrowed(boards, rows, wanted)
+    return [_with_parity(store, board) for board in narrowed(boards, rows, wanted)]
+
+
+def _with_parity(store: Store, board: Board) -> Board:
+    keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
+    runs = map(with_family, store.results(keys))
+    return replace(board, parity={run.job.key: parity_of(run) for run in runs})
 
 
 def exported_splits(

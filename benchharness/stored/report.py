@@ -18,7 +18,14 @@ from benchharness.leaderboard.report.write import About, render_report, write_pa
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
-from benchharness.stored import Rows, gained, gather_boards, recent_suites, report_mark
+from benchharness.stored import (
+    Rows,
+    gained,
+    gather_boards,
+    recent_suites,
+    report_mark,
+    with_family,
+)
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 from benchharness.tasks.errors import BenchError
 
@@ -94,7 +101,7 @@ def make_report(
     )
 
     def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
-        found = store.results(keys)
+        found = map(with_family, store.results(keys))
         return found if wanted.show_paths else map(shared_outcome, found)
 
     with _writing(out):

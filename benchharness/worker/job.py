@@ -186,6 +186,8 @@ def _prepare(work: Work) -> _Job:
         **load_start(encoder, work.folders.get("start_from"), job),
     }
 
+    provenance["model"]["family"] = encoder.family
+
     # ---- Choose the heads, and the rows that each learns.
     setups = [TaskSetup.of(name, rows, recipe, encoder, techniques) for name in job.trained_tasks]
     hold_rows_out(setups, rows, recipe, techniques)

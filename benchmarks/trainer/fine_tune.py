@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
+from torch.utils.data import Sampler
 from transformers import Trainer, TrainingArguments, set_seed
 
 from benchmarks.trainer.flags import Flags
 from benchmarks.trainer.problem import Problem, Request
 from benchmarks.workloads import Values
 
-__all__ = ["fine_tune"]
+__all__ = ["fine_tune", "train"]
 
 
 def fine_tune(
@@ -26,28 +27,12 @@ def fine_tune(
     """
     set_seed(seed)
     problem: Problem = import_module(f"benchmarks.trainer.{head}").problem(request)
-    with tempfile.TemporaryDirectory() as scratch:
-        args = _arguments(scratch, flags, values, seed)
-        if flags.tf32:
-            # The Trainer turns torch's new switch, and torch.compile fails where the old one says
-            # otherwise (pytorch issue 166387).
-            torch.backends.cuda.matmul.allow_tf32 = True
-        trainer = Trainer(
-            args=args,
-            model=problem.network(),
-            train_dataset=problem.train,
-            data_collator=problem.collate,
-        )
-        started = time.monotonic()
-        trainer.train()
-        trained = time.monotonic()
-        logits = _predict(trainer, problem.dev, flags)
-        predicted = time.monotonic()
+    logits, train_seconds, predict_seconds = train(problem, problem.network(), flags, values)
     lengths = np.array(problem.lengths["train"], dtype=np.int64)
     return {
         "scores": problem.score(logits),
-        "train_seconds": trained - started,
-        "predict_seconds": predicted - trained,
+        "train_seconds": train_seconds,
+        "predict_seconds": predict_seconds,
         "train_rows": len(lengths),
         "train_tokens": int(lengths.sum() * values.epochs),
         "train_squares": int((lengths**2).sum() * values.epochs),
@@ -56,10 +41,42 @@ def fine_tune(
     }
 
 
-def _arguments(scratch: str, flags: Flags, values: Values, seed: int) -> TrainingArguments:
+def train(
+    problem: Problem,
+    network: Any,
+    flags: Flags,
+    values: Values,
+    sampler: Sampler[int] | None = None,
+) -> tuple[Any, float, float]:
+    """The logits of dev, and the seconds of training and of predicting.
+
+    A sampler gives the order of the rows anew for each epoch; without one the Trainer draws it.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        args = _arguments(scratch, flags, values)
+        if flags.tf32:
+            # The Trainer turns torch's new switch, and torch.compile fails where the old one says
+            # otherwise (pytorch issue 166387).
+            torch.backends.cuda.matmul.allow_tf32 = True
+        trainer = Trainer(
+            args=args,
+            model=network,
+            train_dataset=problem.train,
+            data_collator=problem.collate,
+        )
+        if sampler is not None:
+            trainer._get_train_sampler = lambda *_: sampler
+        started = time.monotonic()
+        trainer.train()
+        trained = time.monotonic()
+        logits = _predict(trainer, problem.dev, flags)
+        return logits, trained - started, time.monotonic() - trained
+
+
+def _arguments(scratch: str, flags: Flags, values: Values) -> TrainingArguments:
     return TrainingArguments(
         output_dir=scratch,
-        seed=seed,
+        seed=torch.initial_seed(),
         learning_rate=values.learning_rate,
         num_train_epochs=values.epochs,
         per_device_train_batch_size=values.batch_size,

@@ -1,8 +1,8 @@
 """Boards: stored runs of a suite, gathered into ranked entries. Pure: rows in, tables out."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -27,7 +27,7 @@ class Board:
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
     are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
-    the user has hidden.
+    the user has hidden. `parity` is what `parity_of` says of runs, by key, where it was asked.
     """
 
     suite: str
@@ -40,6 +40,11 @@ class Board:
     entries: tuple[Entry, ...]
     imported: tuple[RunRow, ...] = ()
     hidden: int = 0
+    parity: Mapping[str, str] = field(default_factory=dict)
+
+    def parity_of(self, runs: Iterable[RunRow]) -> str:
+        """What the certificate says of these runs, each thing once."""
+        return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
 
     @property
     def data_label(self) -> str:

@@ -98,7 +98,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
         metric_type=_METRICS.get(line.metric, line.metric),
         metric_value=line.score,
         metric_name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection)})",
-        metric_args={"seeds": line.seeds},
+        metric_args={"seeds": line.seeds} | ({"parity": line.parity} if line.parity else {}),
     )
 
 
@@ -120,7 +120,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             continue
         task, metrics = TASKS[name], " and ".join(score_names(name, board.rule))
         split = (*task.dev_splits, *task.test_splits)[0]
-        seeds = counted(len(cell.values), "seed")
+        seeds, parity = counted(len(cell.values), "seed"), board.parity_of(cell.runs)
         yield _import_hub().EvalResultEntry(
             dataset_id=task.source.hub,
             task_id=task.source.config,
@@ -132,6 +132,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
                 f"{metrics} on {split}, the median of {seeds}",
                 cell.selection,
                 f"recipe {entry.recipe}",
+                parity and f"parity: {parity}",
             ),
         )
 
@@ -207,6 +208,8 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
         details["standard_deviation_over_seeds"] = repr(line.spread)
     if line.selection:
         details["weights"] = line.selection
+    if line.parity:
+        details["parity"] = line.parity
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,

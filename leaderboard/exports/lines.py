@@ -26,7 +26,8 @@ class ScoreLine:
     `truncated` counts the split's rows that lost words, None where nobody counted any.
     `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
     "baseline", `source` says who measured it, `date` when its newest run ended, and `selection` how
-    evaluations chose the weights, empty where they did not.
+    evaluations chose the weights, empty where they did not. `parity` is what the certificate says
+    of its runs, as far as the board knows.
     """
 
     model: str
@@ -49,6 +50,7 @@ class ScoreLine:
     date: str
     selection: str = ""
     truncated: int | None = None
+    parity: str = ""
 
 
 def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
@@ -107,6 +109,7 @@ def _line(
         truncated=max(
             (run.truncated[where][0] for run in runs if where in run.truncated), default=None
         ),
+        parity=board.parity_of(runs),
     )
 
 
@@ -114,7 +117,7 @@ def _line(
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
-_SELDOM = ("selection", "truncated")
+_SELDOM = ("selection", "truncated", "parity")
 """Stand in an export only where some line of it has a value there."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
+from benchharness.leaderboard.certificate import parity_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of
@@ -110,14 +111,20 @@ def build_page(
     them and has none itself.
     """
     places = background.places
-    sections, facts = dict[str, RunSection](), dict[str, RunFacts]()
+    sections, facts, parity = dict[str, RunSection](), dict[str, RunFacts](), dict[str, str]()
     for run in details:  # each is read once
         if not places:
             sections[run.job.key] = build_run(run)
         if (found := facts_of(run)) is not None:
             facts[run.job.key] = found
+        parity[run.job.key] = parity_of(run)
     tables = tuple(
-        build_table(board, number, background.sizes, background.contrasts.get(board_key(board), {}))
+        build_table(
+            replace(board, parity=parity),
+            number,
+            background.sizes,
+            background.contrasts.get(board_key(board), {}),
+        )
         for number, board in enumerate(boards, start=1)
     )
     plots = (

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.certificate import parity_of
 from benchharness.leaderboard.job import (
     FEATURES_SETTING,
     PAPER,
@@ -47,6 +48,7 @@ class RunSection:
     curve_flags: tuple[str, ...] = ()
     cost: tuple[tuple[str, str], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    parity: str = ""
 
     @property
     def anchor(self) -> str:
@@ -90,6 +92,7 @@ def build_run(run: Result | Failure) -> RunSection:
         curve_flags=curve_flags([point.loss for point in run.curve]),
         cost=tuple(_cost(run.cost)),
         provenance=run.provenance,
+        parity=parity_of(run),
     )
 
 

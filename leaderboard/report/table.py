@@ -296,7 +296,9 @@ def _entry_row(
         details=", ".join(filter(None, details)),
         failed=f"{failed} failed" if failed else "",
         score=_score(board, entry),
-        cells=tuple(_entry_cell(entry, column, best.get(column.task, "")) for column in columns),
+        cells=tuple(
+            _entry_cell(board, entry, column, best.get(column.task, "")) for column in columns
+        ),
         origin=counted(len(runs), "run"),
         href="#" + group_anchor(entry, runs[0].task) if runs else "",
         family=known.family if known else "",
@@ -330,18 +332,19 @@ def _score(board: Board, entry: Entry) -> CellView:
     )
 
 
-def _entry_cell(entry: Entry, column: Column, best: str) -> CellView:
+def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellView:
     cell = entry.cells.get(column.task)
     if cell is None:
         return CellView(text="–")
     intervals = Intervals() if entry.uncertainty is None else entry.uncertainty.cells[cell.task]
-    text = shown(cell.median)
+    text, parity = shown(cell.median), board.parity_of(cell.runs)
+    note = _with_interval(statistics(cell), intervals)
     return CellView(
         text=text,
         spread="" if cell.spread is None else shown(cell.spread),
         order=percent(cell.median),
         href="#" + group_anchor(entry, cell.runs[0].task),
-        note=_with_interval(statistics(cell), intervals),
+        note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
         # The median of each score that the values are the mean of.

@@ -1,0 +1,117 @@
+"""What runs are said to have of the certificate of parity, wherever they are shown."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from benchharness import __version__
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.certificate import certificate, made_by, parity_of
+from benchharness.leaderboard.exports.cards import (
+    to_eval_results,
+    to_every_eval_ever,
+    to_model_index,
+)
+from benchharness.leaderboard.exports.lines import score_lines, to_csv
+from benchharness.leaderboard.job import METHOD, Stage
+from benchharness.leaderboard.report.write import render_report
+from benchharness.leaderboard.result import Result
+from tests.helpers.boards import make_rows, one_board
+from tests.helpers.results import make_failure, make_job, make_result
+
+VALUES = {"learning_rate": 2e-5, "epochs": 3}
+
+
+def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
+    """A run of this code on a CPU, as a worker leaves it."""
+    job = make_job(**{"precision": "fp32", "settings": VALUES, **fields})
+    provenance = {
+        "code": {"version": __version__, "method": METHOD},
+        "model": {"family": family} if family else {},
+        "machine": {"device": device},
+    }
+    return make_result(job, provenance=provenance)
+
+
+def test_a_run_has_what_was_proved_of_its_family_head_and_precision() -> None:
+    assert parity_of(trained()) == "proved, fp32 CPU"
+    assert parity_of(trained(precision="bf16")) == "proved, bf16 CPU"
+    # DeBERTa's class cannot compute bf16, so nothing is known of it.
+    assert parity_of(trained("deberta", precision="bf16")) == "not proved, bf16 CPU"
+    assert parity_of(trained("t5")) == "none for this family's pair head"
+    assert parity_of(trained("mamba")) == "none for this family"
+
+
+def test_what_the_certificate_has_not_tried_is_said() -> None:
+    assert parity_of(trained(device="NVIDIA H200")) == "none on a GPU (proved, fp32 CPU)"
+    tuned = VALUES | {"layer_decay": 0.8, "lora_rank": 8}
+    assert parity_of(trained(settings=tuned)) == "none with layer_decay, lora_rank"
+    assert parity_of(trained("")) == "none without its family, which the run does not say"
+    assert parity_of(make_result()).startswith("none")  # from elsewhere
+
+
+def test_other_code_has_the_version_that_it_was_proved_for() -> None:
+    of = f"proved, fp32 CPU of benchharness {certificate()['version']}"
+    assert parity_of(trained(method=METHOD + 1)).startswith(of)
+    newer = trained()
+    newer = replace(newer, provenance={**newer.provenance, "code": {"version": "99.0"}})
+    assert parity_of(newer).startswith(of)
+
+
+def test_what_is_no_training_of_ours_has_no_word() -> None:
+    assert parity_of(make_failure()) == ""
+    assert parity_of(trained(kind="baseline")) == ""
+    asked = trained()
+    assert parity_of(replace(asked, cost=replace(asked.cost, steps=0))) == ""
+
+
+def test_the_stage_of_a_pretraining_run_tells_its_family() -> None:
+    stage = Stage(run="mine", step=100, tokens=None, family="roberta")
+    assert parity_of(trained("", stage=stage)) == "proved, fp32 CPU"
+
+
+def test_a_damaged_provenance_is_no_error() -> None:
+    for said in ({"model": 3}, {"machine": []}, {"code": None}):
+        assert parity_of(make_result(provenance=said)).startswith("none")
+
+
+def test_the_certificate_is_of_this_method() -> None:
+    """It is to be measured anew, by `make parity`, where METHOD went up."""
+    assert certificate()["method"] == METHOD
+    assert certificate()["measured"] in made_by()
+
+
+@pytest.fixture
+def board() -> Board:
+    board = one_board(make_rows("minilm", [0.5, 0.943, 0.6], data="hub"))
+    keys = [run.key for entry in board.entries for run in entry.runs]
+    return replace(board, parity=dict.fromkeys(keys, "proved, fp32 CPU"))
+
+
+def test_exports_have_it(board: Board) -> None:
+    assert {line.parity for line in score_lines([board]) if "/" in line.task} == {
+        "proved, fp32 CPU"
+    }
+    assert to_csv(score_lines([board])).splitlines()[0].endswith(",parity")
+    assert "parity" not in to_csv(score_lines([replace(board, parity={})]))
+    now = datetime(2026, 8, 2, tzinfo=UTC)
+    record: Mapping[str, Any] = json.loads(to_every_eval_ever([board], now, "1"))
+    for result in record["evaluation_results"]:
+        if "/" in result["evaluation_name"]:
+            assert result["score_details"]["details"]["parity"] == "proved, fp32 CPU"
+    assert "parity: proved, fp32 CPU" in to_eval_results([board])
+    assert "parity: proved, fp32 CPU" in to_model_index([board])
+
+
+def test_the_page_has_it_in_the_cell_and_in_the_run() -> None:
+    board = one_board(make_rows("minilm", [0.5], data="hub"))
+    run = board.entries[0].runs[0]
+    result = trained(task=run.task, model=run.model)
+    vars(result.job)["key"] = run.key  # the row's
+    page = render_report([board], [result], "now")
+    assert "parity: proved, fp32 CPU" in page  # the cell
+    assert "<dt>parity</dt><dd>proved, fp32 CPU</dd>" in page
