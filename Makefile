@@ -15,6 +15,8 @@
 #              SAMPLE and SEED say how many of each file are tried, and which
 # make parity  whether trainings of every family and head are those of transformers, in docs/parity.md;
 #              JOBS at once
+# make equivalence MODEL=checkpoint DATA=folder   trainings on real data beside transformers' Trainer,
+#              ten seeds a side, for the same page; goes on where it stopped
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -30,7 +32,7 @@ SEED ?= 1
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -105,6 +107,10 @@ mutations: $(VENV)/installed-dev
 
 parity: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.parity_page --jobs $(JOBS)
+
+equivalence: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.equivalence --model $(MODEL) --data $(DATA)
+	$(BIN)/python -m benchmarks.parity_page --page
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

@@ -16,6 +16,7 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +28,10 @@ from benchharness.worker.job import run_job
 from benchmarks.certificate import Start, names_of
 from benchmarks.derived import FILES as DERIVED
 from benchmarks.derived import write as write_derived
-from benchmarks.record import ROOT
+from benchmarks.record import ROOT, begin, load, write
 from benchmarks.sample import draw_sample
+from benchmarks.sides import machine
+from benchmarks.tost import SIDES
 from benchmarks.trainer.fine_tune import train
 from benchmarks.trainer.flags import FLAGS
 from benchmarks.trainer.problem import Problem, Request
@@ -37,10 +40,10 @@ from tests.helpers.plans import plan_job
 
 __all__ = ["WORKLOADS"]
 
-SIDES = ("ours", "theirs")
 SEEDS = range(1, 11)
-FLAG = "random-bf16"
+FLAG, PRECISION = "random-bf16", "bf16"
 ALL = 10**6
+"""More rows than a file has."""
 
 PAIR, SPAN = ("pair", "run_glue.py"), ("span", "run_qa.py")
 CHOICE, TAG = ("choice", "run_swag.py"), ("tag", "run_ner.py")
@@ -130,7 +133,7 @@ class Pair:
             self.workload.task,
             data=str(self.folder),
             seeds=[seed],
-            precision="bf16",
+            precision=PRECISION,
             overrides={name: str(value) for name, value in values.items()} | {"evaluations": "1"},
         )
         if side == "ours":
@@ -146,6 +149,11 @@ class Pair:
         return self.problem.score(logits)
 
 
+def _setup(workload: Workload) -> dict[str, Any]:
+    """What a run of a workload is comparable by."""
+    return {"rows": workload.train_rows, "dev": workload.dev_rows, **asdict(workload.values)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", required=True, help="folder of a checkpoint")
@@ -159,8 +167,12 @@ def main() -> None:
     transformers.logging.disable_progress_bar()
     options.runs.parent.mkdir(parents=True, exist_ok=True)
     options.runs.touch()
-    known = [json.loads(line) for line in options.runs.read_text().splitlines()]
-    done = {(run["task"], run["side"], run["seed"]) for run in known}
+    known = (load("equivalence") or {"runs": []})["runs"]
+    known += [json.loads(line) for line in options.runs.read_text().splitlines()]
+    setups = {each.name: _setup(each) for each in WORKLOADS}
+    # Of other rows or values nothing is taken over.
+    known = [run for run in known if run["setup"] == setups[run["task"]]]
+    done = {(run["task"], run["side"], run["seed"]): run for run in known}
     with TemporaryDirectory(prefix="equivalence-") as name:
         pairs = [
             Pair.of(each, options.model, options.data, Path(name) / each.name)
@@ -179,8 +191,11 @@ def main() -> None:
             scores = pair.run(side, seed)
             run = dict(zip(("task", "side", "seed"), key, strict=True))
             run |= {"scores": dict(scores), "seconds": round(time.monotonic() - began, 1)}
+            done[key] = run | {"setup": setups[key[0]]}
             with options.runs.open("a") as file:
-                file.write(json.dumps(run) + "\n")
+                file.write(json.dumps(done[key]) + "\n")
+    record = begin(options.model, "") | {"machine": machine(), "runs": [*done.values()]}
+    write("equivalence", record)
 
 
 if __name__ == "__main__":

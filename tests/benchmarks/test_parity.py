@@ -9,7 +9,14 @@ import pytest
 import torch
 
 from benchmarks.certificate import CASES, LIMIT, Certified, Difference, certify
-from benchmarks.parity_page import DROPOUT_LIMIT, WHY_LACKING, Findings, measure_pairs, page
+from benchmarks.parity_page import (
+    DROPOUT_LIMIT,
+    WHY_LACKING,
+    Findings,
+    measure_pairs,
+    page,
+    shipped,
+)
 from benchmarks.planted import DROPOUT_SCALE, PLANTED
 from tests.helpers.parity import LACKING
 
@@ -93,7 +100,6 @@ def make_findings(**changes: Any) -> Findings:
         "faults": {"clip": 0.1, DROPOUT_SCALE: 4.0},
         "first_token": (1e-6, 2e-6, 0.0),
         "dropout": 1.1,
-        "scores": [(80.0, 79.0), (81.0, 81.5)],
     }
     return Findings(**known | changes)
 
@@ -113,6 +119,16 @@ def test_the_page_has_every_cell():
     assert "ours is in 0 cells" in said
     assert "-2.5 to -2.5" in text
     assert "All of it holds." in text
+
+
+def test_what_the_package_ships_says_what_held():
+    pair, span = make_findings().cases
+    cases = [replace(pair, rounded=(1.0, 0.1)), replace(span, bf16=None, rounded=None)]
+    found = shipped(make_findings(cases=cases), FACTS)
+    heads = {"pair": {"fp32": True, "bf16": False}, "span": {"fp32": True}}
+    assert found["families"] == {"bert": heads}
+    assert "layer_decay" not in found["settings"]
+    assert "learning_rate" in found["settings"]
 
 
 def test_the_page_says_what_is_red():
