@@ -31,7 +31,7 @@ from benchmarks.derived import write as write_derived
 from benchmarks.record import ROOT, begin, load, write
 from benchmarks.sample import draw_sample
 from benchmarks.sides import machine
-from benchmarks.tost import SIDES
+from benchmarks.tost import ALL, SIDES
 from benchmarks.trainer.fine_tune import train
 from benchmarks.trainer.flags import FLAGS
 from benchmarks.trainer.problem import Problem, Request
@@ -42,8 +42,6 @@ __all__ = ["WORKLOADS"]
 
 SEEDS = range(1, 11)
 FLAG, PRECISION = "random-bf16", "bf16"
-ALL = 10**6
-"""More rows than a file has."""
 
 PAIR, SPAN = ("pair", "run_glue.py"), ("span", "run_qa.py")
 CHOICE, TAG = ("choice", "run_swag.py"), ("tag", "run_ner.py")

@@ -41,7 +41,7 @@ from benchmarks.certificate import (
 from benchmarks.markdown import DASH, table
 from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
 from benchmarks.record import ROOT, load, write
-from benchmarks.tost import compared, shown
+from benchmarks.tost import ALL, MEASURES, compared, shown
 from tests.helpers.families import FAMILIES, save_family
 from tests.helpers.parity import KINDS
 
@@ -240,15 +240,15 @@ def page(
 
 REAL = """## On real data
 
-`make equivalence` trains MiniLM on real files (bf16, {processor}) by `run_job` and by transformers' Trainer,
-which has readers, encoding and scorers of its own, in `benchmarks/trainer`. Both of a seed begin with the same head and
-take the rows in the same order; dropout differs. Mean and spread of seeds, the mean difference with its intervals, and two
-one-sided tests (TOST) of the margin: "equivalent" where p < 0.05, "different" where the 95 % interval has no 0, "open"
-where it would take more seeds.
+`make equivalence` trains MiniLM on real files (bf16, {processor}) by `run_job` and by transformers'
+Trainer with readers, encoding and scorers of its own. Both begin a seed with the same head and take
+the rows in the same order; dropout differs. Of differences over seeds the table has the mean, its
+intervals and two one-sided tests (TOST): "equivalent" where p < 0.05, "different" where 0 is out
+of 95 %, else "open": too few seeds.
 
 {table}
 
-{about}"""  # noqa: E501
+{about}{absent}"""
 
 ABOUT = """Rows, epochs: {rows}. SQuAD is asked of the answer's sentence alone, the choice is
 which of four sentences of a passage holds the answer, the tags are ReCoRD's entities; these three
@@ -259,12 +259,18 @@ def _real(record: Mapping[str, Any] | None) -> str:
     if record is None:
         return ""
     setups = {run["task"]: run["setup"] for run in record["runs"]}
-    rows = (f"{name} {s['rows']}, {s['epochs']:g}" for name, s in setups.items())
+    rows = (f"{name} {_count(s['rows'])}, {s['epochs']:g}" for name, s in setups.items())
+    absent = [name for name in MEASURES if name not in setups]
     return REAL.format(
         processor=record["machine"]["processor"],
         table="\n".join(shown(compared(record["runs"]))),
         about=ABOUT.format(rows="; ".join(rows)),
+        absent=f" Not yet run: {', '.join(absent)}." if absent else "",
     )
+
+
+def _count(rows: int) -> str:
+    return "all" if rows == ALL else str(rows)
 
 
 def _tried(cases: Sequence[Certified]) -> str:
