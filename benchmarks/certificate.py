@@ -21,8 +21,10 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from benchharness.heads.published import SUMMARY, published_names
 from benchharness.leaderboard.job import Job
 from benchharness.progress import Progress
+from benchharness.recipes.classes import KINDS, LACKING
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -33,7 +35,6 @@ from benchharness.worker import task_setup
 from benchharness.worker.job import run_job
 from benchmarks.parity import Loop, collate, decaying, encode, fine_tune, predict
 from tests.helpers.families import FAMILIES, make_config, save_family
-from tests.helpers.parity import DENSE, FEED_FORWARD, KINDS, LACKING, OUTPUT, SUMMARY
 from tests.helpers.plans import plan_job
 
 __all__ = [
@@ -194,30 +195,7 @@ class Start:
 
 
 def names_of(weights: Mapping[str, Tensor], theirs: Any) -> dict[str, str]:
-    """The name in transformers' class of each of our network's weights; KeyError for one lost."""
-    layers, body = dict(theirs.named_modules()), theirs.base_model_prefix
-
-    def first(names: Sequence[str]) -> str:
-        found = (name.format(body=body) for name in names)
-        # ALBERT's and BigBird's pooler is the layer itself.
-        linear = (name for name in found if isinstance(layers.get(name), nn.Linear))
-        return next(linear, f"{body}.pooler")
-
-    heads = {f"transform.{mine}": f"qa_classifier.{name}" for mine, name in FEED_FORWARD.items()}
-    modern = {"dense": "head.dense", "norm": "head.norm"}  # ModernBERT's
-    if "head.dense" in layers:
-        heads = modern | {f"transform.{mine}": name for mine, name in modern.items()}
-    else:
-        heads["dense"] = first(DENSE)
-    heads["output"] = first(OUTPUT)
-    heads = {"encoder": body} | {f"classifier.{mine}": name for mine, name in heads.items()}
-    known, found = theirs.state_dict(), {}
-    for name in weights:
-        ours = next(part for part in heads if name.startswith(f"{part}."))
-        found[name] = name.replace(ours, heads[ours], 1)
-    if lost := [name for name, their_name in found.items() if their_name not in known]:
-        raise KeyError(f"{type(theirs).__name__} has no place for {lost}")
-    return found
+    return published_names(weights, theirs.state_dict(), theirs.base_model_prefix)
 
 
 # The two sides, and how far they are apart.

@@ -21,6 +21,7 @@ import transformers
 
 from benchharness import __version__
 from benchharness.leaderboard.job import METHOD
+from benchharness.recipes.classes import KINDS
 from benchmarks.certificate import (
     CASES,
     DEVIATIONS,
@@ -43,7 +44,6 @@ from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
 from benchmarks.record import ROOT, load, write
 from benchmarks.tost import ALL, MEASURES, compared, shown
 from tests.helpers.families import FAMILIES, save_family
-from tests.helpers.parity import KINDS
 
 __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
 

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchharness.encoder import FAMILIES, cuda, use_first_token
 from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
 from benchharness.heads import choice, pair, span, tag
+from benchharness.recipes.classes import LACKING
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import Features, in_bucket
 from benchharness.training.compute import Part
@@ -26,7 +27,7 @@ from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
 from tests.helpers.families import make_config, make_network
-from tests.helpers.parity import LACKING, make_both, put_head
+from tests.helpers.parity import make_both, put_head
 from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
 
 KINDS = {"pair": pair, "choice": choice, "span": span, "tag": tag}

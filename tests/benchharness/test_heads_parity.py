@@ -6,11 +6,10 @@ import pytest
 import torch
 import transformers
 
+from benchharness.recipes.classes import KINDS, LACKING
 from benchharness.tasks.errors import ModelError
 from tests.helpers.families import FAMILIES, make_config, make_network
 from tests.helpers.parity import (
-    KINDS,
-    LACKING,
     make_both,
     make_inputs,
     make_ours,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from benchharness.recipes.classes import LACKING
 from benchmarks.certificate import CASES, LIMIT, Certified, Difference, certify
 from benchmarks.parity_page import (
     DROPOUT_LIMIT,
@@ -18,7 +19,6 @@ from benchmarks.parity_page import (
     shipped,
 )
 from benchmarks.planted import DROPOUT_SCALE, PLANTED
-from tests.helpers.parity import LACKING
 
 IN_PART = {
     ("bert", "pair"): "",

@@ -9,54 +9,11 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads import choice, pair, span, tag
+from benchharness.heads.published import SUMMARY, UNSCALED, load_published
+from benchharness.recipes.classes import KINDS
 from tests.helpers.families import make_config, make_network
 
-KINDS = {
-    "pair": "SequenceClassification",
-    "choice": "MultipleChoice",
-    "span": "QuestionAnswering",
-    "tag": "TokenClassification",
-}
 NETWORKS: Any = {"pair": pair, "choice": choice, "span": span, "tag": tag}
-
-LACKING = {
-    ("deberta", "choice"),
-    ("eurobert", "choice"),
-    ("eurobert", "span"),
-    ("gpt2", "choice"),
-    ("openai-gpt", "choice"),
-    ("openai-gpt", "span"),
-    ("openai-gpt", "tag"),
-    ("t5", "choice"),
-    ("t5", "pair"),
-    ("t5", "span"),
-}
-"""What transformers has no class for, or (T5) only one that needs the decoder."""
-
-DENSE = (
-    "classifier.dense",
-    "classifier.linear_hidden",
-    "dense",
-    "pooler.dense",
-    "pre_classifier",
-    "sequence_summary.summary",
-    "{body}.pooler.dense",
-)
-OUTPUT = (
-    "classifier.linear_out",
-    "classifier.out_proj",
-    "classifier",
-    "logits_proj",
-    "qa_classifier.qa_outputs",
-    "qa_outputs",
-    "score",
-)
-"""Where transformers' classes have the layers that we call so: the first one that is there."""
-
-FEED_FORWARD = {"wide": "intermediate.dense", "narrow": "output.dense", "norm": "output.LayerNorm"}
-
-SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
-"""What ConvBERT's MultipleChoice reads from a config without having defaults for it."""
 
 
 def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
@@ -69,8 +26,11 @@ def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
     for name, weight in theirs.named_parameters():
         if name.endswith("bias"):  # zero at first, which would hide a lost bias
             nn.init.normal_(weight, std=0.3)
-    ours = put_head(copy_body(theirs), config, kind)
-    copy_layers(theirs, ours, kind)
+    body = make_network(config)
+    if hasattr(theirs, "head"):  # ModernBERT's, which is pretrained with it
+        body.pooler = theirs.head
+    ours = put_head(body, config, kind)
+    load_published(ours, theirs.state_dict(), theirs.base_model_prefix, UNSCALED)
     return theirs, ours
 
 
@@ -88,37 +48,6 @@ def put_head(body: Any, config: Any, kind: str) -> Any:
     labels = ("O", "B-X", "I-X")
     task = SimpleNamespace(tags=labels, labels=labels, is_regression=False, marks=0)
     return NETWORKS[kind].network(encoder, task)
-
-
-def copy_body(theirs: Any) -> Any:
-    """An encoder of its own with their weights."""
-    body = make_network(theirs.config)
-    inner = getattr(theirs, theirs.base_model_prefix)
-    missing, unexpected = body.load_state_dict(inner.state_dict(), strict=False)
-    assert not unexpected
-    assert {name.split(".")[0] for name in missing} <= {"pooler", "decoder"}
-    if hasattr(theirs, "head"):
-        body.pooler = theirs.head
-    return body
-
-
-def copy_layers(theirs: Any, ours: Any, kind: str) -> None:
-    classifier, their_layers = ours.classifier, dict(theirs.named_modules())
-    copy_first(classifier.output, OUTPUT, theirs)
-    if kind in ("pair", "choice") and not isinstance(classifier.dense, nn.Identity):
-        copy_first(classifier.dense, DENSE, theirs)
-    elif "qa_classifier" in their_layers:
-        for mine, name in FEED_FORWARD.items():
-            weights = their_layers[f"qa_classifier.{name}"].state_dict()
-            classifier.transform.get_submodule(mine).load_state_dict(weights)
-
-
-def copy_first(mine: nn.Module, names: tuple[str, ...], theirs: Any) -> None:
-    layers = dict(theirs.named_modules())
-    found = [layers.get(name.format(body=theirs.base_model_prefix)) for name in names]
-    found = [layer for layer in found if isinstance(layer, nn.Linear)]
-    if found:
-        mine.load_state_dict(found[0].state_dict())
 
 
 def make_inputs(config: Any) -> dict[str, Tensor]:

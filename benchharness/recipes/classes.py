@@ -1,0 +1,96 @@
+"""Which class of transformers a trained network is, up to names; without torch, for plans."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, Recipe
+from benchharness.tasks.task import CorefTask, PairTask, RoleTask, SpanTask, Task
+
+KINDS = {
+    "pair": "SequenceClassification",
+    "choice": "MultipleChoice",
+    "span": "QuestionAnswering",
+    "tag": "TokenClassification",
+}
+"""What transformers calls the head types."""
+
+LACKING = {
+    ("deberta", "choice"),
+    ("eurobert", "choice"),
+    ("eurobert", "span"),
+    ("gpt2", "choice"),
+    ("openai-gpt", "choice"),
+    ("openai-gpt", "span"),
+    ("openai-gpt", "tag"),
+    ("t5", "choice"),
+    ("t5", "pair"),
+    ("t5", "span"),
+}
+"""What transformers has no class for, or (T5) only one that needs the decoder."""
+
+COMPARED = (
+    "albert bert big_bird camembert convbert deberta deberta-v2 distilbert electra ernie eurobert "
+    "funnel gpt2 longformer megatron-bert mobilebert modernbert mpnet openai-gpt roberta t5 "
+    "xlm-roberta xlnet"
+)
+"""Families whose classes were compared with our heads (tests/benchharness/test_heads_parity.py)."""
+
+SHARED = {"mt5": "t5", "umt5": "t5"}
+"""Families whose classes are another one's."""
+
+
+class Published(NamedTuple):
+    """The class that loads a network, "AutoModelForTokenClassification", or what none can say."""
+
+    auto_class: str = ""
+    lacking: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Why there is no class; empty where there is one."""
+        return f"{self.lacking} has no class in transformers" if self.lacking else ""
+
+
+def published_class(
+    task: Task, recipe: Recipe, family: str, *, is_foreign: bool = False
+) -> Published:
+    """The class of transformers for a task's network by its recipe and its encoder's family.
+
+    `family` is transformers' model_type; `is_foreign` says that the encoder is code of the
+    checkpoint's own.
+    """
+    if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
+        return Published(lacking=lacking)
+    kind = "Seq2SeqLM" if recipe.text else KINDS[task.head]
+    return Published(auto_class=f"AutoModelFor{kind}")
+
+
+def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Iterator[str]:
+    if is_foreign:
+        yield "an encoder with code of its own"
+    if recipe.text:
+        return
+    yield from _of_task(task)
+    yield from _of_recipe(recipe)
+    if family not in COMPARED.split() or (family, task.head) in LACKING:
+        yield f"{family} with a {task.head} head"
+
+
+def _of_task(task: Task) -> Iterator[str]:
+    if isinstance(task, CorefTask | RoleTask):
+        yield "coreference" if isinstance(task, CorefTask) else "a BiLSTM over semantic roles"
+    if isinstance(task, PairTask) and task.marks:
+        yield f"what reads the marked words of {task.title}"
+    if isinstance(task, SpanTask) and (task.classes or task.facts):
+        yield f"what {task.title} asks beside an answer"
+
+
+def _of_recipe(recipe: Recipe) -> Iterator[str]:
+    if recipe.pair and recipe.pair.orders == ADDED_ORDERS:
+        yield f"the sum of both orders (orders={ADDED_ORDERS})"
+    if recipe.span and (recipe.span.beam_size or recipe.span.answerable_weight):
+        yield "ELECTRA's span head (beam_size, answerable_weight)"
+    if recipe.tag and recipe.tag.lstm_size:
+        yield "a BiLSTM on the encoder (lstm_size)"
+    if recipe.encoder.features not in (FINE_TUNED, "last"):
+        yield f"a head on other states than the last (features={recipe.encoder.features})"
