@@ -12,7 +12,6 @@ workers, and the same call resumes from there.
 
 import hashlib
 import re
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field, fields, replace
 from html import escape
 from os import fspath
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -33,6 +33,7 @@ from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, 
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.driver.taking import find_run, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.explanation import Difference, explain_run, trained
 from benchharness.leaderboard.boards import published as tables
@@ -308,7 +309,7 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         # In the same folder, because a rename is whole only within a file system. A folder that
         # has the name already has the same content: its digest is a part of the name.
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".saving-") as made:
+        with TemporaryDirectory(dir=folder, prefix=".saving-") as made:
             whole = Path(made).resolve() / what
             place = (folder / save(whole)).resolve()
             if not place.is_dir():
@@ -472,6 +473,17 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     found = predictions_frame(result, examples)
     found.attrs["unread"] = unread
     return found
+
+
+def model(key: str, *, task: str = "", db: str | Path = DATABASE) -> tuple[Any, Any]:
+    """The model of a run that kept it, of one of transformers' classes, and its tokenizer.
+
+    `key` and what is checked are as for `bench model`; `task` is one of several that were trained
+    together. Raises BenchError where no class of transformers is the model.
+    """
+    with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
+        found = find_run(store, fspath(db), key, Within(tasks=listed(task)))
+        return next(take_run(found, Path(place) / "model", task=task)).load()
 
 
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:

@@ -41,6 +41,7 @@ COMMANDS = {
     "show": Command("show:show", "Show a run, a model, a task, a suite."),
     "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard as a table."),
     "report": Command("report:report", "Write the leaderboard as an HTML page."),
+    "model": Command("model:model", "Write a run's model for transformers."),
     "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
     "compare": Command("compare:compare", "Compare two systems task by task."),
     "explain": Command("explain:explain", "Say why a number is another one."),

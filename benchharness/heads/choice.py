@@ -40,7 +40,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     if empty is not None:
         raise DataError(f"{empty.id} has no options: there is nothing to choose from.")
     frame = Frame.of(tokenizer, texts=2)
-    pairs = [(e.context, _filled(e.question, option)) for e in examples for option in e.options]
+    pairs = [(e.context, filled(e.question, option)) for e in examples for option in e.options]
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
     room = limits.max_tokens - frame.size  # what special tokens leave
     items = np.cumsum([0, *(len(example.options) for example in examples)])
@@ -53,7 +53,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     )
 
 
-def _filled(question: str, option: str) -> str:
+def filled(question: str, option: str) -> str:
     """The question with the option in its blank, or before the option."""
     # In this order: a ReCoRD query with a placeholder may have an underscore elsewhere.
     blank = next((blank for blank in BLANKS if blank in question), None)

@@ -72,7 +72,8 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
         return
     yield from _of_task(task)
     yield from _of_recipe(recipe)
-    if family not in COMPARED.split() or (family, task.head) in LACKING:
+    known = task.head in KINDS and family in COMPARED.split()
+    if not known or (family, task.head) in LACKING:
         yield f"{family} with a {task.head} head"
 
 

@@ -69,10 +69,14 @@ class KeptRun:
         known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}
         return cls(**data | known)
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {**vars(self), "job": self.job.to_json(), "limits": asdict(self.limits)}
+
     def write(self, folder: Path) -> None:
         """Writes what `read` reads."""
-        data = {**vars(self), "job": self.job.to_json(), "limits": asdict(self.limits)}
-        (folder / JOB).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_json(), indent=2) + "\n"
+        (folder / JOB).write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,335 @@
+"""Whether a folder gives, by transformers alone, what the run's own network gives."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchharness.encoder.packing import is_packed
+from benchharness.heads.published import UNSCALED
+from benchharness.heads.tag import TAG
+from benchharness.leaderboard.text import counted
+from benchharness.recipes.recipe import DOCUMENT
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.examples import Prediction
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.task import PairTask
+from benchharness.tasks.text_to_text import cast_of
+from benchharness.trained.load import TrainedModel
+from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
+from benchharness.training.batching import Features, Indices, length_batches
+from benchharness.training.compute import inputs_of
+from benchharness.training.predict import PREDICTION_TOKENS
+
+SAMPLE, TOLERANCE = 64, 1e-4
+"""How many examples are read as texts by both, and how far their logits may be apart."""
+
+BATCH = 8
+"""Rows of a batch of them, of unlike lengths, so that all but the longest are padded."""
+
+FORBIDDEN = -1e5
+"""Below it is what a class gives where it allows no answer: BigBird's in the question."""
+
+
+class Dev(NamedTuple):
+    """A split that the run has predicted: "task:split", its rows, and what was stored."""
+
+    name: str
+    rows: SplitRows
+    stored: Sequence[Prediction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check has found: `apart` is the largest difference of a logit, of `sampled` examples.
+
+    Of `rows` examples transformers gave `differ` another answer than is stored, and a probability
+    changed by `largest_change` at most (a number, or a span's score of no answer, by as much).
+    """
+
+    sampled: int
+    apart: float
+    rows: int
+    differ: int
+    largest_change: float
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return (
+            f"checked by transformers alone: logits within {self.apart:.1g} on "
+            f"{counted(self.sampled, 'row')}; {self.differ} of {self.rows} answers differ from the "
+            f"stored ones, the largest change of a probability is {self.largest_change:.1g}."
+        )
+
+
+def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
+    """Reads dev rows as texts by the folder's files and by the run's network, which is in fp32.
+
+    Raises JobError, with the row, both logits and the likely cause, where they do not agree.
+    """
+    kind = "text" if model.recipe.text else model.task.head
+    try:
+        plain = PlainModel.load(folder, auto_class, kind)
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise _wrong(model, f"{auto_class} cannot load it ({error})", "the weights") from error
+    _check_names(model, plain)
+    sampled, apart, rows, differ, change = 0, 0.0, 0, 0, 0.0
+    for each in dev:
+        read = _Read.of(model, plain, each.rows.examples)
+        if not sampled:
+            sample = _sample(read)
+            sampled, apart = len(sample), _compare(model, plain, sample)
+        answers = _answers(model, plain, read)
+        others, largest = compare_answers(answers, each.stored)
+        rows, differ, change = rows + len(answers), differ + others, max(change, largest)
+    return Checked(sampled=sampled, apart=apart, rows=rows, differ=differ, largest_change=change)
+
+
+def compare_answers(found: Sequence[Prediction], stored: Sequence[Prediction]) -> tuple[int, float]:
+    """How many answers are others, and the largest change of a number that stands beside one."""
+    differ, largest = 0, 0.0
+    for one, other in zip(found, stored, strict=True):
+        (answer, numbers), (before, were) = _parts(one), _parts(other)
+        apart = max((abs(a - b) for a, b in zip(numbers, were, strict=True)), default=0.0)
+        is_number = isinstance(getattr(one, "label", None), float)
+        differ += apart > TOLERANCE if is_number else answer != before
+        largest = max(largest, apart)
+    return differ, largest
+
+
+def _parts(prediction: Any) -> tuple[Any, Sequence[float]]:
+    """What is answered, and the numbers beside it."""
+    answer = next(
+        getattr(prediction, name)
+        for name in ("label", "option", "tags", "clusters", "text")
+        if hasattr(prediction, name)
+    )
+    if isinstance(answer, float):
+        return answer, [answer]
+    score = getattr(prediction, "no_answer_score", None)
+    return answer, getattr(prediction, "scores", ()) if score is None else [score]
+
+
+def scale_of(model: TrainedModel) -> tuple[float, float]:
+    """What is in the last layer of the class: a number's scale; GPT's has no place for its zero."""
+    task, network = model.task, model.network
+    if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
+        return UNSCALED
+    output: Any = network.get_submodule("classifier.output")
+    return (task.scale[0] if output.bias is not None else 0.0, task.scale[1])
+
+
+def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
+    run = f"run {model.job.key[:12]} of {model.job.model}"
+    return JobError(f"{run} was not written: {what}. The likely cause is {cause}.")
+
+
+def _check_names(model: TrainedModel, plain: PlainModel) -> None:
+    """The names of labels, and as many embeddings as there are tokens."""
+    task: Any = model.task
+    config = plain.network.config
+    names: Any = getattr(task, "tags", None) or getattr(task, "labels", ())
+    known = [config.id2label.get(number) for number in range(len(names))]
+    if plain.kind in ("pair", "tag") and known != [*names]:
+        raise _wrong(model, f"its config calls the outputs {known}, the task {names}", "the labels")
+    tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
+    if tokens > rows:
+        raise _wrong(
+            model,
+            f"its tokenizer has {tokens} tokens, its network {rows}",
+            "a vocabulary that was cut for training and not restored",
+        )
+
+
+# The rows, as a tokenizer alone makes them of texts, and as the run read them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """Examples, their features, and the rows that a tokenizer alone makes of each.
+
+    Where that cannot make what the run read they are the run's own: it cuts no question, leaves no
+    option without a context, and knows of no document around a sentence.
+    """
+
+    examples: Sequence[Any]
+    features: Features
+    rows: Sequence[Sequence[Row]]
+    by_ids: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> Self:
+        """Of examples, as the run's head encodes them."""
+        features: Any = model.head.encode(examples, model.tokenizer, model.limits)
+        if plain.kind == "tag" and model.recipe.tag and model.recipe.tag.context == DOCUMENT:
+            rows = [_own_rows(features, range(len(features)))]  # of all examples
+            return cls(examples=examples, features=features, rows=rows, by_ids=np.array([True]))
+        by_ids = np.zeros(len(examples), dtype=np.bool_)
+        if plain.kind == "span":
+            by_ids = features.truncated | np.array([example.lead > 0 for example in examples])
+        elif plain.kind == "choice":
+            by_ids[:] = [not plain.has_room(example) for example in examples]
+        return cls(
+            examples=examples,
+            features=features,
+            rows=[
+                _own_rows(features, range(*_starts(features)[number : number + 2]))
+                if is_own
+                else plain.rows(model.task, example, model.limits)
+                for number, (example, is_own) in enumerate(zip(examples, by_ids, strict=True))
+            ],
+            by_ids=by_ids,
+        )
+
+    @property
+    def all_rows(self) -> list[Row]:
+        """In the order of the features."""
+        return [row for rows in self.rows for row in rows]
+
+    def name(self, row: int) -> str:
+        """Which example a row is of."""
+        ends = np.cumsum([len(rows) for rows in self.rows])
+        return str(self.examples[min(int(np.searchsorted(ends, row, "right")), len(ends) - 1)].id)
+
+
+def _starts(features: Any) -> Any:
+    """The first row of each example, and the number of rows; not of sentences in windows."""
+    return getattr(features, "windows", features.item_starts)
+
+
+def _own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
+    columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
+    known = {name: column for name, column in columns.items() if column is not None}
+    edges = [slice(*features.starts[row : row + 2]) for row in rows]
+    return [{name: column[edge].tolist() for name, column in known.items()} for edge in edges]
+
+
+def _sample(read: _Read) -> list[Any]:
+    """Examples of all lengths, the longest and the shortest among them."""
+    examples = read.examples
+    if len(read.rows) < len(examples):  # in documents
+        lengths = np.array([len(example.words) for example in examples])
+        known = np.arange(len(examples))
+    else:
+        lengths = np.array([max(len(row["input_ids"]) for row in rows) for rows in read.rows])
+        known = np.flatnonzero(~read.by_ids) if not read.by_ids.all() else np.arange(len(examples))
+    order = known[np.argsort(lengths[known], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(SAMPLE, len(order))).astype(int)
+    return [examples[number] for number in order[places]]
+
+
+# What both make of them.
+
+
+def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
+    """The largest difference of a logit; JobError where those of a row are apart."""
+    if plain.kind == "tag":  # a sentence alone, which the class reads by the same weights
+        model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
+    read = _Read.of(model, plain, examples)
+    rows, own_rows = read.all_rows, _own_rows(read.features, range(len(read.features)))
+    for number in range(max(len(rows), len(own_rows))):
+        one_ids, own_ids = (_ids(each, number) for each in (rows, own_rows))
+        if one_ids != own_ids:
+            sizes = [len(one_ids), len(own_ids)]
+            what = (
+                f"{read.name(number)} has {sizes[0]} tokens by its files and {sizes[1]} in the run"
+            )
+            alike = sizes[0] == sizes[1]
+            raise _wrong(model, what, "other tokens" if alike else "the length (model_max_length)")
+    batches = _mixed(plain, read.features)
+    largest = 0.0
+    pairs = zip(plain.logits(rows, batches), _own_logits(model, read, batches), strict=True)
+    for number, (one, own) in enumerate(pairs):
+        apart = np.where(one > FORBIDDEN, np.abs(one - own), 0.0)  # NaN is not within anything
+        if not (apart <= TOLERANCE * np.maximum(1.0, np.abs(own))).all():
+            place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
+            what = (
+                f"transformers gives {_numbers(one[place])} for {read.name(number)}, and the run's "
+                f"network {_numbers(own[place])}"
+            )
+            same_types = rows[number].keys() == own_rows[number].keys()
+            raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))
+        largest = max(largest, float(apart.max()))
+    return largest
+
+
+def _ids(rows: Sequence[Row], number: int) -> list[int]:
+    return rows[number]["input_ids"] if number < len(rows) else []
+
+
+def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
+    """Batches of rows of unlike lengths: of all but the longest some are padded."""
+    if plain.network.config.model_type in SEES_PADDING:
+        return [np.array([row]) for row in range(len(features))]
+    order = np.argsort(-features.lengths, kind="stable")
+    count = -(-len(order) // BATCH)
+    return [order[start::count] for start in range(count)]
+
+
+def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
+    """What `PlainModel.logits` gives, by the run's own network."""
+    network: Any = model.network
+    found: dict[int, Logits] = {}
+    for batch in batches:
+        inputs, packing = inputs_of(read.features, batch, model.compute.device)
+        mask = inputs["attention_mask"].bool()
+        with torch.inference_mode():
+            if model.recipe.text:
+                start = (
+                    mask.new_full((len(mask), 1), 0).long()
+                    + network.encoder.config.decoder_start_token_id
+                )
+                outputs = network.encoder(**inputs, decoder_input_ids=start).logits[:, 0]
+            else:
+                outputs = network(**inputs, **({"packing": packing} if is_packed(network) else {}))
+        for number, row, is_token in zip(batch.tolist(), outputs.cpu(), mask.cpu(), strict=True):
+            each = row[is_token] if outputs.ndim == 3 else row.reshape(-1)
+            found[number] = _scaled(model, each.float().numpy())
+    return [found[number] for number in range(len(read.features))]
+
+
+def _scaled(model: TrainedModel, logits: Logits) -> Logits:
+    zero, one = scale_of(model)
+    return logits if (zero, one) == UNSCALED else logits * one + zero
+
+
+def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logits) -> str:
+    """What is likely wrong where the tokens are right."""
+    if not same_types:
+        return "the token types (model_input_names)"
+    (alone,) = plain.logits([row], [np.array([0])])
+    if alone.shape == own.shape and np.allclose(alone, own, atol=TOLERANCE):
+        return "the side of the padding"
+    if np.allclose(np.sort(one), np.sort(own), atol=TOLERANCE):
+        return "the order of the labels"
+    if plain.network.config.problem_type == "regression":
+        return "the scale of the number"
+    return "the vocabulary or other weights"
+
+
+def _numbers(logits: Logits) -> str:
+    return ", ".join(f"{number:.4f}" for number in logits[:4])
+
+
+def _answers(model: TrainedModel, plain: PlainModel, read: _Read) -> Sequence[Prediction]:
+    """What transformers' logits of all examples are read as."""
+    rows = read.all_rows
+    batches = length_batches(read.features.lengths, PREDICTION_TOKENS["cpu"])
+    if plain.kind == "text":
+        said = plain.answers(rows, batches)
+        cast = cast_of(model.task)
+        return [cast.read(answer, e) for answer, e in zip(said, read.examples, strict=True)]
+    if plain.network.config.model_type in SEES_PADDING:
+        batches = _mixed(plain, read.features)
+    task: Any = model.task
+    if task.kind == "number":  # what the last layer has taken of the scale is in the logits
+        zero = 0.0 if scale_of(model)[0] else task.scale[0]
+        task = replace(task, scale=(zero, 1.0))
+    found = plain.logits(rows, batches)
+    logits = np.concatenate(found) if plain.kind != "pair" else np.stack(found)
+    return model.head.decode(logits, read.features, read.examples, task)

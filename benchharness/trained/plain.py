@@ -1,0 +1,160 @@
+"""A model as whoever has transformers alone uses it: texts in, logits out.
+
+Nothing of ours computes here but which texts an example is, so what a folder gives is what its
+files say.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchharness.heads import Limits
+from benchharness.heads.choice import filled
+from benchharness.heads.tokens import SURROGATES
+from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
+from benchharness.tasks.task import Task
+from benchharness.tasks.text_to_text import cast_of
+from benchharness.training.batching import ROUNDING, Indices
+
+Row = dict[str, list[int]]
+"""The token ids of a row, without padding, and its token types where the tokenizer gives any."""
+
+SEES_PADDING = frozenset({"convbert", "funnel"})
+"""Families whose last tokens see the padding behind them, as published: a row alone is padded to
+the width that it has here, a multiple of eight."""
+
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainModel:
+    """A network of one of transformers' classes, with its tokenizer; `kind` is its head type.
+
+    Of text to text the `kind` is "text".
+    """
+
+    network: Any
+    tokenizer: Any
+    kind: str
+
+    @classmethod
+    def load(cls, folder: Path, auto_class: str, kind: str) -> "PlainModel":
+        """From a folder, by transformers; KeyError where the weights are not those of the class."""
+        network, said = getattr(transformers, auto_class).from_pretrained(
+            folder, output_loading_info=True, local_files_only=True
+        )
+        names = ("missing_keys", "unexpected_keys", "mismatched_keys")
+        if wrong := [str(key) for name in names for key in said[name]]:
+            raise KeyError(f"{type(network).__name__} was not saved whole: {min(wrong)}")
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return cls(network=network, tokenizer=tokenizer, kind=kind)
+
+    def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
+        """The rows of an example as the tokenizer makes them of its texts."""
+        tokenizer = self.tokenizer
+        if self.kind == "text":
+            return self._encoded(cast_of(task).words(example), truncation=True)
+        if isinstance(example, PairExample):
+            texts = (text for text in (example.text_a, example.text_b) if text is not None)
+            return self._encoded(*texts, truncation=True)
+        if isinstance(example, ChoiceExample):
+            asked = (filled(example.question, option) for option in example.options)
+            pairs = ((example.context, text) for text in asked)
+            return [r for pair in pairs for r in self._encoded(*pair, truncation="only_first")]
+        if isinstance(example, TagExample):
+            room = limits.max_tokens - tokenizer.num_special_tokens_to_add()
+            return self._windows(" ".join(example.words), room=room, step=max(1, room // 2))
+        assert isinstance(example, SpanExample), "coreference has no class"
+        asked_ids = tokenizer(_readable(example.question), add_special_tokens=False)["input_ids"]
+        room = limits.max_tokens - tokenizer.num_special_tokens_to_add(pair=True) - len(asked_ids)
+        step = min(limits.stride, room)
+        return self._windows(example.question, example.context, room=room, step=step)
+
+    def has_room(self, example: ChoiceExample) -> bool:
+        """Whether a token of the context stands beside each of the options."""
+        room = self.tokenizer.model_max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
+        tails = [_readable(filled(example.question, option)) for option in example.options]
+        return all(
+            len(ids) < room for ids in self.tokenizer(tails, add_special_tokens=False)["input_ids"]
+        )
+
+    def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
+        """Windows of the last text, of `room` tokens, that begin every `step`."""
+        cut = "only_second" if len(texts) > 1 else True
+        return self._encoded(
+            *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True
+        )
+
+    def _encoded(self, *texts: str, **options: Any) -> list[Row]:
+        found = self.tokenizer(*map(_readable, texts), **options)
+        names = [name for name in ("input_ids", "token_type_ids") if name in found]
+        if not options.get("return_overflowing_tokens"):
+            return [{name: found[name] for name in names}]
+        return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
+
+    def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
+        """The logits of each row (outputs,), or of each of its tokens (tokens, outputs).
+
+        Of text to text those of the first token of the answer. Batches are padded on their own.
+        """
+        found: dict[int, Logits] = {}
+        for batch in batches:
+            inputs = self.padded([rows[number] for number in batch])
+            with torch.inference_mode():
+                outputs = self._ask(inputs).float()
+            mask = inputs["attention_mask"].bool()
+            for number, row, is_token in zip(batch.tolist(), outputs, mask, strict=True):
+                per_token = self.kind in ("span", "tag")
+                found[number] = (row[: len(is_token)][is_token] if per_token else row).numpy()
+        return [found[number] for number in range(len(rows))]
+
+    def _ask(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        if self.kind == "choice":  # (1, options, tokens) -> (1, options) -> (options, 1)
+            given = {name: values[None] for name, values in inputs.items()}
+            return self.network(**given).logits.T  # type: ignore[no-any-return]
+        if self.kind == "text":
+            start = torch.full((len(inputs["input_ids"]), 1), self._start)
+            return self.network(**inputs, decoder_input_ids=start).logits[:, 0]  # type: ignore[no-any-return]
+        outputs = self.network(**inputs)
+        if self.kind == "span":
+            return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+        return outputs.logits  # type: ignore[no-any-return]
+
+    @property
+    def _start(self) -> int:
+        return int(self.network.config.decoder_start_token_id)
+
+    def answers(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[str]:
+        """What text to text answers to each row."""
+        found: dict[int, str] = {}
+        for batch in batches:
+            said = self.network.generate(**self.padded([rows[number] for number in batch]))
+            texts = self.tokenizer.batch_decode(said, skip_special_tokens=True)
+            found |= zip(batch.tolist(), texts, strict=True)
+        return [found[number] for number in range(len(rows))]
+
+    def padded(self, rows: Sequence[Row]) -> Mapping[str, Tensor]:
+        """Rows as a batch."""
+        how: dict[str, Any] = {"padding": True}
+        if self.network.config.model_type in SEES_PADDING:
+            longest, most = (
+                max(len(row["input_ids"]) for row in rows),
+                self.tokenizer.model_max_length,
+            )
+            width = min(-(-longest // ROUNDING) * ROUNDING, max(longest, most))
+            how = {"padding": "max_length", "max_length": width}
+        names = rows[0].keys()
+        columns = {name: [row[name] for row in rows] for name in names}
+        found: Mapping[str, Tensor] = self.tokenizer.pad(columns, return_tensors="pt", **how)
+        return dict(found)
+
+
+def _readable(text: str) -> str:
+    return SURROGATES.sub("\ufffd", text)  # a tokenizer refuses half a pair

@@ -1,0 +1,197 @@
+"""A trained model as a folder in transformers' own form, which is checked before it is sealed.
+
+    DIR/config.json model.safetensors tokenizer.json tokenizer_config.json ...
+    DIR/benchharness.json     the run, its task, limits and scores, and what the check has found
+    DIR/manifest.json         the digest of every file
+
+What no class of transformers can say is written as a run keeps it, for `bench predict` alone.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+from benchharness.encoder.network import is_foreign
+from benchharness.heads.published import SUMMARY, UNSCALED, published_state
+from benchharness.kept_folders import DamagedError, check_folder, new_folder, require_room
+from benchharness.leaderboard.boards.sharing import shared_outcome
+from benchharness.leaderboard.result import Result
+from benchharness.models.folder import GPT
+from benchharness.recipes.classes import Published, published_class
+from benchharness.tasks.errors import BenchError
+from benchharness.trained.check import Checked, Dev, check, scale_of
+from benchharness.trained.load import TrainedModel
+from benchharness.worker.checkpoint import WEIGHTS, KeptRun
+
+TAKEN = "benchharness.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """A folder that was written; `checked` is None where only `bench predict` can read it."""
+
+    folder: Path
+    published: Published
+    checked: Checked | None
+
+    def load(self) -> tuple[Any, Any]:
+        """The model and the tokenizer, by transformers; BenchError where no class has it."""
+        if self.published.lacking:
+            raise BenchError(f"{self.published.sentence}: bench predict alone reads it.")
+        found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
+        return found, transformers.AutoTokenizer.from_pretrained(self.folder)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "folder": str(self.folder),
+            "class": self.published.auto_class or None,
+            "lacking": self.published.sentence or None,
+            "check": self.checked and asdict(self.checked),
+        }
+
+
+def class_of(model: TrainedModel) -> Published:
+    """The class of transformers that a model is, or what none can say."""
+    encoder: Any = model.network.encoder
+    return published_class(
+        model.task, model.recipe, encoder.config.model_type, is_foreign=is_foreign(encoder)
+    )
+
+
+def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> Taken:
+    """Writes a model's folder, whole or not at all; JobError where transformers reads another.
+
+    `dev` are the rows that the check reads, with what the run has answered to them. The model is
+    to be in fp32. Raises BenchError for a folder that is there and is not this run's.
+    """
+    check_place(to, result.job.key)
+    found = class_of(model)
+    sizes = [path.stat().st_size for path in model.folder.iterdir()]
+    require_room(to, sum(sizes), f"for {to}")
+    facts = {"run": result.job.key, "task": model.task.name, "model": result.job.model}
+    with new_folder(to, facts) as draft:
+        checked = None
+        if found.lacking:
+            for name in check_folder(model.folder)["files"]:
+                shutil.copy(model.folder / name, draft / name)
+        else:
+            write_published(model, draft, found.auto_class)
+            checked = check(model, draft, found.auto_class, dev)
+        taken = Taken(folder=to, published=found, checked=checked)
+        described = _described(model, result) | taken.to_json()
+        del described["folder"]
+        (draft / TAKEN).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+    return taken
+
+
+def check_place(to: Path, key: str) -> None:
+    """Raises BenchError where a folder has something else than this run, taken before."""
+    if not to.exists() or (to.is_dir() and not any(to.iterdir())):
+        return
+    try:
+        known = check_folder(to) if (to / TAKEN).is_file() else {}
+    except DamagedError:
+        known = {}
+    if known.get("run") != key:
+        raise BenchError(
+            f"{to} is there already, and not as bench model has written this run: it stays as it "
+            "is; give another folder."
+        )
+
+
+def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
+    """Writes a model's config, weights and tokenizer as transformers' class has them."""
+    tokenizer = _tokenizer_of(model)
+    config = _config_of(model, tokenizer, auto_class)
+    with torch.device("meta"):  # for the names and the shapes alone
+        theirs = getattr(transformers, auto_class).from_config(config)
+    config.architectures = [type(theirs).__name__]
+    body = "" if model.recipe.text else theirs.base_model_prefix
+    state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
+    if model.task.head == "span" and "token_type_ids" not in tokenizer.model_input_names:
+        # BigBird's class gives itself types where a tokenizer, as its own, gives none.
+        types = next((name for name in state if "token_type_embeddings" in name), None)
+        if types is not None:
+            state[types][:] = state[types][:1]
+    tied = getattr(theirs, "all_tied_weights_keys", {})  # a class fills them from the others
+    kept = {name: weight for name, weight in state.items() if name not in tied}
+    save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
+    config.to_json_file(folder / "config.json")
+    tokenizer.save_pretrained(folder)
+    if model.recipe.text:  # how many tokens, and that the likeliest one is said
+        encoder: Any = model.network.encoder
+        encoder.generation_config.save_pretrained(folder)
+
+
+def _tokenizer_of(model: TrainedModel) -> Any:
+    """A copy of the tokenizer that says by itself all that a run knows of it."""
+    tokenizer: Any = deepcopy(model.tokenizer)
+    if tokenizer.is_fast:  # what encoding has left in it would be saved too
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
+    encoder: Any = model.network.encoder
+    family = encoder.config.model_type
+    if tokenizer.pad_token is None:  # GPT's; its classes read the last token that is another
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    tokenizer.padding_side = "left" if family == "xlnet" else "right"
+    tokenizer.truncation_side = "right"
+    tokenizer.model_max_length = model.limits.max_tokens
+    for name in ("model_input_names", "padding_side", "truncation_side"):
+        tokenizer.init_kwargs[name] = getattr(tokenizer, name)
+    return tokenizer
+
+
+def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
+    encoder: Any = model.network.encoder
+    config = deepcopy(encoder.config)
+    config.dtype = torch.float32  # the checkpoint may have been saved in another
+    for name, value in _of_answers(model.task, auto_class).items():
+        setattr(config, name, value)
+    if config.model_type in GPT:
+        config.pad_token_id = tokenizer.pad_token_id
+    if config.model_type == "convbert" and model.task.head == "choice":
+        for name, value in SUMMARY.items():
+            setattr(config, name, value)
+    return config
+
+
+def _of_answers(task: Any, auto_class: str) -> Mapping[str, Any]:
+    """What a config says of the answers of a task."""
+    if auto_class.endswith(("Seq2SeqLM", "MultipleChoice")):
+        return {}
+    if task.head == "span":
+        return {"num_labels": 2}
+    if task.kind == "number":
+        return {"num_labels": 1, "problem_type": "regression"}
+    names = task.tags if task.head == "tag" else task.labels
+    known: dict[str, Any] = {
+        "id2label": dict(enumerate(names)),
+        "label2id": {n: i for i, n in enumerate(names)},
+    }
+    if task.head == "pair":
+        several = "multi" if task.kind == "labels" else "single"
+        known["problem_type"] = f"{several}_label_classification"
+    return known
+
+
+def _described(model: TrainedModel, result: Result) -> dict[str, Any]:
+    """What benchharness.json says; its paths are as on a page for others."""
+    shared = shared_outcome(result)
+    assert isinstance(shared, Result), "of a result"
+    run = KeptRun.of(shared.job, model.limits, result.evaluations, shared.provenance)
+    return {
+        **run.to_json(),
+        "key": result.job.key,
+        "task": model.task.name,
+        "scale": list(getattr(model.task, "scale", UNSCALED)),
+        "in_last_layer": list(scale_of(model)),
+    }

@@ -1,0 +1,237 @@
+"""Models in transformers' form: what the check at writing catches, and what is refused."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import pipeline
+
+import benchharness as bh
+from benchharness.heads.published import UNSCALED
+from benchharness.kept_folders import check_folder
+from benchharness.leaderboard.result import Result, predictions_of
+from benchharness.recipes.classes import published_class
+from benchharness.recipes.recipe import Recipe
+from benchharness.splits import read_split
+from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.suites import find_task
+from benchharness.trained import take as taking
+from benchharness.trained.check import Dev, check
+from benchharness.trained.load import TrainedModel, load_trained
+from benchharness.trained.take import class_of, take, write_published
+from benchharness.worker.job import run_job
+from tests.helpers.mini_jobs import make_job
+from tests.helpers.training import RECIPE, having
+
+CLASS = "AutoModelForSequenceClassification"
+
+
+class Kept(NamedTuple):
+    model: TrainedModel
+    result: Result
+    dev: list[Dev]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Kept]:
+    """A run of a class, and one of a number on a scale, with long rows cut."""
+    found = {}
+    for name, most in (("mrpc", "40"), ("stsb", "20")):
+        folder = tmp_path_factory.mktemp("models") / name
+        result = run_job(make_job(f"glue/{name}", limit=32, max_tokens=most), keep=folder)
+        model = load_trained(folder, precision="fp32")
+        (each,) = (e for e in result.evaluations if e.split == "dev")
+        stored: Any = predictions_of(each)
+        if name == "stsb":  # as numbers of one's own data are
+            model = replace(model, task=replace(model.task, scale=(1.5, 2.0)))
+            stored = [replace(p, label=p.label * 2.0 + 1.5) for p in stored]
+        found[name] = Kept(
+            model, result, [Dev(each.name, read_split(model.job, each.name), stored)]
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def written(
+    runs: Mapping[str, Kept], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Path]:
+    """Both as transformers' class."""
+    root = tmp_path_factory.mktemp("written")
+    for name, kept in runs.items():
+        (root / name).mkdir()
+        write_published(kept.model, root / name, CLASS)
+        check(kept.model, root / name, CLASS, kept.dev)
+    return {name: root / name for name in runs}
+
+
+def tell(file: str, **values: Any) -> Callable[[Path], None]:
+    """Writes other values into a JSON file of the folder."""
+
+    def change(folder: Path) -> None:
+        data = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps(data | values))
+
+    return change
+
+
+def reweigh(part: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
+    """Changes the weights whose name has that part."""
+
+    def do(folder: Path) -> None:
+        file = folder / "model.safetensors"
+        weights = {
+            name: change(w).contiguous() if part in name else w
+            for name, w in load_file(file).items()
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+
+    return do
+
+
+def cut_vocabulary(folder: Path) -> None:
+    reweigh("word_embeddings", lambda weights: weights[:500])(folder)
+    tell("config.json", vocab_size=500)(folder)
+
+
+NAMES = ["not_equivalent", "equivalent"]
+TOKENIZER = "tokenizer_config.json"
+FAULTS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
+    "token types dropped": (
+        "mrpc", tell(TOKENIZER, model_input_names=["input_ids", "attention_mask"]), "token types"
+    ),
+    "padding side turned": ("mrpc", tell(TOKENIZER, padding_side="left"), "side of the padding"),
+    "labels exchanged": (
+        "mrpc", tell("config.json", id2label={0: NAMES[1], 1: NAMES[0]}), "labels"
+    ),
+    "outputs exchanged": ("mrpc", reweigh("classifier", lambda w: w.flip(0)), "order of the lab"),
+    "length lost": ("stsb", tell(TOKENIZER, model_max_length=10**30), "length"),
+    "scale left out": ("stsb", reweigh("classifier", lambda w: w / 2), "scale"),
+    "vocabulary not restored": ("mrpc", cut_vocabulary, "vocabulary"),
+    "vocabulary in another order": (
+        "mrpc", reweigh("word_embeddings", lambda w: w.roll(7, 0)), "vocabulary"
+    ),
+    "a weight missing": ("mrpc", reweigh("pooler.dense.weight", lambda w: w[:3]), "weights"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_check_finds_a_planted_fault(
+    fault: str, runs: Mapping[str, Kept], written: Mapping[str, Path], tmp_path: Path
+):
+    name, plant, cause = FAULTS[fault]
+    folder = shutil.copytree(written[name], tmp_path / "planted")
+    plant(folder)
+    kept = runs[name]
+    with pytest.raises(JobError, match=f"likely cause is .*{cause}"):
+        check(kept.model, folder, CLASS, kept.dev)
+
+
+def test_a_folder_that_fails_is_not_there(
+    runs: Mapping[str, Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    kept = runs["stsb"]
+    monkeypatch.setattr(taking, "scale_of", lambda _: UNSCALED)  # where it is written
+    with pytest.raises(JobError, match=r"transformers gives -?\d.* for .* network -?\d.* scale"):
+        take(kept.model, kept.result, tmp_path / "to", kept.dev)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_path: Path):
+    kept, to = runs["stsb"], tmp_path / "to"
+    taken = take(kept.model, kept.result, to, kept.dev)
+    assert taken.checked is not None
+    assert taken.checked.rows == len(kept.dev[0].stored)
+    assert taken.checked.differ == 0
+    assert taken.checked.largest_change < 1e-4
+    assert check_folder(to)["run"] == kept.result.job.key
+    assert {path.stat().st_mode & 0o777 for path in to.iterdir()} == {0o644}
+    assert not [path for path in to.iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
+    texts = "".join(path.read_text() for path in to.glob("*.json"))
+    assert str(kept.model.folder.parent) not in texts
+    assert json.loads((to / "benchharness.json").read_text())["splits"]["glue/stsb:dev"]["scores"]
+    ask = pipeline("text-classification", model=str(to), device="cpu")
+    examples: Any = kept.dev[0].rows.examples
+    for example, stored in zip(examples, kept.dev[0].stored, strict=True):
+        said = ask({"text": example.text_a, "text_pair": example.text_b}, truncation=True)
+        assert said["score"] == pytest.approx(stored.label, abs=1e-4)
+    take(kept.model, kept.result, to, kept.dev)  # the same again
+
+
+def test_a_folder_that_is_not_ours_stays(runs: Mapping[str, Kept], tmp_path: Path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("dear")
+    kept, other = runs["stsb"], runs["mrpc"]
+    with pytest.raises(BenchError, match="stays as it is"):
+        take(kept.model, kept.result, mine, kept.dev)
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+    take(kept.model, kept.result, tmp_path / "to", kept.dev)
+    with pytest.raises(BenchError, match="stays as it is"):
+        take(other.model, other.result, tmp_path / "to", other.dev)
+
+
+def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
+    job = make_job("superglue/wic", limit=16)
+    result = run_job(job, keep=tmp_path / "kept")
+    model = load_trained(tmp_path / "kept", precision="fp32")
+    taken = take(model, result, tmp_path / "to", [])
+    assert taken.checked is None
+    assert "marked words of WiC has no class" in taken.published.sentence
+    with pytest.raises(BenchError, match="bench predict alone"):
+        taken.load()
+    again = load_trained(tmp_path / "to", precision="fp32")
+    state = again.network.state_dict()
+    assert all(torch.equal(w, state[name]) for name, w in model.network.state_dict().items())
+    assert class_of(again).lacking
+
+
+@pytest.mark.parametrize(
+    ("task", "values", "family", "lacking"),
+    [
+        ("glue/rte", {"orders": "added"}, "gpt2", "orders=added"),
+        ("squad/v2.0", {"beam_size": 20}, "electra", "ELECTRA"),
+        ("conll2003/ner", {"lstm_size": 8}, "bert", "BiLSTM"),
+        ("conll2012/coref", {}, "bert", "coreference"),
+        ("conll2012/srl", {}, "bert", "semantic roles"),
+        ("hotpotqa/distractor", {}, "bert", "beside an answer"),
+        ("glue/rte", {"features": "layer-3"}, "bert", "layer-3"),
+        ("glue/rte", {}, "t5", "t5 with a pair head"),
+        ("glue/rte", {}, "roformer", "roformer"),
+        ("glue/rte", {"features": "last"}, "bert", ""),
+        ("glue/rte", {"as_text": True}, "t5", ""),
+    ],
+)
+def test_what_cannot_be_said_is_known_before_training(
+    task: str, values: Mapping[str, Any], family: str, lacking: str
+):
+    recipe: Recipe = having(RECIPE, **values)
+    found = published_class(find_task(task), recipe, family)
+    assert lacking in found.sentence
+    assert bool(found.auto_class) is not bool(lacking)
+
+
+def test_the_command_takes_a_row_or_a_key(bench):
+    run = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
+    once = ("--set", "epochs=1", "--device", "cpu", "--no-baselines", "--seeds", "2")
+    assert bench("run", *run, *once, "--precision", "fp32", "--keep-models").code == 0
+    ended = bench("model", "tiny", "--to", "to dir")
+    assert ended.code == 0
+    assert "is one of 2, not the best" in ended.err
+    assert "0 of 16 answers differ from the stored ones" in ended.out
+    assert ended.out.endswith("hf upload ORG/NAME 'to dir'\n")
+    key = json.loads(Path("to dir", "benchharness.json").read_text())["key"]
+    network, tokenizer = bh.model(key[:8], db="results/leaderboard.sqlite")
+    assert type(network).__name__ == "BertForSequenceClassification"
+    assert tokenizer.model_max_length == 128
+    assert bench("model", key[:8]).code == 2
+    shutil.rmtree(Path("results/models") / key)
+    ended = bench("model", key[:8], "--to", "other")
+    assert ended.code == 2
+    assert f"bench model {key[:12]} --retrain" in ended.err
+    assert not Path("other").exists()
