@@ -1,6 +1,7 @@
 """Which of the planned jobs to run, in which order, and about how long that takes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,9 +15,15 @@ from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import counted
+from benchharness.leaderboard.text import counted, grouped
 from benchharness.machine import Estimate, estimate_seconds
+from benchharness.models import find_model
+from benchharness.models.weights import config_of
 from benchharness.progress import duration, job_name, job_names
+from benchharness.recipes.classes import published_class
+from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.suites import find_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +122,11 @@ class Schedule:
         if again := len(self.again & kept.keys()):
             runs = "A stored run is" if again == 1 else f"{again} stored runs are"
             yield f"{runs} trained again for that; what is stored stays."
+        found = grouped(
+            (said, job.title) for job in self.todo for said in _without_class(job, kept)
+        )
+        for said, titles in found.items():
+            yield f"{said}: for bench predict alone ({', '.join(dict.fromkeys(titles))})."
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""
@@ -209,6 +221,23 @@ def schedule(
         grid=plan.grid,
         model_bytes={job.key: model_bytes(job) for job in todo if job.key in checkpoints.asked},
     )
+
+
+def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
+    """What transformers has no class for of a job that leaves its network."""
+    if job.key not in kept:
+        return
+    with suppress(ModelError):  # a config out of reach: the job itself will say it
+        config = config_of(find_model(job.checkpoint, job.trust))
+        recipe, is_foreign = Recipe.from_settings(job.settings), "auto_map" in config
+        for task in job.trained_tasks:
+            found = published_class(
+                find_task(task),
+                recipe,
+                str(config["model_type"]),
+                is_foreign=is_foreign and job.trust.remote_code,
+            )
+            yield from filter(None, [found.sentence])
 
 
 def schedule_missing(

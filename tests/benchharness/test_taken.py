@@ -235,3 +235,15 @@ def test_the_command_takes_a_row_or_a_key(bench):
     assert ended.code == 2
     assert f"bench model {key[:12]} --retrain" in ended.err
     assert not Path("other").exists()
+    ended = bench("model", key[:8], "--retrain")
+    assert ended.code == 0
+    assert "trained again: the stored predictions, to the bit.\nkept in " in ended.out
+    assert check_folder(Path("results/models") / key)["run"] == key
+    assert "the model is there already." in bench("model", key[:8], "--retrain").out
+
+
+def test_a_plan_says_what_is_for_bench_predict_alone(bench):
+    run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
+    said = "the marked words of WiC has no class in transformers: for bench predict alone (WiC)."
+    assert said in bench(*run, "--keep-models").out
+    assert said not in bench(*run).out
