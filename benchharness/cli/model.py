@@ -1,7 +1,7 @@
 """`bench model`: the model of a stored run as a folder that transformers loads."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +11,7 @@ import typer
 from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import completed_by, with_options
 from benchharness.cli.output import print_json, tell_notes
+from benchharness.cli.variants import Variants, check_variants, finish, tell_checks
 from benchharness.driver.display import displayed
 from benchharness.driver.options import RunOptions, option
 from benchharness.driver.retrain import retrain as train_again
@@ -22,6 +23,7 @@ from benchharness.progress import Watcher
 from benchharness.tasks.errors import BenchError
 
 if TYPE_CHECKING:
+    from benchharness.trained.measure import Check
     from benchharness.trained.take import Taken
 
 Name = Annotated[
@@ -47,6 +49,7 @@ def model(  # noqa: PLR0913  (its options)
         "the stored ones.",
     ),
     retrain_anyway: bool = option(False, "The same where versions or the processor differ."),
+    variants: Variants,
     trust_remote_code: bool = option(False, "Run the Python code that the checkpoint comes with."),
 ) -> None:
     """Write the model of a run as a folder that transformers loads, without benchharness.
@@ -54,8 +57,14 @@ def model(  # noqa: PLR0913  (its options)
     The run must have kept it (bench run --keep-models), or is trained again (--retrain). Before the
     folder is there, transformers alone reads dev rows from it, and its answers are compared with
     the stored ones. What no class of transformers can say is written for bench predict alone. Of
-    tasks that were trained together each gets a folder in DIR.
+    tasks that were trained together each gets a folder in DIR. --check compares the files of such a
+    folder with its model, and exits with 3 where one is worse.
     """
+    if variants.check:
+        check_variants(name, variants, as_json=chosen.as_json)
+        return
+    if variants.variant or variants.rows or variants.strict:
+        raise BenchError("--variant, --rows and --strict go with --check.")
     if retrain or retrain_anyway:
         with chosen.open() as store:
             key = find_run(store, chosen.db, name, chosen.within).result.job.key
@@ -69,11 +78,17 @@ def model(  # noqa: PLR0913  (its options)
         found = find_run(store, chosen.db, name, chosen.within)
         tell_notes([found.note] if found.note else [])
         taken = list(take_run(found, Path(to), task=task, trust=trust_remote_code))
+    checks = {each.folder: finish(each, found, variants) for each in taken}
     if chosen.as_json:
-        print_json([each.to_json() for each in taken])
+        print_json(
+            [
+                {**each.to_json(), "variants": [c.to_json() for c in checks[each.folder]]}
+                for each in taken
+            ]
+        )
         return
     for each in taken:
-        _tell(each)
+        _tell(each, checks[each.folder])
 
 
 def _retrain(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
@@ -88,7 +103,7 @@ def _retrain(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
     typer.echo(visible(f"kept in {folder}"), err=as_json)
 
 
-def _tell(taken: "Taken") -> None:
+def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
     """What was written, how it is used, and how it is published."""
     place = str(taken.folder)
     if taken.checked is None:
@@ -96,4 +111,6 @@ def _tell(taken: "Taken") -> None:
         return
     typer.echo(visible(taken.checked.sentence))
     typer.echo(visible(f'{taken.published.auto_class}.from_pretrained("{place}") loads it.'))
+    if checks:
+        tell_checks(checks)
     typer.echo(visible(f"hf upload ORG/NAME {shlex.quote(place)}"))

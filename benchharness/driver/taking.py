@@ -1,8 +1,8 @@
 """The model of a stored run, by its key or by a row of a board, in transformers' own form."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,16 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A run of a store, which is the database `db`; `note` says of which seeds it is one."""
+    """A run of a store, which is the database `db`; `note` says of which seeds it is one.
+
+    `seeds` are the scores of these, by seed.
+    """
 
     store: Store
     db: str
     result: Result
     note: str = ""
+    seeds: Mapping[int, float] = field(default_factory=dict)
 
 
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
@@ -39,7 +43,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
     Raises BenchError where a row has runs of
     several tasks, or where nothing was trained.
     """
-    note = ""
+    note, seeds = "", {}
     if _KEY.fullmatch(name) and store.runs(key=name):
         found = store.result(name)
     else:
@@ -52,6 +56,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
         cell = cells[0]
         apart = [abs(value - cell.median) for value in cell.values]
         run = cell.runs[apart.index(min(apart))]
+        seeds = {each.seed: value for each, value in zip(cell.runs, cell.values, strict=True)}
         if len(cell.runs) > 1:
             note = (
                 f"this is seed {run.seed} of {len(cell.runs)}, the nearest to their median: its "
@@ -64,7 +69,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
         )
     if found.job.kind != "model":
         raise BenchError(f"run {found.job.key[:12]} of {found.job.model} trained no model.")
-    return Found(store=store, db=db, result=found, note=note)
+    return Found(store=store, db=db, result=found, note=note, seeds=seeds)
 
 
 def kept_folder(found: Found) -> Path:

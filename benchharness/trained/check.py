@@ -21,9 +21,8 @@ from benchharness.tasks.task import PairTask
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
-from benchharness.training.batching import Features, Indices, length_batches
+from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import inputs_of
-from benchharness.training.predict import PREDICTION_TOKENS
 
 SAMPLE, TOLERANCE = 64, 1e-4
 """How many examples are read as texts by both, and how far their logits may be apart."""
@@ -124,6 +123,13 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
     return (task.scale[0] if output.bias is not None else 0.0, task.scale[1])
 
 
+def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
+    """The task by which a class's logits are decoded: they have what its last layer has scaled."""
+    if task.kind != "number":
+        return task
+    return replace(task, scale=(0.0 if in_last_layer[0] else task.scale[0], 1.0))
+
+
 def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
     run = f"run {model.job.key[:12]} of {model.job.model}"
     return JobError(f"{run} was not written: {what}. The likely cause is {cause}.")
@@ -167,7 +173,7 @@ class _Read:
         """Of examples, as the run's head encodes them."""
         features: Any = model.head.encode(examples, model.tokenizer, model.limits)
         if plain.kind == "tag" and model.recipe.tag and model.recipe.tag.context == DOCUMENT:
-            rows = [_own_rows(features, range(len(features)))]  # of all examples
+            rows = [own_rows(features, range(len(features)))]  # of all examples
             return cls(examples=examples, features=features, rows=rows, by_ids=np.array([True]))
         by_ids = np.zeros(len(examples), dtype=np.bool_)
         if plain.kind == "span":
@@ -178,7 +184,7 @@ class _Read:
             examples=examples,
             features=features,
             rows=[
-                _own_rows(features, range(*_starts(features)[number : number + 2]))
+                own_rows(features, range(*starts_of(features)[number : number + 2]))
                 if is_own
                 else plain.rows(model.task, example, model.limits)
                 for number, (example, is_own) in enumerate(zip(examples, by_ids, strict=True))
@@ -197,12 +203,13 @@ class _Read:
         return str(self.examples[min(int(np.searchsorted(ends, row, "right")), len(ends) - 1)].id)
 
 
-def _starts(features: Any) -> Any:
+def starts_of(features: Any) -> Any:
     """The first row of each example, and the number of rows; not of sentences in windows."""
     return getattr(features, "windows", features.item_starts)
 
 
-def _own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
+def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
+    """Rows as a run's head has encoded them."""
     columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
     known = {name: column for name, column in columns.items() if column is not None}
     edges = [slice(*features.starts[row : row + 2]) for row in rows]
@@ -231,9 +238,9 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
     if plain.kind == "tag":  # a sentence alone, which the class reads by the same weights
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
-    rows, own_rows = read.all_rows, _own_rows(read.features, range(len(read.features)))
-    for number in range(max(len(rows), len(own_rows))):
-        one_ids, own_ids = (_ids(each, number) for each in (rows, own_rows))
+    rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))
+    for number in range(max(len(rows), len(ours))):
+        one_ids, own_ids = (_ids(each, number) for each in (rows, ours))
         if one_ids != own_ids:
             sizes = [len(one_ids), len(own_ids)]
             what = (
@@ -252,7 +259,7 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
                 f"transformers gives {_numbers(one[place])} for {read.name(number)}, and the run's "
                 f"network {_numbers(own[place])}"
             )
-            same_types = rows[number].keys() == own_rows[number].keys()
+            same_types = rows[number].keys() == ours[number].keys()
             raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))
         largest = max(largest, float(apart.max()))
     return largest
@@ -319,17 +326,9 @@ def _numbers(logits: Logits) -> str:
 def _answers(model: TrainedModel, plain: PlainModel, read: _Read) -> Sequence[Prediction]:
     """What transformers' logits of all examples are read as."""
     rows = read.all_rows
-    batches = length_batches(read.features.lengths, PREDICTION_TOKENS["cpu"])
     if plain.kind == "text":
-        said = plain.answers(rows, batches)
+        said = plain.answers(rows, plain.batches(rows))
         cast = cast_of(model.task)
         return [cast.read(answer, e) for answer, e in zip(said, read.examples, strict=True)]
-    if plain.network.config.model_type in SEES_PADDING:
-        batches = _mixed(plain, read.features)
-    task: Any = model.task
-    if task.kind == "number":  # what the last layer has taken of the scale is in the logits
-        zero = 0.0 if scale_of(model)[0] else task.scale[0]
-        task = replace(task, scale=(zero, 1.0))
-    found = plain.logits(rows, batches)
-    logits = np.concatenate(found) if plain.kind != "pair" else np.stack(found)
+    logits, task = plain.decodable(rows), task_of_logits(model.task, scale_of(model))
     return model.head.decode(logits, read.features, read.examples, task)

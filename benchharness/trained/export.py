@@ -22,6 +22,7 @@ from torch import Tensor
 
 from benchharness.encoder.network import first_line
 from benchharness.machine import cpu_flags
+from benchharness.recipes.classes import KINDS
 from benchharness.tasks.errors import BenchError
 
 ONNX = Path("onnx/model.onnx")
@@ -91,12 +92,8 @@ def check_exportable(config: Any) -> None:
         raise BenchError(f"{name} cannot be exported to ONNX: leave --onnx and --int8 out.")
 
 
-ENDINGS = {
-    "ForSequenceClassification": "pair",
-    "ForMultipleChoice": "choice",
-    "ForQuestionAnswering": "span",
-    "ForQuestionAnsweringSimple": "span",
-    "ForTokenClassification": "tag",
+ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
+    "ForQuestionAnsweringSimple": "span"
 }
 """The head type by the end of a class's name."""
 

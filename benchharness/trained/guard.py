@@ -86,6 +86,12 @@ class Verdict:
                 )
                 return f"cannot be told: {most}, where {_points(self.margin)} are allowed; {rows}"
 
+    @property
+    def power_sentence(self) -> str:
+        """What these rows are worth."""
+        found = f"{100 * self.power:.0f} % of cases"
+        return f"A loss of {_points(self.margin)} would be found on such rows in {found}."
+
 
 def _points(share: float) -> str:
     # Upwards, so that no limit looks lower than it is.

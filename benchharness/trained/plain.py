@@ -21,7 +21,8 @@ from benchharness.heads.tokens import SURROGATES
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
-from benchharness.training.batching import ROUNDING, Indices
+from benchharness.training.batching import ROUNDING, Indices, length_batches
+from benchharness.training.predict import PREDICTION_TOKENS
 
 Row = dict[str, list[int]]
 """The token ids of a row, without padding, and its token types where the tokenizer gives any."""
@@ -98,6 +99,18 @@ class PlainModel:
         if not options.get("return_overflowing_tokens"):
             return [{name: found[name] for name in names}]
         return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
+
+    def batches(self, rows: Sequence[Row]) -> list[Indices]:
+        """Rows of like lengths together; each alone where it would see its padding."""
+        if self.network.config.model_type in SEES_PADDING:
+            return [np.array([row]) for row in range(len(rows))]
+        lengths = np.array([len(row["input_ids"]) for row in rows])
+        return length_batches(lengths, PREDICTION_TOKENS["cpu"])
+
+    def decodable(self, rows: Sequence[Row]) -> Logits:
+        """The logits of all rows, as a head decodes them."""
+        found = self.logits(rows, self.batches(rows))
+        return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
         """The logits of each row (outputs,), or of each of its tokens (tokens, outputs).

@@ -14,7 +14,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
 
-_TASK_TYPES = {
+TASK_TYPES = {
     "pair": "text-classification",
     "span": "question-answering",
     "choice": "multiple-choice",
@@ -24,7 +24,7 @@ _TASK_TYPES = {
 }
 """The hub's name for what a head type does (huggingface.co/tasks)."""
 
-_METRICS = {
+METRICS = {
     "mcc": "matthews_correlation",
     "pearson": "pearsonr",
     "spearman": "spearmanr",
@@ -76,8 +76,13 @@ def to_model_index(boards: Iterable[Board]) -> str:
     found = official(boards)
     model = the_model(found)[0].model
     results = [_result(board, line) for board in found for line in _counted_lines(board)]
-    card = _import_hub().ModelCardData(model_name=visible(model), eval_results=results)
-    return f"{card.to_yaml()}\n"
+    return f"{model_card_data(model_name=visible(model), eval_results=results)}\n"
+
+
+def model_card_data(**facts: Any) -> str:
+    """The YAML, without its lines of dashes, of what the hub's ModelCardData takes."""
+    text: str = _import_hub().ModelCardData(**facts).to_yaml()
+    return text
 
 
 def _import_hub() -> Any:
@@ -88,17 +93,41 @@ def _import_hub() -> Any:
 
 def _result(board: Board, line: ScoreLine) -> Any:
     task, seeds = TASKS[line.task], counted(line.seeds, "seed")
+    return eval_result(
+        task,
+        line.split,
+        line.metric,
+        line.score,
+        name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection)})",
+        revision=_hub_revision(task, board),
+        args={"seeds": line.seeds} | ({"parity": line.parity} if line.parity else {}),
+    )
+
+
+def eval_result(  # noqa: PLR0913  (fields of the hub)
+    task: Task,
+    split: str,
+    metric: str,
+    value: float,
+    *,
+    name: str,
+    args: dict[str, Any],
+    revision: str | None = None,
+    is_official: bool = True,
+) -> Any:
+    """A score as the hub's EvalResult; of rows that are not `is_official` no data set is named."""
+    known = task.source.splits.get(split) if is_official else None
     return _import_hub().EvalResult(
-        task_type=_TASK_TYPES[task.head],
-        dataset_type=task.source.hub,
-        dataset_name=full_title(line.task),
-        dataset_config=task.source.config,
-        dataset_split=task.source.splits[line.split].hub,
-        dataset_revision=_hub_revision(task, board),
-        metric_type=_METRICS.get(line.metric, line.metric),
-        metric_value=line.score,
-        metric_name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection)})",
-        metric_args={"seeds": line.seeds} | ({"parity": line.parity} if line.parity else {}),
+        task_type=TASK_TYPES[task.head],
+        dataset_type=task.source.hub if is_official else "other",
+        dataset_name=full_title(task.name) + ("" if is_official else " (other rows)"),
+        dataset_config=task.source.config if is_official else None,
+        dataset_split=(known and known.hub) or split,
+        dataset_revision=revision,
+        metric_type=METRICS.get(metric, metric),
+        metric_value=value,
+        metric_name=name,
+        metric_args=args,
     )
 
 
@@ -216,9 +245,9 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
         "evaluation_timestamp": line.date,
         "source_data": _source(board, line),
         "metric_config": {
-            "metric_id": _METRICS.get(line.metric, line.metric),
+            "metric_id": METRICS.get(line.metric, line.metric),
             "metric_name": line.metric,
-            "metric_kind": _METRICS.get(line.metric, line.metric),
+            "metric_kind": METRICS.get(line.metric, line.metric),
             "metric_unit": "proportion",
             "lower_is_better": False,
             "score_type": "continuous",
