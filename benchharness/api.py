@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from html import escape
+from importlib import import_module
 from os import fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -433,12 +434,10 @@ def predict(  # noqa: PLR0913  (the command's options)
     """
     folder = model_folder(where, fspath(db))
     # torch takes seconds.
-    from benchharness.trained.load import load_trained  # noqa: PLC0415
-    from benchharness.trained.predict import predict_parts  # noqa: PLC0415
-
-    model = load_trained(folder, task, trust=trust_remote_code)
+    load, answers = (import_module(f"benchharness.trained.{name}") for name in ("load", "predict"))
+    model = load.load_trained(folder, task, trust=trust_remote_code)
     tables = read_parts(fspath(rows)) if isinstance(rows, str | Path) else iter([_table_of(rows)])
-    parts = list(predict_parts(model, tables, columns, scores=scores))
+    parts = list(answers.predict_parts(model, tables, columns, scores=scores))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
     return found

@@ -33,24 +33,20 @@ class Cast:
     `words(example)` is what the encoder reads and `targets(example)` what the decoder learns to
     say: every right answer, and nothing where the row is not trained on or its answer is hidden.
     `read(answer, example)` makes a prediction of what a decoder has said. `answers` are all that
-    may be said, empty where that depends on the row.
+    may be said, empty where that depends on the row. `rows(example)` is what it is trained on as.
     """
 
     words: Callable[[Any], str]
     targets: Callable[[Any], tuple[str, ...]]
     read: Callable[[str, Any], Prediction]
     answers: tuple[str, ...] = ()
+    rows: Callable[[Any], tuple[Example, ...]] = lambda example: (example,)
 
 
 def cast_of(task: Task) -> Cast:
     """How a task is cast; BenchError for what has no such way: tags, clusters, several labels."""
-    match task:
-        case PairTask(multi_label=False):
-            return _pair_cast(task)
-        case SpanTask():
-            return Cast(words=_span_words, targets=_span_targets, read=_read_span)
-        case ChoiceTask():
-            return _choice_cast(task)
+    if make := _CASTS.get(task.kind):
+        return make(task)
     raise BenchError(
         f"{task.name} gives tags, clusters or several labels, and text to text has no words for "
         "them: leave --text-to-text out."
@@ -63,16 +59,8 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     A query of ReCoRD is there with each of its right answers, and of WSC are only the rows whose
     noun is the pronoun's, as in T5. DataError where no row is left.
     """
-    examples: list[Example] = []
     cast = cast_of(task)
-    for example in rows.examples:
-        match example:
-            case ChoiceExample(gold=tuple() as gold) if len(gold) > 1:
-                examples += [replace(example, gold=(option,)) for option in gold]
-            case PairExample(label="False") if not cast.targets(example):
-                continue
-            case _:
-                examples.append(example)
+    examples = [learned for example in rows.examples for learned in cast.rows(example)]
     if not examples:
         raise DataError(f"no row of {task.name} train can be learned in words: give more rows.")
     return replace(rows, examples=tuple(examples), fingerprint=fingerprint(examples))
@@ -106,9 +94,7 @@ _BREAK, _BOLD = re.compile("<br>"), re.compile("</?b>")
 
 def _pair_cast(task: PairTask) -> Cast:
     if task.name == "superglue/wsc":
-        return Cast(words=_wsc_words, targets=_wsc_targets, read=_read_referent)
-    if task.is_regression:
-        return _number_cast(task)
+        return Cast(words=_wsc_words, targets=_wsc_targets, read=_read_referent, rows=_wsc_rows)
 
     def read(answer: str, example: PairExample) -> PairPrediction:
         if (said := answer.strip()) in task.labels:
@@ -208,6 +194,10 @@ def _wsc_targets(example: PairExample) -> tuple[str, ...]:
     return (_marked(example, 0),) if example.label == "True" else ()
 
 
+def _wsc_rows(example: PairExample) -> tuple[PairExample, ...]:
+    return () if example.label == "False" else (example,)
+
+
 def _read_referent(answer: str, example: PairExample) -> PairPrediction:
     """True where the words of the answer are among those of the noun, or the other way round.
 
@@ -235,6 +225,10 @@ NO_ANSWER = "unanswerable"
 _SPACE = re.compile(r"\s+")
 
 
+def _span_cast(_: SpanTask) -> Cast:
+    return Cast(words=_span_words, targets=_span_targets, read=_read_span)
+
+
 def _span_words(example: SpanExample) -> str:
     return _SPACE.sub(" ", f"question: {example.question} context: {example.context}")
 
@@ -258,10 +252,17 @@ def _read_span(answer: str, example: SpanExample) -> SpanPrediction:
 def _choice_cast(task: ChoiceTask) -> Cast:
     match task.name:
         case "superglue/record":
-            return Cast(words=_record_words, targets=_record_targets, read=_read_entity)
+            return Cast(
+                words=_record_words, targets=_record_targets, read=_read_entity, rows=_each_answer
+            )
         case "superglue/copa":
             return _named_cast(_copa_words, "False", "True")
     return _named_cast(_choice_words(task))
+
+
+def _each_answer(example: ChoiceExample) -> tuple[ChoiceExample, ...]:
+    gold = example.gold or ()
+    return tuple(replace(example, gold=(one,)) for one in gold) if len(gold) > 1 else (example,)
 
 
 def _named_cast(words: Callable[[ChoiceExample], str], *names: str) -> Cast:
@@ -279,7 +280,7 @@ def _named_cast(words: Callable[[ChoiceExample], str], *names: str) -> Cast:
             return ChoicePrediction(id=example.id, option=known.index(said))
         return ChoicePrediction(id=example.id, option=-1, text=answer)
 
-    return Cast(words=words, targets=targets, read=read, answers=names)
+    return Cast(words=words, targets=targets, read=read, answers=names, rows=_each_answer)
 
 
 _ASKED = {question: word for word, question in COPA_QUESTIONS.items()}
@@ -324,3 +325,12 @@ def _read_entity(answer: str, example: ChoiceExample) -> ChoicePrediction:
     if said in example.options:
         return ChoicePrediction(id=example.id, option=example.options.index(said))
     return ChoicePrediction(id=example.id, option=-1, text=said)
+
+
+_CASTS: Mapping[str, Callable[[Any], Cast]] = {
+    "class": _pair_cast,
+    "number": _number_cast,
+    "span": _span_cast,
+    "choice": _choice_cast,
+}
+"""By the kind of a task."""

@@ -1,7 +1,7 @@
 """`bench explain`: why is my number another one?"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -26,40 +26,42 @@ Key = Annotated[
 ]
 
 
-@with_options()
-def explain(  # noqa: PLR0913  (its options)
-    key: Key,
-    *,
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """With what a run is compared, and what is tried."""
+
     other: str = option(
         ...,
         "The other training: a Trainer's output folder, a file (docs/explain.md lists them), "
         "another run's key, or a published row, 'TABLE: SYSTEM'.",
         flag="--from",
         metavar="DIR|FILE|KEY|ROW",
-    ),
+    )
     tries: int = option(
         0,
         "Run again with each of the first N differences alone, and say how far it moves the score.",
         flag="--try",
         metavar="N",
         least=0,
-    ),
+    )
     limit: int | None = option(
         None, "With --try: keep at most N rows of each split.", metavar="N", least=1
-    ),
-    db: Database = DATABASE,
-    as_json: AsJson = False,
-) -> None:
+    )
+    db: Database = DATABASE
+
+
+@with_options()
+def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
     """List every value in which another training differs from a stored run, the likeliest first.
 
     Nothing of it is executed or unpickled. Exit codes: 2 the key, the name or the task is wrong; 4
     a folder or file holds no training, is damaged or would run code; 1 a run of --try failed.
     """
-    with open_store(db, create=False) as store:
+    with open_store(asked.db, create=False) as store:
         run = trained(store, key)
-        found = explain_run(run, other, store)
-    asked = RunOptions(db=db, limit=limit)
-    tried = try_changes(run, found, tries, asked, displayed) if tries else None
+        found = explain_run(run, asked.other, store)
+    options = RunOptions(db=asked.db, limit=asked.limit)
+    tried = try_changes(run, found, asked.tries, options, displayed) if asked.tries else None
     failures = tried.failures if tried else ()
     if as_json:
         print_json(_to_json(found, tried))
@@ -74,7 +76,7 @@ def explain(  # noqa: PLR0913  (its options)
         for line in _legend(found):
             typer.echo(visible(line))
         if tried:
-            _show_tries(tried, limit)
+            _show_tries(tried, asked.limit)
     tell_notes(complaints(failures, job_names([each.job for each in failures])))
     raise typer.Exit(exit_code(failures))
 

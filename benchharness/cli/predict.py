@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,13 +72,13 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     if file != STDIN and not Path(file).is_file():
         raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
     folder = model_folder(where, asked.db)
-    from benchharness.trained.load import load_trained  # noqa: PLC0415  (torch takes seconds)
-    from benchharness.trained.predict import predict_parts  # noqa: PLC0415
-
-    model = load_trained(folder, asked.task, trust=asked.trust_remote_code)
+    # torch takes seconds.
+    load, answers = (import_module(f"benchharness.trained.{name}") for name in ("load", "predict"))
+    model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     with _sink(asked.out) as write:
-        for part in predict_parts(model, read_parts(file), asked.columns, scores=asked.scores):
+        parts = answers.predict_parts(model, read_parts(file), asked.columns, scores=asked.scores)
+        for part in parts:
             write(part.lines)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut

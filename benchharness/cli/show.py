@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -142,9 +143,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 def _stored() -> ModuleType:
     """What reads a store, imported where there is one to read."""
-    from benchharness.cli import chosen  # noqa: PLC0415  (SQLAlchemy, as said above)
-
-    return chosen
+    return import_module("benchharness.cli.chosen")  # SQLAlchemy, as said above
 
 
 # `bench show recipe`: one model's values on a task, or where those of two differ.

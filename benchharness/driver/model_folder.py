@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-from benchharness.tasks.errors import ModelError, shown_place
-
 KEY = re.compile("[0-9a-fA-F]{4,64}")
 
 
@@ -17,16 +15,6 @@ def model_folder(where: str | Path, db: str) -> Path:
     if path.is_dir() or not KEY.fullmatch(str(where)):
         return path
     # SQLAlchemy: a folder is asked without a database.
-    from benchharness.driver.start_checkpoints import kept_model  # noqa: PLC0415
-    from benchharness.leaderboard.store.store import open_store  # noqa: PLC0415
+    from benchharness.driver.start_checkpoints import model_of_key  # noqa: PLC0415
 
-    with open_store(db, create=False) as store:
-        job = store.result(str(where)).job
-    folder = kept_model(db, job.key)
-    if folder is None:
-        raise ModelError(
-            f"the model of {job.key[:12]} ({job.model}, {job.title}, seed {job.seed}) is not kept "
-            f"beside {shown_place(db)}: the same bench run with --keep-models trains it again and "
-            "keeps it."
-        )
-    return folder
+    return model_of_key(db, str(where))

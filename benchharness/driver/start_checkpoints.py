@@ -20,12 +20,13 @@ from benchharness.kept_folders import (
     is_whole,
 )
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.machine import BERT_BASE
 from benchharness.models import find_model
 from benchharness.models.folder import sizes_in
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import kept_layers
+from benchharness.tasks.errors import ModelError, shown_place
 
 
 def folder_beside(db: str) -> Path:
@@ -40,6 +41,23 @@ def kept_model(db: str, key: str) -> Path | None:
     """The folder of a run's network; None where there is none. Its files are not read."""
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
+
+
+def model_of_key(db: str, key: str) -> Path:
+    """The folder of the network of the run whose key begins so.
+
+    Raises BenchError for a key that no run or several have, ModelError where it is not kept.
+    """
+    with open_store(db, create=False) as store:
+        job = store.result(key).job
+    folder = kept_model(db, job.key)
+    if folder is None:
+        raise ModelError(
+            f"the model of {job.key[:12]} ({job.model}, {job.title}, seed {job.seed}) is not kept "
+            f"beside {shown_place(db)}: the same bench run with --keep-models trains it again and "
+            "keeps it."
+        )
+    return folder
 
 
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:

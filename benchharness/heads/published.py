@@ -4,9 +4,12 @@ The names are read off the classes' weights, so that both ways need no network o
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from benchharness.tasks.task import Task
 
 DENSE = (
     "head.dense",
@@ -90,6 +93,37 @@ def published_state(
         if mine.startswith(OURS) and scale != UNSCALED:
             found[name] = found[name] * one + (zero if mine.endswith("bias") else 0.0)
     return found
+
+
+def without_types(state: Mapping[str, Tensor], task: Task) -> None:
+    """Makes token types that no tokenizer gives tell nothing, in a class's weights, in place."""
+    # BigBird's class for spans gives itself types where a tokenizer, as its own, gives none.
+    types = next((name for name in state if "token_type_embeddings" in name), None)
+    if task.head == "span" and types is not None:
+        state[types][:] = state[types][:1]
+
+
+def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, Any]:
+    """What a class's config says of a task's answers; `family` is transformers' model_type."""
+    if task.head == "choice":
+        return SUMMARY if family == "convbert" else {}
+    # In words there are no labels.
+    if auto_class.endswith("Seq2SeqLM"):
+        return {}
+    # A start and an end.
+    if task.head == "span":
+        return {"num_labels": 2}
+    if task.kind == "number":
+        return {"num_labels": 1, "problem_type": "regression"}
+    names = task.tags if task.head == "tag" else task.labels
+    known: dict[str, Any] = {
+        "id2label": dict(enumerate(names)),
+        "label2id": {n: i for i, n in enumerate(names)},
+    }
+    if task.head == "pair":
+        several = "multi" if task.kind == "labels" else "single"
+        known["problem_type"] = f"{several}_label_classification"
+    return known
 
 
 def load_published(

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, Recipe
-from benchharness.tasks.task import CorefTask, PairTask, RoleTask, SpanTask, Task
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.task import Task
 
 KINDS = {
     "pair": "SequenceClassification",
@@ -70,20 +71,12 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
         yield "an encoder with code of its own"
     if recipe.text:
         return
-    yield from _of_task(task)
+    if own := answer_type(task).unpublished():
+        yield own
     yield from _of_recipe(recipe)
     known = task.head in KINDS and family in COMPARED.split()
     if not known or (family, task.head) in LACKING:
         yield f"{family} with a {task.head} head"
-
-
-def _of_task(task: Task) -> Iterator[str]:
-    if isinstance(task, CorefTask | RoleTask):
-        yield "coreference" if isinstance(task, CorefTask) else "a BiLSTM over semantic roles"
-    if isinstance(task, PairTask) and task.marks:
-        yield f"what reads the marked words of {task.title}"
-    if isinstance(task, SpanTask) and (task.classes or task.facts):
-        yield f"what {task.title} asks beside an answer"
 
 
 def _of_recipe(recipe: Recipe) -> Iterator[str]:

@@ -10,6 +10,7 @@ import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,9 +80,7 @@ def _runtime() -> Any:
         raise BenchError(
             f"ONNX files need {' and '.join(needed)}: pip install 'benchharness[onnx]'."
         )
-    import onnxruntime  # noqa: PLC0415  (an extra, and a third of a second)
-
-    return onnxruntime
+    return import_module("onnxruntime")  # takes a third of a second
 
 
 def check_exportable(config: Any) -> None:
@@ -177,14 +176,13 @@ def _output_names(config: Any) -> list[str]:
 
 
 def _quantize(source: Path, target: Path) -> None:
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415  (an extra)
-
+    quantization: Any = import_module("onnxruntime.quantization")
     with _quiet():
-        quantize_dynamic(
+        quantization.quantize_dynamic(
             source,
             target,
             per_channel=True,  # of 872 answers 22 change and not 34 (SST-2)
-            weight_type=QuantType.QInt8,
+            weight_type=quantization.QuantType.QInt8,
             # Sums of two products overflow 16 bits on processors without VNNI.
             reduce_range=processor() in ("avx2", "avx512"),
         )

@@ -4,7 +4,7 @@ Nothing of ours computes here but which texts an example is, so what a folder gi
 files say.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,24 +59,34 @@ class PlainModel:
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
         """The rows of an example as the tokenizer makes them of its texts."""
-        tokenizer = self.tokenizer
         if self.kind == "text":
             return self._encoded(cast_of(task).words(example), truncation=True)
-        if isinstance(example, PairExample):
-            texts = (text for text in (example.text_a, example.text_b) if text is not None)
-            return self._encoded(*texts, truncation=True)
-        if isinstance(example, ChoiceExample):
-            asked = (filled(example.question, option) for option in example.options)
-            pairs = ((example.context, text) for text in asked)
-            return [r for pair in pairs for r in self._encoded(*pair, truncation="only_first")]
-        if isinstance(example, TagExample):
-            room = limits.max_tokens - tokenizer.num_special_tokens_to_add()
-            return self._windows(" ".join(example.words), room=room, step=max(1, room // 2))
-        assert isinstance(example, SpanExample), "coreference has no class"
-        asked_ids = tokenizer(_readable(example.question), add_special_tokens=False)["input_ids"]
+        made: dict[str, Callable[[Any, Limits], list[Row]]] = {
+            "pair": self._of_pair,
+            "choice": self._of_choice,
+            "tag": self._of_tags,
+            "span": self._of_span,
+        }
+        return made[self.kind](example, limits)
+
+    def _of_pair(self, example: PairExample, _: Limits) -> list[Row]:
+        texts = (text for text in (example.text_a, example.text_b) if text is not None)
+        return self._encoded(*texts, truncation=True)
+
+    def _of_choice(self, example: ChoiceExample, _: Limits) -> list[Row]:
+        asked = (filled(example.question, option) for option in example.options)
+        pairs = ((example.context, text) for text in asked)
+        return [r for pair in pairs for r in self._encoded(*pair, truncation="only_first")]
+
+    def _of_tags(self, example: TagExample, limits: Limits) -> list[Row]:
+        room = limits.max_tokens - self.tokenizer.num_special_tokens_to_add()
+        return self._windows(" ".join(example.words), room=room, step=max(1, room // 2))
+
+    def _of_span(self, example: SpanExample, limits: Limits) -> list[Row]:
+        question, tokenizer = example.question, self.tokenizer
+        asked_ids = tokenizer(_readable(question), add_special_tokens=False)["input_ids"]
         room = limits.max_tokens - tokenizer.num_special_tokens_to_add(pair=True) - len(asked_ids)
-        step = min(limits.stride, room)
-        return self._windows(example.question, example.context, room=room, step=step)
+        return self._windows(question, example.context, room=room, step=min(limits.stride, room))
 
     def has_room(self, example: ChoiceExample) -> bool:
         """Whether a token of the context stands beside each of the options."""

@@ -10,7 +10,7 @@ from benchharness.tasks.own.columns import NAMED, PAIRS, key_of
 from benchharness.tasks.own.roles import SHAPES, SPLIT, Kind, parse_roles
 from benchharness.tasks.own.tables import Table
 from benchharness.tasks.own.task import HIDDEN, OwnData, no_column, to_examples
-from benchharness.tasks.task import CorefTask, RoleTask, Task, find_fault
+from benchharness.tasks.task import Task, find_fault
 
 KINDS: Mapping[str, Kind] = {
     "class": "class",
@@ -121,7 +121,7 @@ def _official(task: Task, table: Table, number: int) -> Example:
 
 def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
     """The columns of each role; nothing where one that is needed is not there."""
-    if isinstance(task, CorefTask | RoleTask) or getattr(task, "classes", False):
+    if task.kind not in KINDS or getattr(task, "classes", False):
         return {}
     by_key = {key_of(name): name for name in reversed(list(table.columns))}
     if KINDS[task.kind] in ("class", "labels", "number"):

@@ -9,7 +9,7 @@ What no class of transformers can say is written as a run keeps it, for `bench p
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import transformers
 from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
-from benchharness.heads.published import SUMMARY, UNSCALED, published_state
+from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
 from benchharness.kept_folders import DamagedError, check_folder, new_folder, require_room
 from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
@@ -117,11 +117,8 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     config.architectures = [type(theirs).__name__]
     body = "" if model.recipe.text else theirs.base_model_prefix
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
-    if model.task.head == "span" and "token_type_ids" not in tokenizer.model_input_names:
-        # BigBird's class gives itself types where a tokenizer, as its own, gives none.
-        types = next((name for name in state if "token_type_embeddings" in name), None)
-        if types is not None:
-            state[types][:] = state[types][:1]
+    if "token_type_ids" not in tokenizer.model_input_names:
+        without_types(state, model.task)
     tied = getattr(theirs, "all_tied_weights_keys", {})  # a class fills them from the others
     kept = {name: weight for name, weight in state.items() if name not in tied}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
@@ -154,33 +151,11 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
     encoder: Any = model.network.encoder
     config = deepcopy(encoder.config)
     config.dtype = torch.float32  # the checkpoint may have been saved in another
-    for name, value in _of_answers(model.task, auto_class).items():
+    for name, value in published_config(model.task, auto_class, config.model_type).items():
         setattr(config, name, value)
     if config.model_type in GPT:
         config.pad_token_id = tokenizer.pad_token_id
-    if config.model_type == "convbert" and model.task.head == "choice":
-        for name, value in SUMMARY.items():
-            setattr(config, name, value)
     return config
-
-
-def _of_answers(task: Any, auto_class: str) -> Mapping[str, Any]:
-    """What a config says of the answers of a task."""
-    if auto_class.endswith(("Seq2SeqLM", "MultipleChoice")):
-        return {}
-    if task.head == "span":
-        return {"num_labels": 2}
-    if task.kind == "number":
-        return {"num_labels": 1, "problem_type": "regression"}
-    names = task.tags if task.head == "tag" else task.labels
-    known: dict[str, Any] = {
-        "id2label": dict(enumerate(names)),
-        "label2id": {n: i for i, n in enumerate(names)},
-    }
-    if task.head == "pair":
-        several = "multi" if task.kind == "labels" else "single"
-        known["problem_type"] = f"{several}_label_classification"
-    return known
 
 
 def _described(model: TrainedModel, result: Result) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
         # Without flags: that an untrained model always says the same is what it is.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)
-    return _result(job, evaluations, provenance, model.network, began, loaded)
+    return _result(job, evaluations, provenance, _cost(model.network, began, loaded))
 
 
 def _rank(job: Job, report: Reporter) -> Result:
@@ -86,25 +86,25 @@ def _rank(job: Job, report: Reporter) -> Result:
         cut = features.truncated  # (queries,)
         provenance["data"][name]["truncated"] = 0 if cut is None else int(cut.sum())
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
-    return _result(job, evaluations, provenance, network, began, loaded)
+    return _result(job, evaluations, provenance, _cost(network, began, loaded))
 
 
-def _result(  # noqa: PLR0913, PLR0917  (what was computed, by what, and when)
-    job: Job,
-    evaluations: Sequence[Evaluation],
-    provenance: Mapping[str, Any],
-    network: nn.Module,
-    began: float,
-    loaded: float,
-) -> Result:
+def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
+    """What it took until now, by the monotonic clock in seconds."""
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
     parameters = sum(weight.numel() for weight in network.parameters())
+    return replace(cost, parameters=parameters, peak_memory_bytes=peak_memory())
+
+
+def _result(
+    job: Job, evaluations: Sequence[Evaluation], provenance: Mapping[str, Any], cost: Cost
+) -> Result:
     return Result(
         job=job,
         evaluations=tuple(evaluations),
         curve=(),
-        cost=replace(cost, parameters=parameters, peak_memory_bytes=peak_memory()),
+        cost=cost,
         provenance=provenance,
         finished=now(),
     )

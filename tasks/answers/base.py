@@ -120,6 +120,10 @@ class AnswerType:
         """The error for an answer that cannot be read."""
         return DataError(f"the prediction of {example.id!r} is {answer!r:.80}; {expected}.")
 
+    def unpublished(self) -> str:
+        """What of it no class of transformers has a place for; empty where one has for all."""
+        return ""
+
     # What is right.
 
     def golds(self, example: Any) -> tuple[Any, ...]:

@@ -36,6 +36,9 @@ class Coreference(AnswerType):
     prediction = ClusterPrediction
     matrix = ("spans", "Spans that are a mention on either side, whoever they are")
 
+    def unpublished(self) -> str:
+        return "coreference"
+
     def from_python(self, example: DocumentExample, answer: Any) -> ClusterPrediction:
         try:
             clusters = _clusters(answer)

@@ -32,6 +32,10 @@ class _Labels(AnswerType):
     prediction = PairPrediction
     matrix = ("examples", "Classes")
 
+    def unpublished(self) -> str:
+        task = self.task
+        return f"what reads the marked words of {task.title}" if task.marks else ""
+
     def key(self, prediction: PairPrediction) -> Hashable:
         return prediction.label
 

@@ -44,6 +44,10 @@ class Spans(AnswerType):
     matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
     is_words = True
 
+    def unpublished(self) -> str:
+        beside = self.task.classes or self.task.facts
+        return f"what {self.task.title} asks beside an answer" if beside else ""
+
     def from_python(self, example: SpanExample, answer: Any) -> SpanPrediction:
         if not isinstance(answer, str):
             raise self.refuse(example, answer, 'expected a text, "" for no answer')

@@ -130,6 +130,9 @@ class Roles(Tags):
     matrix = ("words", "Words that either gives a role; O is none")
     type_noun = "role"
 
+    def unpublished(self) -> str:
+        return "a BiLSTM over semantic roles"
+
     def rows(self) -> tuple[str, ...]:
         return ()  # of all roles that there are most do not occur
 

@@ -20,6 +20,7 @@ from benchharness.tasks.own.tables import (
     objects_table,
     parsed,
     read_table,
+    reading_parquet,
     table_of_rows,
     table_rows,
     text_of,
@@ -79,15 +80,11 @@ def _of_whole(path: Path) -> Iterator[Table]:
 
 
 def _of_parquet(path: Path) -> Iterator[Table]:
-    from pyarrow import ArrowException, parquet  # noqa: PLC0415  (half a second)
-
     numbers = count(1)
-    try:
+    with reading_parquet(path) as parquet:
         for batch in parquet.ParquetFile(path).iter_batches(PART_ROWS):
             rows = [(str(next(numbers)), row) for row in batch.to_pylist()]
             yield objects_table(path, rows, "row")
-    except (OSError, ValueError, ArrowException) as error:
-        raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
 
 
 Read = Callable[[int], bytes]

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BytesIO, StringIO
@@ -524,13 +525,20 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
 # Parquet, workbooks, and rows of the hub.
 
 
-def _parquet(path: Place, content: bytes) -> Table:
+@contextmanager
+def reading_parquet(path: Place) -> Iterator[Any]:
+    """The module that reads a file of Parquet; DataError where that is not whole."""
     from pyarrow import ArrowException, parquet  # noqa: PLC0415  (half a second)
 
     try:
-        rows = parquet.read_table(BytesIO(content)).to_pylist()
+        yield parquet
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
+
+
+def _parquet(path: Place, content: bytes) -> Table:
+    with reading_parquet(path) as parquet:
+        rows = parquet.read_table(BytesIO(content)).to_pylist()
     if not rows:
         raise DataError(f"{path.name} has no rows.")
     return objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
