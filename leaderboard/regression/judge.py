@@ -229,8 +229,18 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     # What Holm asks of the smallest p-value: a drop that meets it fails whatever the others do.
     share = alpha / max(1, len(pairs))
     tasks = tuple(
-        _verdict(task, *pair, p_value, ids, alpha, share, _change(before[task], now[task]))
-        for (task, pair), p_value in zip(pairs.items(), corrected, strict=True)
+        TaskVerdict(
+            task=task,
+            before=old,
+            now=new,
+            p_value=p_value,
+            tolerated=tolerated_drop(*_seen(old, new), share),
+            detectable=detectable_drop(*_seen(old, new), share),
+            is_worse=p_value < alpha,
+            flips=find_flips(old, new, ids),
+            change=_change(before[task], now[task]),
+        )
+        for (task, (old, new)), p_value in zip(pairs.items(), corrected, strict=True)
     )
     collapses = count_collapses({task: before[task] for task in now}, now, seeds, alpha)
     lost = [
@@ -274,28 +284,9 @@ def _require_same_examples(
         )
 
 
-def _verdict(  # noqa: PLR0913, PLR0917  (what a verdict is made of)
-    task: str,
-    before: Sample,
-    now: Sample,
-    p_value: float,
-    ids: Mapping[str, Sequence[str]],
-    alpha: float,
-    share: float,
-    change: Change | None,
-) -> TaskVerdict:
-    seen = (before.scores, len(now.scores), 1 / before.examples, share)
-    return TaskVerdict(
-        task=task,
-        before=before,
-        now=now,
-        p_value=p_value,
-        tolerated=tolerated_drop(*seen),
-        detectable=detectable_drop(*seen),
-        is_worse=p_value < alpha,
-        flips=find_flips(before, now, ids),
-        change=change,
-    )
+def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
+    """What the noise of a drop depends on."""
+    return before.scores, len(now.scores), 1 / before.examples
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
