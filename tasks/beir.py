@@ -7,7 +7,7 @@ out, whose number is the mean of twelve sets.
 from typing import Any
 
 from benchharness.tasks.examples import QueryExample
-from benchharness.tasks.metrics.ranking import mrr_10, ndcg_10, recall_100
+from benchharness.tasks.metrics import mrr_10, ndcg_10, recall_100
 from benchharness.tasks.sources.source import Row, Source, Split, text
 from benchharness.tasks.task import RankingTask
 

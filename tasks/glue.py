@@ -21,7 +21,7 @@ from benchharness.tasks.metrics import (
 from benchharness.tasks.sources import Column, Row, Source, Split
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, splits_of, text
-from benchharness.tasks.task import Metric, PairTask
+from benchharness.tasks.task import Metric, PairTask, has_no_label
 
 # Tasks of one or two text columns and a label in tab-separated files, as GLUE's are.
 #
@@ -292,3 +292,33 @@ AX = PairTask(
 
 GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE, WNLI, AX)
 """In the order of the GLUE leaderboard's columns."""
+
+
+# SNLI, which is no part of GLUE: does a caption entail a sentence (Bowman et al., EMNLP 2015).
+#
+# Rows without a gold label, on which fewer than three of five annotators agreed, are left out of
+# every split, as everyone does since the paper; `SplitRows.left_out` counts them.
+
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+
+SNLI = PairTask(
+    name="snli/snli",
+    title="SNLI",
+    source=Source(
+        hub="stanfordnlp/snli",
+        config="plain_text",
+        revision="cdb5c3d5eed6ead6e5a341c8e56e669bb666725b",
+        home="snli",
+        spellings={"snli": ("snli_1.0",)},
+        format="jsonl",
+        splits=splits_of(*(f"snli_1.0_{name}.jsonl" for name in ("train", "dev", "test"))),
+        columns={"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"},
+        label_names=NLI_LABELS,
+        unlabelled="-",
+    ),
+    convert=pair("premise", "hypothesis"),
+    labels=NLI_LABELS,
+    metrics=(accuracy,),
+    leaves_out=has_no_label,
+    cite="Bowman et al., A Large Annotated Corpus for Learning Natural Language Inference, 2015",
+)

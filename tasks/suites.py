@@ -14,10 +14,9 @@ from typing import Any
 from benchharness.tasks.beir import BEIR_TASKS, OWN_FOLDER
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.errors import BenchError, unknown_name
-from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, RACE, SWAG
 from benchharness.tasks.reading import COQA, HOTPOT, QUAC
-from benchharness.tasks.snli import SNLI
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS

@@ -60,7 +60,7 @@ def test_one_training_serves_all_that_start_from_it(finished, bench):
         ("glue/rte", "glue/mrpc", "superglue/rte"), mnli.key
     )
     assert set(rows["superglue/rte"][0].scores) >= {"superglue/axb", "superglue/axg"}
-    assert list((folder / "results" / "checkpoints").iterdir()) == [], "nobody needs it any more"
+    assert list((folder / "results" / "models").iterdir()) == [], "nobody needs it any more"
     run = f"(run {mnli.key[:12]})"
     assert f"glue/mnli {run}" in bench("show", rows["glue/rte"][0].key).out
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(finished, tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert all_gone(workers)
-    kept = folder / "results" / "checkpoints"
+    kept = folder / "results" / "models"
     assert len(list(kept.iterdir())) == 1, "two jobs still need it"
     code, out, err = bench_process.bench(folder, *COMMAND)
     assert code == 0, err

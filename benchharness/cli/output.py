@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
-from benchharness.leaderboard.certificate import made_by, parity_of
+from benchharness.leaderboard.boards.reproduction import made_by, parity_of
 from benchharness.leaderboard.result import (
     Failure,
     Result,

@@ -25,7 +25,6 @@ from benchharness.driver.drive import Driven, Watch
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
-from benchharness.driver.retrain import compared
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
@@ -43,6 +42,7 @@ from benchharness.stored import (
     is_reported,
     left_out,
 )
+from benchharness.stored.predictions import compared
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 

@@ -18,14 +18,12 @@ from benchharness.engines.process import ended_at_last, worker_command
 from benchharness.engines.slots import find_slots
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import METHOD
-from benchharness.leaderboard.result import Failure, Result, predictions_of
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import capability, versions, what_differs
 from benchharness.progress import job_name
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.answers.base import AnswerType
+from benchharness.stored.predictions import compared
 from benchharness.tasks.errors import BenchError, JobError
-from benchharness.tasks.suites import find_task
 
 
 def retrain(
@@ -70,30 +68,6 @@ def retrain(
         raise JobError(*(said or [f"{job_name(stored.job)} was not trained: try again."]))
     # Nothing was found where another process has trained it meanwhile.
     return folder, compared(stored, found[0]) if found else ""
-
-
-def compared(stored: Result, found: Result) -> str:
-    """How the predictions of a run that was trained again differ from the stored ones."""
-    others, count, moves = 0, 0, list[tuple[float, float]]()
-    is_same = True
-    for each in stored.evaluations:
-        again, answers = found.evaluation(each.name), answer_type(find_task(each.task))
-        is_same &= again.predictions == each.predictions
-        for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
-            count += 1
-            others += answers.key(ours) != answers.key(theirs)
-            moves += zip(_numbers(answers, ours), _numbers(answers, theirs), strict=True)
-    if is_same:
-        return "trained again: the stored predictions, to the bit."
-    what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
-    moved = max((abs(one - other) for one, other in moves), default=0.0)
-    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
-    return f"trained again, {others} of {count} answers are others than stored{by}."
-
-
-def _numbers(answers: AnswerType, prediction: Any) -> list[float]:
-    label = getattr(prediction, "label", None)
-    return [label] if isinstance(label, float) else answers.scores(prediction)
 
 
 def _what_differs(stored: Result) -> str:

@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Self
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Self
 
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
-from benchharness.driver.search import Search, halving
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.loggers import Listening, Loggers, open_loggers
@@ -23,6 +23,9 @@ from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import Task
+
+if TYPE_CHECKING:
+    from benchharness.driver.search import Search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +72,13 @@ class Session:
         """The jobs; reads the data and the checkpoints, which takes a moment."""
         return plan(self.request)
 
-    def halving(self, planned: Plan) -> Search | None:
+    def halving(self, planned: Plan) -> "Search | None":
         """The search of a plan's sweeps, where that was asked for."""
         tasks = [task.name for task in self.request.tasks]
-        return halving(planned, tasks) if self.options.halving else None
+        if not self.options.halving:
+            return None
+        found: Search = resolve_name("benchharness.driver.search:halving")(planned, tasks)
+        return found
 
     def schedule(self, planned: Plan) -> Schedule:
         """What of the plan is missing, in its order; what it starts from is held from now on."""

@@ -16,7 +16,7 @@ from benchharness.leaderboard.boards.board import (
     select_entry,
 )
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.certificate import made_by
+from benchharness.leaderboard.boards.reproduction import made_by
 from benchharness.leaderboard.job import unquoted
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store.store import Store

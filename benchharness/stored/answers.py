@@ -10,8 +10,8 @@ from typing import NamedTuple
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
+from benchharness.leaderboard.boards.reproduction import parity_of
 from benchharness.leaderboard.boards.sharing import path_label, without_paths
-from benchharness.leaderboard.certificate import parity_of
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
-from benchharness.leaderboard.certificate import parity_of
+from benchharness.leaderboard.boards.reproduction import Reproduction, parity_of, reproductions
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import RunFacts, facts_of

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.certificate import parity_of
+from benchharness.leaderboard.boards.reproduction import parity_of
 from benchharness.leaderboard.job import (
     FEATURES_SETTING,
     PAPER,

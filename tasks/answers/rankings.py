@@ -7,7 +7,7 @@ from typing import Any
 
 from benchharness.tasks.answers.base import AnswerType, Passage
 from benchharness.tasks.examples import QueryExample, RankingPrediction
-from benchharness.tasks.metrics.ranking import ndcg, ranked
+from benchharness.tasks.metrics import ndcg, ranked
 
 SHOWN = 3
 """How many documents of a ranking a reader sees."""

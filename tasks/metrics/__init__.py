@@ -5,6 +5,7 @@ scikit-learn and scipy are imported on use, because each costs a second.
 
 import math
 import warnings
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import fmean
@@ -16,6 +17,8 @@ from benchharness.tasks.examples import (
     ChoicePrediction,
     PairExample,
     PairPrediction,
+    QueryExample,
+    RankingPrediction,
 )
 from benchharness.tasks.metrics.squad import exact_match, token_f1
 from benchharness.tasks.task import Metric, harmonic, mean_metric, total
@@ -269,3 +272,54 @@ option_exact_match = _text_metric("em", exact_match)
 
 option_f1 = _text_metric("f1", token_f1)
 """ReCoRD's F1: the words that the answer shares with the most alike right one, in 0..1."""
+
+
+# Rankings as trec_eval counts them, a value for each query; the score is their mean.
+#
+# Documents go by their score in fp32, equal scores by their id, the higher one first. A grade is
+# the gain as it is, one below 0 is none, a document without a judgement is not relevant, and a
+# query without a relevant document counts 0.
+
+DEPTH = 10
+"""Of nDCG and MRR: how many documents count."""
+
+
+def ranked(prediction: RankingPrediction) -> list[str]:
+    """The ids of the documents, the best first."""
+    scores = array("f", prediction.scores)
+    pairs = zip(scores, prediction.documents, strict=True)
+    return [document for _, document in sorted(pairs, reverse=True)]
+
+
+def _relevant(example: QueryExample) -> dict[str, int]:
+    return {document: grade for document, grade in example.relevant or () if grade > 0}
+
+
+def _discounted(gains: list[int]) -> float:
+    return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains[:DEPTH]))
+
+
+def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
+    """The discounted gain of the first ten, as a share of the best there could be."""
+    relevant = _relevant(example)
+    best = _discounted(sorted(relevant.values(), reverse=True))
+    gains = [relevant.get(document, 0) for document in ranked(prediction)]
+    return _discounted(gains) / best if best else 0.0
+
+
+def recall(prediction: RankingPrediction, example: QueryExample) -> float:
+    """The share of the relevant documents that are among the first hundred."""
+    relevant = _relevant(example)
+    return len(relevant.keys() & ranked(prediction)[:100]) / len(relevant) if relevant else 0.0
+
+
+def reciprocal_rank(prediction: RankingPrediction, example: QueryExample) -> float:
+    """1 over the place of the first relevant document, 0 where none is among the first ten."""
+    relevant = _relevant(example)
+    first = enumerate(ranked(prediction)[:DEPTH], start=1)
+    return next((1 / place for place, document in first if document in relevant), 0.0)
+
+
+ndcg_10 = mean_metric("ndcg_10", ndcg)
+recall_100 = mean_metric("recall_100", recall)
+mrr_10 = mean_metric("mrr_10", reciprocal_rank)

@@ -1,9 +1,10 @@
 """The three sources of rows: the hub, official files, the embedded mini data."""
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.sources.beir import file_queries, hub_queries
 from benchharness.tasks.sources.files import Data, parse_data
 from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
@@ -24,16 +25,22 @@ __all__ = [
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
     """The rows of one split; DataError where the source does not have it or it is malformed."""
+    is_beir = source.format == "beir"
     if source.reader is not None:
         found, place = list(source.reader(split, data.folder)), str(data)
     elif data.files is None:
-        found = (hub_queries if source.format == "beir" else hub_rows)(source, split)
+        found = _beir().hub_queries(source, split) if is_beir else hub_rows(source, split)
         place = f"{source.hub} ({source.config})"
     else:
         files, place = _official(source, split, data), str(data)
-        found = file_queries(files.paths[0]) if source.format == "beir" else file_rows(files)
+        found = _beir().file_queries(files.paths[0]) if is_beir else file_rows(files)
     arranged = _arranged(source, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
+
+
+def _beir() -> Any:
+    """The reader of BEIR's sets, which no other task needs."""
+    return import_module("benchharness.tasks.sources.beir")
 
 
 def _official(source: Source, split: str, data: Data) -> OfficialFiles:

@@ -28,7 +28,11 @@ def test_a_suite_is_all_its_tasks():
 
 
 def test_a_collection_is_all_the_tasks_of_its_suites():
-    trained = [name for name, task in TASKS.items() if task.is_trained]
+    trained = [
+        n
+        for n, task in TASKS.items()
+        if task.is_trained and task.suite not in ("beir", "retrieval")
+    ]
     assert names(check(suite=["seeds"])) == trained
     assert names(check(suite=["glue", "seeds"])) == trained
 

@@ -182,7 +182,7 @@ def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):
 
 
 def test_the_help_of_run_has_its_options_under_heads(bench):
-    text = bench("run", "--help").out
+    text = bench("run", "--help-all").out
     heads = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert heads == [
         "What to run:",

@@ -115,7 +115,7 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
     assert "is a baseline, which has no network" in refusal(
         "glue/rte", teacher=find_model("majority")
     )
-    assert "spans of its own" in refusal(
+    assert "ranks spans, or places texts" in refusal(
         next(name for name, task in TASKS.items() if task.head == "coref")
     )
     assert "reads the states of a frozen encoder" in refusal(

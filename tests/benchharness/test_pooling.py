@@ -24,7 +24,7 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
 
 
 def test_every_family_has_its_pooling():
-    assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5"}
+    assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert"}
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ CALLS: Mapping[str, Sequence[str]] = {
     "run": (*RUN, "--log", "tensorboard"),
     "watch": ("--once",),
     "show": ("{key}",),
+    "model": ("{key}", "--to", "taken"),
+    "predict": ("{key}", "rows.csv"),
+    "explain": ("{key}", "--from", "{key}"),
     "leaderboard": (),
     "report": (),
     "ensemble": ("one",),
@@ -72,7 +75,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """The words of each command; a new one is to be added here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2}
+CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2}
 """What a command exits with that has nothing to do here."""
 
 
@@ -227,6 +230,9 @@ def test_43_nor_does_one_that_fails(call: Caller, url: str, tmp_path: Path, faul
 PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
     "run": (("majority",), {"task": "glue/rte", "data": "mini", "baselines": False}),
     "which": ((), {"among": ["tiny", "bert"], "minutes": 1, "suite": "glue", "data": "mini"}),
+    "explain": (("abc", "abc"), {}),
+    "model": (("abc",), {}),
+    "predict": (("abc", [{"text": "a row"}]), {}),
     "board": (("glue",), {}),
     "boards": ((), {}),
     "compare": (("one", "other"), {}),

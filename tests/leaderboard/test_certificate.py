@@ -10,7 +10,7 @@ import pytest
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.certificate import certificate, made_by, parity_of
+from benchharness.leaderboard.boards.reproduction import certificate, made_by, parity_of
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
     to_every_eval_ever,

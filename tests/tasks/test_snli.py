@@ -7,8 +7,8 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairExample
+from benchharness.tasks.glue import SNLI
 from benchharness.tasks.read import SplitRows, read
-from benchharness.tasks.snli import SNLI
 from tests.helpers.official_files import read_file, to_lines, write_file
 
 

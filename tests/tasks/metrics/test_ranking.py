@@ -7,7 +7,7 @@ import pytest
 import pytrec_eval
 
 from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
-from benchharness.tasks.metrics.ranking import ndcg, ranked, recall, reciprocal_rank
+from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
 
 CORPUS = Corpus(ids=(), texts=(), digest="")
 
