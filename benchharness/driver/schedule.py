@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pkgutil import resolve_name
 from typing import Any, NamedTuple
 
 from benchharness.driver.options import RunOptions
@@ -20,7 +21,6 @@ from benchharness.machine import Estimate, estimate_seconds
 from benchharness.models import find_model
 from benchharness.models.weights import config_of
 from benchharness.progress import duration, job_name, job_names
-from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
@@ -230,6 +230,7 @@ def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
     with suppress(ModelError):  # a config out of reach: the job itself will say it
         config = config_of(find_model(job.checkpoint, job.trust))
         recipe, is_foreign = Recipe.from_settings(job.settings), "auto_map" in config
+        published_class = resolve_name("benchharness.recipes.classes:published_class")
         for task in job.trained_tasks:
             found = published_class(
                 find_task(task),

@@ -75,7 +75,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """The words of each command; a new one is to be added here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2}
+CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 4}
 """What a command exits with that has nothing to do here."""
 
 

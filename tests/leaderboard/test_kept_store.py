@@ -121,7 +121,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_store_of_the_first_release_shows_what_it_showed(path: Path) -> None:
-    assert printed(path) == json.loads(gzip.decompress(PRINTED.read_bytes()))
+    found = printed(path)
+    for run in found.values():
+        if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside
+            run.pop("kept_model")
+            assert bool(run.pop("parity", "")) == bool(run.pop("certificate", ""))
+    assert found == json.loads(gzip.decompress(PRINTED.read_bytes()))
 
 
 def test_it_is_whole_and_its_archive_is_the_same_store(path: Path, tmp_path: Path) -> None:
