@@ -147,6 +147,9 @@ def _take_place(draft: Path, folder: Path) -> None:
 HEAD, JOB = "head.safetensors", "job.json"
 """What stands beside the encoder: the heads, and the run that says what they are."""
 
+TAKEN = "benchharness.json"
+"""What says so in a folder for others (bench model), with paths as on a page for them."""
+
 KEPT = "kept"
 """An empty file in those that stay for ever, whoever else starts from them."""
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from benchharness.heads import Head, Limits
-from benchharness.kept_folders import HEAD, JOB, MANIFEST, DamagedError, check_folder
+from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import cpu_has_bf16
 from benchharness.plugins import load_plugins
@@ -16,7 +16,7 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
-from benchharness.worker.checkpoint import KeptRun
+from benchharness.worker.checkpoint import KeptRun, is_published, read_taken
 from benchharness.worker.job import find_compute
 from benchharness.worker.kept_network import kept_network
 from benchharness.worker.task_setup import limits_of
@@ -44,7 +44,7 @@ class TrainedModel:
 def load_trained(
     folder: Path, task: str | None = None, *, trust: bool = False, precision: str | None = None
 ) -> TrainedModel:
-    """The model in a folder that a run has left; reads every file of it and checks its digest.
+    """The model in a folder that a run or bench model has left; checks the digest of every file.
 
     `task` is one of those that it was trained on, where they are several. `trust` allows the code
     that its checkpoint came with to run. `precision` is the run's own, unless another is asked for
@@ -52,23 +52,26 @@ def load_trained(
     another version's, is damaged, or needs trust; BenchError for a task that it does not know.
     """
     job = read_job(folder)
-    if job.trust.remote_code and not trust:
+    is_class = is_published(folder)
+    if job.trust.remote_code and not is_class and not trust:
         raise ModelError(
             f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
             "run unless it is trusted: read it, then give --trust-remote-code."
         )
     if job.plugins:
         load_plugins()
-    known = ", ".join(job.trained_tasks)
-    if task is None and len(job.trained_tasks) > 1:
+    tasks = (read_taken(folder)["task"],) if is_class else job.trained_tasks
+    known = ", ".join(tasks)
+    if task is None and len(tasks) > 1:
         raise BenchError(
             f"the model in {folder} was trained on {known}: say which one is meant by --task."
         )
-    if (task or job.task) not in job.trained_tasks:
+    task = task or tasks[0]
+    if task not in tasks:
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
-        setup, encoder = kept_network(folder, job, compute, task=task or "")
+        setup, encoder = kept_network(folder, job, compute, task=task)
     recipe = Recipe.from_settings(job.settings)
     return TrainedModel(
         folder=folder,
@@ -100,7 +103,7 @@ def read_job(folder: Path) -> Job:
         )
     try:
         files = check_folder(folder)["files"]
-        if not {HEAD, JOB} <= files.keys():
+        if not {HEAD, JOB} <= files.keys() and (JOB in files or TAKEN not in files):
             raise DamagedError("has an encoder alone, without a head to predict with")
     except DamagedError as error:
         raise ModelError(f"the model in {folder} {error}: keep it again.") from None

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
 from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
-from benchharness.kept_folders import DamagedError, check_folder, new_folder, require_room
+from benchharness.kept_folders import TAKEN, DamagedError, check_folder, new_folder, require_room
 from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
 from benchharness.models.folder import GPT
@@ -30,8 +30,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.trained.check import Checked, Dev, check, scale_of
 from benchharness.trained.load import TrainedModel
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
-
-TAKEN = "benchharness.json"
+from benchharness.worker.frozen import LiveEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +60,16 @@ class Taken:
 
 def class_of(model: TrainedModel) -> Published:
     """The class of transformers that a model is, or what none can say."""
-    encoder: Any = model.network.encoder
+    encoder = _encoder_of(model)
     return published_class(
         model.task, model.recipe, encoder.config.model_type, is_foreign=is_foreign(encoder)
     )
+
+
+def _encoder_of(model: TrainedModel) -> Any:
+    """The encoder itself, without what chooses among a frozen one's states."""
+    encoder: Any = model.network.encoder
+    return encoder.encoder if isinstance(encoder, LiveEncoder) else encoder
 
 
 def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> Taken:
@@ -80,14 +85,17 @@ def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> T
     facts = {"run": result.job.key, "task": model.task.name, "model": result.job.model}
     with new_folder(to, facts) as draft:
         checked = None
+        run = _shared_run(model, result)
         if found.lacking:
             for name in check_folder(model.folder)["files"]:
                 shutil.copy(model.folder / name, draft / name)
+            run.write(draft)
         else:
+            model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
             write_published(model, draft, found.auto_class)
             checked = check(model, draft, found.auto_class, dev)
         taken = Taken(folder=to, published=found, checked=checked)
-        described = _described(model, result) | taken.to_json()
+        described = _described(model, run) | taken.to_json()
         del described["folder"]
         (draft / TAKEN).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return taken
@@ -158,14 +166,20 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
     return config
 
 
-def _described(model: TrainedModel, result: Result) -> dict[str, Any]:
-    """What benchharness.json says; its paths are as on a page for others."""
+def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
+    """What the folder says of the run; its paths are as on a page for others."""
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "of a result"
-    run = KeptRun.of(shared.job, model.limits, result.evaluations, shared.provenance)
+    job = shared.job
+    if job.trust.remote_code and class_of(model).lacking:  # whose code is there alone
+        job = replace(job, checkpoint=result.job.checkpoint)
+    return KeptRun.of(job, model.limits, result.evaluations, shared.provenance)
+
+
+def _described(model: TrainedModel, run: KeptRun) -> dict[str, Any]:
     return {
         **run.to_json(),
-        "key": result.job.key,
+        "key": run.job.key,
         "task": model.task.name,
         "scale": list(getattr(model.task, "scale", UNSCALED)),
         "in_last_layer": list(scale_of(model)),

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +14,15 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Limits
-from benchharness.kept_folders import HEAD, JOB, check_checkpoint, new_checkpoint, require_room
+from benchharness.heads.published import load_published
+from benchharness.kept_folders import (
+    HEAD,
+    JOB,
+    TAKEN,
+    check_checkpoint,
+    new_checkpoint,
+    require_room,
+)
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation
 from benchharness.leaderboard.text import digest
@@ -65,7 +73,11 @@ class KeptRun:
     @classmethod
     def read(cls, folder: Path) -> Self:
         """That of a folder which was checked."""
-        data = json.loads((folder / JOB).read_text(encoding="utf-8"))
+        if is_published(folder):
+            said = read_taken(folder)
+            data = {each.name: said[each.name] for each in fields(cls)}
+        else:
+            data = json.loads((folder / JOB).read_text(encoding="utf-8"))
         known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}
         return cls(**data | known)
 
@@ -194,6 +206,29 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")
+
+
+def is_published(folder: Path) -> bool:
+    """Whether a checked folder has a class of transformers in place of an encoder and its heads."""
+    return (folder / TAKEN).is_file() and not (folder / JOB).is_file()
+
+
+def read_taken(folder: Path) -> Mapping[str, Any]:
+    """What benchharness.json says."""
+    said: Mapping[str, Any] = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
+    return said
+
+
+def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
+    """Gives a network all of its weights from a folder in transformers' form.
+
+    `body` is as for `published_names`.
+    """
+    scale: Any = tuple(read_taken(folder)["in_last_layer"])
+    try:
+        load_published(network, load_file(folder / WEIGHTS), body, scale)
+    except (KeyError, RuntimeError) as error:
+        raise _unfit(f"the network of {name}", folder, error) from error
 
 
 def _unfit(what: str, folder: Path, error: object) -> JobError:

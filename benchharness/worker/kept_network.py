@@ -8,7 +8,7 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.compute import Compute
-from benchharness.worker.checkpoint import load_head, load_kept
+from benchharness.worker.checkpoint import is_published, load_class, load_head, load_kept
 from benchharness.worker.frozen import LiveEncoder
 from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
 from benchharness.worker.technique import Work, techniques_of
@@ -19,28 +19,38 @@ def kept_network(
 ) -> tuple[TaskSetup, Encoder]:
     """A setup with the network of a checked folder, not to be trained, and the encoder in it.
 
+    The folder is a run's own, or in transformers' form (bench model).
+
     `job` is the one that has left it; `task` is one of those that it was trained on, by default the
     only one, and `every_state` as for `network_of`. Raises JobError where the weights are not the
     network's, and ModelError where the encoder cannot be made.
     """
     define_task(job.definition)
     recipe = Recipe.from_settings(job.settings)
-    if job.trust.remote_code:  # the checkpoint's own code is in its own folder alone
+    is_class = is_published(folder)
+    if (
+        job.trust.remote_code and not is_class
+    ):  # the checkpoint's own code is in its own folder alone
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None
         encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
     name = f"{job.model} (run {job.key[:12]})"
-    load_kept(encoder, folder, name)  # before a head takes the pooler away
+    if not is_class:
+        load_kept(encoder, folder, name)  # before a head takes the pooler away
     alone = replace(job, teacher=None)  # who is not asked any more
     work = Work(job=alone, recipe=recipe, compute=compute, report=lambda _: None, folders={})
     techniques = techniques_of(work)
     setup = TaskSetup.of(task or job.task, job.fingerprints, recipe, encoder, techniques)
     network_of([setup], encoder, compute.device, techniques, every_state=every_state)
+    network: Any = setup.network
+    if is_class:
+        body = "" if recipe.text else encoder.network.base_model_prefix
+        load_class(network, folder, str(body), name)
     if recipe.encoder.is_frozen:
-        network: Any = setup.network
         network.encoder = LiveEncoder(network.encoder, recipe.encoder.features)
-    tasks = job.trained_tasks
-    load_head(setup.network, folder, name, tasks.index(task or job.task) if tasks[1:] else None)
-    setup.network.to(compute.device).eval().requires_grad_(False)
+    if not is_class:
+        tasks = job.trained_tasks
+        load_head(network, folder, name, tasks.index(task or job.task) if tasks[1:] else None)
+    network.to(compute.device).eval().requires_grad_(False)
     return setup, encoder

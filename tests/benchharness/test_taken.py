@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +24,12 @@ from benchharness.splits import read_split
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.trained import take as taking
-from benchharness.trained.check import Dev, check
+from benchharness.trained.check import Dev, check, compare_answers
 from benchharness.trained.load import TrainedModel, load_trained
+from benchharness.trained.predict import predict
 from benchharness.trained.take import class_of, take, write_published
 from benchharness.worker.job import run_job
+from tests.helpers.families import save_family
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.training import RECIPE, having
 
@@ -176,8 +180,64 @@ def test_a_folder_that_is_not_ours_stays(runs: Mapping[str, Kept], tmp_path: Pat
         take(other.model, other.result, tmp_path / "to", other.dev)
 
 
+def predicts_what_is_stored(folder: Path, result: Result) -> None:
+    model, each = load_trained(folder, precision="fp32"), result.evaluations[0]
+    assert model.job.key == result.job.key
+    found = predict(model, read_split(result.job, each.name).examples).predictions
+    differ, change = compare_answers(found, predictions_of(each))
+    assert (len(found), differ) == (len(each.predictions), 0)
+    assert change < 1e-4
+
+
+def test_a_taken_folder_predicts_what_is_stored(runs: Mapping[str, Kept], tmp_path: Path):
+    for name, kept in runs.items():
+        take(kept.model, kept.result, tmp_path / name, kept.dev)
+        predicts_what_is_stored(tmp_path / name, kept.result)
+    again = load_trained(tmp_path / "stsb", precision="fp32")  # a scale that its task does not have
+    state = runs["stsb"].model.network.state_dict()
+    for name, weight in again.network.state_dict().items():
+        assert torch.allclose(weight, state[name], atol=1e-6)
+    code = (
+        "import sys, pathlib; from benchharness.trained.load import load_trained;"
+        "import benchharness.trained.predict; load_trained(pathlib.Path(sys.argv[1]));"
+        "sys.exit(' '.join({'datasets', 'sqlalchemy', 'scipy'} & {*sys.modules}) or 0)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "mrpc"], check=False, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
+        load_trained(tmp_path / "mrpc", "glue/rte")
+    reweigh("pooler.dense.weight", lambda w: w[:3])(tmp_path / "mrpc")
+    with pytest.raises(BenchError, match=r"is damaged \(model.safetensors is not what was written"):
+        load_trained(tmp_path / "mrpc")
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "family"),
+    [
+        ("swag/regular", {}, "bert"),
+        ("conll2003/ner", {}, "bert"),
+        ("glue/rte", {}, "gpt2"),
+        ("glue/rte", {"features": "last"}, "bert"),
+        ("glue/rte", {"features": "mix"}, ""),  # no class
+    ],
+)
+def test_so_does_that_of_other_heads(
+    task: str, settings: Mapping[str, str], family: str, tmp_path: Path
+):
+    named = {"model": str(save_family(tmp_path / family, family))} if family else {}
+    result = run_job(make_job(task, limit=8, **settings, **named), keep=tmp_path / "kept")
+    model = load_trained(tmp_path / "kept", precision="fp32")
+    (each,) = (e for e in result.evaluations if e.split == "dev")
+    dev = Dev(each.name, read_split(result.job, each.name), predictions_of(each))
+    assert bool(take(model, result, tmp_path / "to", [dev]).checked) is bool(family)
+    predicts_what_is_stored(tmp_path / "to", result)
+
+
 def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
-    job = make_job("superglue/wic", limit=16)
+    checkpoint = str(save_family(tmp_path / "bert", "bert"))
+    job = make_job("superglue/wic", limit=16, model=checkpoint)
     result = run_job(job, keep=tmp_path / "kept")
     model = load_trained(tmp_path / "kept", precision="fp32")
     taken = take(model, result, tmp_path / "to", [])
@@ -185,6 +245,9 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     assert "marked words of WiC has no class" in taken.published.sentence
     with pytest.raises(BenchError, match="bench predict alone"):
         taken.load()
+    texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
+    assert texts.keys() >= {"job.json", "benchharness.json"}
+    assert str(tmp_path) not in "".join(texts.values())
     again = load_trained(tmp_path / "to", precision="fp32")
     state = again.network.state_dict()
     assert all(torch.equal(w, state[name]) for name, w in model.network.state_dict().items())
@@ -230,6 +293,10 @@ def test_the_command_takes_a_row_or_a_key(bench):
     assert type(network).__name__ == "BertForSequenceClassification"
     assert tokenizer.model_max_length == 128
     assert bench("model", key[:8]).code == 2
+    rows, columns = [{"a": "It rains.", "b": "It is wet."}], "text=a,text2=b"
+    found = [bh.predict(each, rows, columns=columns) for each in (key, "to dir")]
+    assert found[0]["label"].equals(found[1]["label"])
+    assert found[0]["score"].tolist() == pytest.approx(found[1]["score"].tolist(), abs=1e-4)
     shutil.rmtree(Path("results/models") / key)
     ended = bench("model", key[:8], "--to", "other")
     assert ended.code == 2
