@@ -45,8 +45,9 @@ def kept_network(
     network_of([setup], encoder, compute.device, techniques, every_state=every_state)
     network: Any = setup.network
     if is_class:
-        body = "" if recipe.text else encoder.network.base_model_prefix
-        load_class(network, folder, str(body), name)
+        whole: Any = encoder.network
+        whole.tie_weights()  # a class's file has one of T5's embeddings
+        load_class(network, folder, "" if recipe.text else whole.base_model_prefix, name)
     if recipe.encoder.is_frozen:
         network.encoder = LiveEncoder(network.encoder, recipe.encoder.features)
     if not is_class:

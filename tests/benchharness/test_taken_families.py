@@ -30,6 +30,7 @@ from benchharness.trained.plain import SEES_PADDING
 from benchharness.trained.take import class_of, take
 from benchharness.training.batching import pad
 from benchharness.training.predict import predict
+from benchharness.worker.kept_network import kept_network
 from tests.helpers import plain_transformers
 from tests.helpers.families import FAMILIES, make_config, save_family
 from tests.helpers.mini_jobs import make_job
@@ -124,7 +125,10 @@ def own_logits(model: TrainedModel) -> list[np.ndarray]:
 
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Any]:
-    """By family and head: what was taken, our logits, and those of transformers alone."""
+    """By family and head: what was taken, our logits, and those of transformers alone.
+
+    Ours are given by the written folder too, as bench predict loads it.
+    """
     root, threads = tmp_path_factory.mktemp("taken"), torch.get_num_threads()
     torch.set_num_threads(1)  # of what is so small, more only wait for each other
     found: dict[tuple[str, str], Any] = {}
@@ -141,6 +145,13 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], 
             take(model, result, to, [Dev(f"{model.task.name}:dev", rows, stored)]),
             own_logits(model),
         )
+        setup, encoder = kept_network(to, model.job, CPU)
+        again = setup.head.encode(rows.examples, encoder.tokenizer, model.limits)
+        for one, other in zip(
+            logits, predict(setup.network, again, CPU, lambda _: None), strict=True
+        ):
+            apart = np.abs(one - other).max()
+            assert apart <= PACKED * max(1.0, np.abs(one).max()), (family, kind)
         asked[str(to)] = (class_of(model).auto_class, texts_of(model), CUT[kind])
     script, out = Path(plain_transformers.__file__), root / "logits.npz"
     command = [sys.executable, "-I", str(script), str(out)]
