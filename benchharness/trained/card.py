@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from benchharness.heads.choice import BLANKS
+from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.statistics import useful_interval
@@ -24,7 +25,6 @@ from benchharness.tasks.suites import find_task, full_title
 from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, Task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.measure import Check
-from benchharness.trained.take import TAKEN
 
 
 @dataclass(frozen=True, kw_only=True)

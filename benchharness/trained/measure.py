@@ -18,7 +18,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from benchharness.encoder.network import first_line
 from benchharness.heads import Head, Limits, head_for
-from benchharness.kept_folders import DamagedError, check_folder
+from benchharness.kept_folders import TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import Flip, flips_of
@@ -36,7 +36,6 @@ from benchharness.trained.check import own_rows, starts_of, task_of_logits
 from benchharness.trained.export import OnnxNetwork
 from benchharness.trained.guard import Verdict, judge
 from benchharness.trained.plain import PlainModel, Row
-from benchharness.trained.take import TAKEN
 from benchharness.worker.job import peak_memory
 
 STATUS = Path("/proc/self/status")

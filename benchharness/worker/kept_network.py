@@ -45,9 +45,9 @@ def kept_network(
     network_of([setup], encoder, compute.device, techniques, every_state=every_state)
     network: Any = setup.network
     if is_class:
-        whole: Any = encoder.network
-        whole.tie_weights()  # a class's file has one of T5's embeddings
-        load_class(network, folder, "" if recipe.text else whole.base_model_prefix, name)
+        pretrained: Any = encoder.network
+        pretrained.tie_weights()  # a class's file has one of T5's embeddings
+        load_class(network, folder, "" if recipe.text else pretrained.base_model_prefix, name)
     if recipe.encoder.is_frozen:
         network.encoder = LiveEncoder(network.encoder, recipe.encoder.features)
     if not is_class:
