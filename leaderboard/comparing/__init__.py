@@ -1,6 +1,6 @@
 """Scores taken apart: what each unit of a split adds, and the score of the sums."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import scipy  # its parts are loaded on first use
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import MEASURES, Find, arguments, entities
-from benchharness.tasks.task import CorefTask, Metric, PairTask, RoleTask, TagTask, Task, suffix_of
+from benchharness.tasks.task import Metric, Task, suffix_of
 
 Array = npt.NDArray[np.float64]
 
@@ -206,8 +206,9 @@ def break_down(
 
 def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
     """Those that are no mean of examples first: a mean of a few examples may agree by chance."""
-    yield from _ratios(task, metric)
-    if isinstance(task, PairTask) and not task.is_regression:
+    if ratios := _RATIOS.get(task.kind):
+        yield from ratios(task, metric.name)
+    if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
     # What follows computes the metric once for every example or group.
     if metric.is_slow:
@@ -216,33 +217,58 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
     yield Breakdown(parts=partial(_group_points, metric=metric), score=ratio)
 
 
-def _ratios(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
-    """Those whose parts are counted over all examples before they are divided."""
-    match task:
-        case PairTask(is_regression=True):
-            yield Breakdown(parts=partial(_moments, ranked=False), score=correlation)
-            yield Breakdown(parts=partial(_moments, ranked=True), score=correlation)
-        case PairTask() if task.multi_label or len(task.labels) > MOST_CELLS:
-            counts = partial(_label_counts, labels=task.labels)
-            yield Breakdown(parts=counts, score=f1_of_all_labels)
-            yield Breakdown(parts=counts, score=f1_of_each_label)
-        case PairTask() if metric.name == "mcc":
-            yield Breakdown(parts=partial(_confusion, labels=task.labels), score=matthews)
-        case PairTask() if metric.name.startswith("f1"):
-            cells = partial(_confusion, labels=task.labels)
-            # The name does not say of which class it is: each is tried.
-            for label in range(len(task.labels)):
-                yield Breakdown(parts=cells, score=partial(f1_of_label, label=label))
-            yield Breakdown(parts=cells, score=macro_f1)
-        case TagTask() if metric.name == "f1":
-            find = arguments if isinstance(task, RoleTask) else entities
-            yield Breakdown(parts=partial(_found_counts, find=find), score=f1_of_counts)
-        case CorefTask() if metric.name == "f1":
-            yield Breakdown(parts=_cluster_sums, score=mean_f1_of_sums)
-
-
 MOST_CELLS = 40
 """Labels of which a confusion matrix is still small: it has their number's square of cells."""
+
+
+# Those whose parts are counted over all examples before they are divided.
+
+
+def _of_numbers(*_: Any) -> Iterator[Breakdown]:
+    yield Breakdown(parts=partial(_moments, ranked=False), score=correlation)
+    yield Breakdown(parts=partial(_moments, ranked=True), score=correlation)
+
+
+def _of_label_sets(task: Any, *_: str) -> Iterator[Breakdown]:
+    counts = partial(_label_counts, labels=task.labels)
+    yield Breakdown(parts=counts, score=f1_of_all_labels)
+    yield Breakdown(parts=counts, score=f1_of_each_label)
+
+
+def _of_classes(task: Any, metric: str) -> Iterator[Breakdown]:
+    if len(task.labels) > MOST_CELLS:
+        yield from _of_label_sets(task)
+        return
+    cells = partial(_confusion, labels=task.labels)
+    if metric == "mcc":
+        yield Breakdown(parts=cells, score=matthews)
+    elif metric.startswith("f1"):
+        # The name does not say of which class it is: each is tried.
+        for label in range(len(task.labels)):
+            yield Breakdown(parts=cells, score=partial(f1_of_label, label=label))
+        yield Breakdown(parts=cells, score=macro_f1)
+
+
+def _of_entities(task: Any, metric: str) -> Iterator[Breakdown]:
+    if metric == "f1":
+        find = arguments if task.kind == "role" else entities
+        yield Breakdown(parts=partial(_found_counts, find=find), score=f1_of_counts)
+
+
+def _of_clusters(_: Any, metric: str) -> Iterator[Breakdown]:
+    if metric == "f1":
+        yield Breakdown(parts=_cluster_sums, score=mean_f1_of_sums)
+
+
+_RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
+    "number": _of_numbers,
+    "labels": _of_label_sets,
+    "class": _of_classes,
+    "tag": _of_entities,
+    "role": _of_entities,
+    "coref": _of_clusters,
+}
+"""By the kind of a task."""
 
 
 def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
