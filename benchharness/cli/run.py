@@ -27,6 +27,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
+from benchharness.driver.start_checkpoints import compared
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result, truncated_words
@@ -42,7 +43,6 @@ from benchharness.stored import (
     is_reported,
     left_out,
 )
-from benchharness.stored.predictions import compared
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 

@@ -11,7 +11,7 @@ from benchharness.driver.drive import Watch, drive, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule_missing
-from benchharness.driver.start_checkpoints import kept_model
+from benchharness.driver.start_checkpoints import compared, kept_model
 from benchharness.driver.teachers import IS_NO_NETWORK, with_needs
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.process import ended_at_last, worker_command
@@ -22,7 +22,6 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import capability, versions, what_differs
 from benchharness.progress import job_name
-from benchharness.stored.predictions import compared
 from benchharness.tasks.errors import BenchError, JobError
 
 

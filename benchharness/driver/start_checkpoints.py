@@ -20,13 +20,17 @@ from benchharness.kept_folders import (
     is_whole,
 )
 from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.machine import BERT_BASE
 from benchharness.models import find_model
 from benchharness.models.folder import sizes_in
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import kept_layers
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.errors import ModelError, shown_place
+from benchharness.tasks.suites import find_task
 
 
 def folder_beside(db: str) -> Path:
@@ -209,3 +213,30 @@ class StartCheckpoints:
 def _lock(key: str) -> str:
     """By what name a job's encoder is held."""
     return f"{key}.encoder"
+
+
+# A job that was trained again, because its model was lost or not kept.
+
+
+def compared(stored: Result, found: Result) -> str:
+    """How the predictions of a run that was trained again differ from the stored ones."""
+    others, count, moves = 0, 0, list[tuple[float, float]]()
+    is_same = True
+    for each in stored.evaluations:
+        again, answers = found.evaluation(each.name), answer_type(find_task(each.task))
+        is_same &= again.predictions == each.predictions
+        for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
+            count += 1
+            others += answers.key(ours) != answers.key(theirs)
+            moves += zip(_numbers(answers, ours), _numbers(answers, theirs), strict=True)
+    if is_same:
+        return "trained again: the stored predictions, to the bit."
+    what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
+    moved = max((abs(one - other) for one, other in moves), default=0.0)
+    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
+    return f"trained again, {others} of {count} answers are others than stored{by}."
+
+
+def _numbers(answers: AnswerType, prediction: Any) -> list[float]:
+    label = getattr(prediction, "label", None)
+    return [label] if isinstance(label, float) else answers.scores(prediction)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from glob import has_magic
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +43,6 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.splits import read_split
 from benchharness.stored import Rows, gather_boards, wanted_tasks
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.errors import BenchError, DataError, unknown_name
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
@@ -422,30 +420,3 @@ def curves_of(
             if examples:
                 known[task] = known_cells(board, line.entries, task, store)
         yield from stage_curves(board, line, known)
-
-
-# The same job once more.
-
-
-def compared(stored: Result, found: Result) -> str:
-    """How the predictions of a run that was trained again differ from the stored ones."""
-    others, count, moves = 0, 0, list[tuple[float, float]]()
-    is_same = True
-    for each in stored.evaluations:
-        again, answers = found.evaluation(each.name), answer_type(find_task(each.task))
-        is_same &= again.predictions == each.predictions
-        for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
-            count += 1
-            others += answers.key(ours) != answers.key(theirs)
-            moves += zip(_numbers(answers, ours), _numbers(answers, theirs), strict=True)
-    if is_same:
-        return "trained again: the stored predictions, to the bit."
-    what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
-    moved = max((abs(one - other) for one, other in moves), default=0.0)
-    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
-    return f"trained again, {others} of {count} answers are others than stored{by}."
-
-
-def _numbers(answers: AnswerType, prediction: Any) -> list[float]:
-    label = getattr(prediction, "label", None)
-    return [label] if isinstance(label, float) else answers.scores(prediction)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from benchharness.trained import measure
 from benchharness.trained.export import export
 from benchharness.trained.measure import Original, check_folder_with, load_variant
-from tests.benchharness.test_taken_card import taken
+from tests.helpers.taken import taken
 
 
 @pytest.fixture(scope="module")

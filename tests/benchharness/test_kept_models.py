@@ -9,12 +9,12 @@ import pytest
 from benchharness.driver import retrain as retraining
 from benchharness.driver.options import RunOptions
 from benchharness.driver.retrain import retrain
+from benchharness.driver.start_checkpoints import compared
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result, to_row
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import digest
 from benchharness.splits import read_split
-from benchharness.stored.predictions import compared
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.trained.load import load_trained
 from benchharness.trained.predict import predict

@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from benchharness.leaderboard.result import predictions_of
-from benchharness.splits import read_split
 from benchharness.trained.card import card_of, snippet, write_card
-from benchharness.trained.check import Dev
-from benchharness.trained.load import load_trained
-from benchharness.trained.take import take
-from benchharness.worker.job import run_job
-from tests.helpers.mini_jobs import make_job
+from tests.helpers.taken import taken
 
 HOOK = """\
 import sys
@@ -25,16 +19,6 @@ class Refused:
             raise ImportError(name)
 sys.meta_path.insert(0, Refused())
 """
-
-
-def taken(folder: Path, task: str) -> Path:
-    name = task.replace("/", "-")
-    result = run_job(make_job(task, limit=24), keep=folder / "kept" / name)
-    model = load_trained(folder / "kept" / name, precision="fp32")
-    dev = [
-        Dev(e.name, read_split(model.job, e.name), predictions_of(e)) for e in result.evaluations
-    ]
-    return take(model, result, folder / name, dev).folder
 
 
 SOAK = ("glue/stsb", "superglue/copa", "conll2003/ner")
