@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Self
 
 from safetensors import SafetensorError
@@ -14,7 +15,6 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Limits
-from benchharness.heads.published import load_published
 from benchharness.kept_folders import (
     HEAD,
     JOB,
@@ -226,6 +226,8 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
     """
     scale: Any = tuple(read_taken(folder)["in_last_layer"])
     try:
+        # On use: of all that starts or teaches, only a folder in transformers' form needs it.
+        load_published = resolve_name("benchharness.heads.published:load_published")
         load_published(network, load_file(folder / WEIGHTS), body, scale)
     except (KeyError, RuntimeError) as error:
         raise _unfit(f"the network of {name}", folder, error) from error
