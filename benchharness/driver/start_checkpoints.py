@@ -28,7 +28,6 @@ from benchharness.models.folder import sizes_in
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.errors import ModelError, shown_place
 from benchharness.tasks.suites import find_task
 
@@ -228,15 +227,10 @@ def compared(stored: Result, found: Result) -> str:
         for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
             count += 1
             others += answers.key(ours) != answers.key(theirs)
-            moves += zip(_numbers(answers, ours), _numbers(answers, theirs), strict=True)
+            moves += zip(answers.numbers(ours), answers.numbers(theirs), strict=True)
     if is_same:
         return "trained again: the stored predictions, to the bit."
     what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
     moved = max((abs(one - other) for one, other in moves), default=0.0)
     by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
     return f"trained again, {others} of {count} answers are others than stored{by}."
-
-
-def _numbers(answers: AnswerType, prediction: Any) -> list[float]:
-    label = getattr(prediction, "label", None)
-    return [label] if isinstance(label, float) else answers.scores(prediction)

@@ -14,10 +14,11 @@ from benchharness.heads.published import UNSCALED
 from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
 from benchharness.recipes.recipe import DOCUMENT
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.task import PairTask
+from benchharness.tasks.task import PairTask, Task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
@@ -84,34 +85,23 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
             sample = _sample(read)
             sampled, apart = len(sample), _compare(model, plain, sample)
         answers = _answers(model, plain, read)
-        others, largest = compare_answers(answers, each.stored)
+        others, largest = compare_answers(model.task, answers, each.stored)
         rows, differ, change = rows + len(answers), differ + others, max(change, largest)
     return Checked(sampled=sampled, apart=apart, rows=rows, differ=differ, largest_change=change)
 
 
-def compare_answers(found: Sequence[Prediction], stored: Sequence[Prediction]) -> tuple[int, float]:
+def compare_answers(
+    task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
+) -> tuple[int, float]:
     """How many answers are others, and the largest change of a number that stands beside one."""
-    differ, largest = 0, 0.0
+    kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
-        (answer, numbers), (before, were) = _parts(one), _parts(other)
-        apart = max((abs(a - b) for a, b in zip(numbers, were, strict=True)), default=0.0)
-        is_number = isinstance(getattr(one, "label", None), float)
-        differ += apart > TOLERANCE if is_number else answer != before
+        pairs = zip(kind.numbers(one), kind.numbers(other), strict=True)
+        apart = max((abs(a - b) for a, b in pairs), default=0.0)
+        is_number = task.kind == "number"
+        differ += apart > TOLERANCE if is_number else kind.key(one) != kind.key(other)
         largest = max(largest, apart)
     return differ, largest
-
-
-def _parts(prediction: Any) -> tuple[Any, Sequence[float]]:
-    """What is answered, and the numbers beside it."""
-    answer = next(
-        getattr(prediction, name)
-        for name in ("label", "option", "tags", "clusters", "text")
-        if hasattr(prediction, name)
-    )
-    if isinstance(answer, float):
-        return answer, [answer]
-    score = getattr(prediction, "no_answer_score", None)
-    return answer, getattr(prediction, "scores", ()) if score is None else [score]
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:

@@ -1,21 +1,12 @@
 """Predictions of a trained model, by the road of a run's splits."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import singledispatch
 from typing import Any, NamedTuple
 
-from benchharness.leaderboard.result import with_lists
 from benchharness.progress import Reporter
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.examples import (
-    ChoicePrediction,
-    ClusterPrediction,
-    Example,
-    PairPrediction,
-    Prediction,
-    SpanPrediction,
-    TagPrediction,
-)
+from benchharness.tasks.examples import Example, PairPrediction, Prediction
 from benchharness.tasks.own.tables import Table
 from benchharness.tasks.task import Task
 from benchharness.trained.load import TrainedModel
@@ -80,59 +71,10 @@ def predict_parts(
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
     """A prediction as people read it: plain data, beside the example's id.
 
-    A class has its probability as `score`, with `scores` that of each; a text that was found has
-    its characters [start, end) of the context, none where "no answer" is preferred.
+    With `scores` each of the task's labels has its probability too.
     """
-    found = {"id": example.id, **_facts(prediction, example)}
+    found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:
         labels = getattr(task, "labels", ())
         found["scores"] = dict(zip(labels, prediction.scores, strict=True))
     return found
-
-
-@singledispatch
-def _facts(prediction: Prediction, example: Any) -> dict[str, Any]:
-    raise NotImplementedError(type(prediction).__name__)
-
-
-@_facts.register
-def _of_pair(prediction: PairPrediction, _: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"label": with_lists(prediction.label)}
-    if prediction.text is not None:
-        found["text"] = prediction.text
-    if isinstance(prediction.label, str) and prediction.scores:
-        found["score"] = max(prediction.scores)
-    return found
-
-
-@_facts.register
-def _of_span(prediction: SpanPrediction, _: Any) -> dict[str, Any]:
-    text = "" if prediction.abstains else prediction.text
-    start = prediction.start if text and prediction.start >= 0 else None
-    found: dict[str, Any] = {
-        "text": text,
-        "start": start,
-        "end": None if start is None else start + len(text),
-        "no_answer_score": prediction.no_answer_score,
-    }
-    beside = {"classes": prediction.classes, "facts": prediction.facts}
-    return found | {name: list(value) for name, value in beside.items() if value}
-
-
-@_facts.register
-def _of_choice(prediction: ChoicePrediction, example: Any) -> dict[str, Any]:
-    text = example.options[prediction.option] if prediction.option >= 0 else prediction.text
-    found: dict[str, Any] = {"option": prediction.option, "text": text}
-    if prediction.scores:
-        found |= {"score": max(prediction.scores), "scores": list(prediction.scores)}
-    return found
-
-
-@_facts.register
-def _of_tags(prediction: TagPrediction, example: Any) -> dict[str, Any]:
-    return {"words": list(example.words), "tags": list(prediction.tags)}
-
-
-@_facts.register
-def _of_clusters(prediction: ClusterPrediction, _: Any) -> dict[str, Any]:
-    return {"clusters": with_lists(prediction.clusters)}

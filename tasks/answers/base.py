@@ -288,6 +288,14 @@ class AnswerType:
         """The probabilities that were stored with it."""
         return list(getattr(prediction, "scores", ()))
 
+    def numbers(self, prediction: Any) -> list[float]:
+        """What another computation of the same answer may have a little otherwise."""
+        return self.scores(prediction)
+
+    def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
+        """An answer as plain data for whoever has asked; a class has its probability as `score`."""
+        raise NotImplementedError
+
     def choices(self, example: Any) -> tuple[str, ...]:
         """What there was to choose from."""
         return ()

@@ -101,6 +101,13 @@ class Choices(AnswerType):
             return str(prediction.option)
         return prediction.text if texts else None
 
+    def facts(self, prediction: ChoicePrediction, example: Any) -> dict[str, Any]:
+        text = example.options[prediction.option] if prediction.option >= 0 else prediction.text
+        found: dict[str, Any] = {"option": prediction.option, "text": text}
+        if prediction.scores:
+            found |= {"score": max(prediction.scores), "scores": list(prediction.scores)}
+        return found
+
     def spoken(self, prediction: ChoicePrediction, example: Any, *, texts: bool = True) -> str:
         if prediction.option >= 0 and texts:
             return str(example.options[prediction.option])

@@ -110,3 +110,6 @@ class Coreference(AnswerType):
         starts = starts_of(example.words)
         for cluster in prediction.clusters:
             yield from ((starts[start], starts[end] - 1) for start, end in cluster)
+
+    def facts(self, prediction: ClusterPrediction, example: Any) -> dict[str, Any]:
+        return {"clusters": [[list(words) for words in one] for one in prediction.clusters]}

@@ -48,6 +48,15 @@ class _Labels(AnswerType):
     def written(self, prediction: PairPrediction, *, texts: bool = True) -> str:
         return _Labels.said(self, prediction)
 
+    def facts(self, prediction: PairPrediction, example: Any) -> dict[str, Any]:
+        label = prediction.label
+        found: dict[str, Any] = {"label": list(label) if isinstance(label, tuple) else label}
+        if prediction.text is not None:
+            found["text"] = prediction.text
+        if isinstance(label, str) and prediction.scores:
+            found["score"] = max(prediction.scores)
+        return found
+
     def choices(self, example: Any) -> tuple[str, ...]:
         return tuple(self.task.labels)
 
@@ -164,6 +173,9 @@ class Numbers(_Labels):
 
     def said(self, prediction: PairPrediction, example: Any = None, *, texts: bool = True) -> str:
         return f"{prediction.label:.2f}"
+
+    def numbers(self, prediction: Any) -> list[float]:
+        return [float(prediction.label)]
 
     def choices(self, example: Any) -> tuple[str, ...]:
         return ()

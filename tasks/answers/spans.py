@@ -158,6 +158,19 @@ class Spans(AnswerType):
     def scores(self, prediction: SpanPrediction) -> list[float]:
         return [prediction.no_answer_score]
 
+    def facts(self, prediction: SpanPrediction, example: Any) -> dict[str, Any]:
+        """Its characters [start, end) of the context too; none where "no answer" is preferred."""
+        text = "" if prediction.abstains else prediction.text
+        start = prediction.start if text and prediction.start >= 0 else None
+        found: dict[str, Any] = {
+            "text": text,
+            "start": start,
+            "end": None if start is None else start + len(text),
+            "no_answer_score": prediction.no_answer_score,
+        }
+        beside = {"classes": prediction.classes, "facts": prediction.facts}
+        return found | {name: list(value) for name, value in beside.items() if value}
+
     def passages(self, example: SpanExample) -> Iterator[Passage]:
         yield Passage("question", example.question)
         yield Passage("passage", example.context, holds_answers=True)

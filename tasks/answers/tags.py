@@ -123,6 +123,9 @@ class Tags(AnswerType):
         starts = starts_of(example.words)
         yield from ((starts[e.start], starts[e.end] - 1) for e in entities(prediction.tags))
 
+    def facts(self, prediction: TagPrediction, example: Any) -> dict[str, Any]:
+        return {"words": list(example.words), "tags": list(prediction.tags)}
+
 
 class Roles(Tags):
     """The arguments of one predicate."""

@@ -184,7 +184,7 @@ def predicts_what_is_stored(folder: Path, result: Result) -> None:
     model, each = load_trained(folder, precision="fp32"), result.evaluations[0]
     assert model.job.key == result.job.key
     found = predict(model, read_split(result.job, each.name).examples).predictions
-    differ, change = compare_answers(found, predictions_of(each))
+    differ, change = compare_answers(model.task, found, predictions_of(each))
     assert (len(found), differ) == (len(each.predictions), 0)
     assert change < 1e-4
 
