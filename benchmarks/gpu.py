@@ -193,7 +193,7 @@ def _tiny(*options: str) -> Figures:
         command = bench("run", "--model", "tiny", "--data", "mini", *few, *places, *options)
         ended = run_whole(command, ENVIRONMENT)
         listed = run_whole(
-            bench("list", "runs", "--db", f"{folder}/runs.sqlite", "--json"), ENVIRONMENT
+            bench("show", "runs", "--db", f"{folder}/runs.sqlite", "--json"), ENVIRONMENT
         )
     runs = json.loads(listed.stdout)
     return {

@@ -75,7 +75,7 @@ def unknown_name(
     """The error for a name that is in no table: `no suite is called 'gleu'. ...`.
 
     A close name is proposed ("Did you mean 'glue'?"); `hint` ends the sentence when nothing is
-    close, e.g. "`bench list suites` shows them". `other_names` are what others call the known ones.
+    close, e.g. "`bench show suites` shows them". `other_names` are what others call the known ones.
     """
     names = sorted(set(known))
     asked = name.lower()

@@ -319,7 +319,7 @@ def _unknown_task(name: str) -> BenchError:
         if len(found := _called(close)) > 1:
             full = " or ".join(repr(task.name) for task in found)
             return BenchError(f"no task is called {name!r}. Did you mean {full}?")
-    return unknown_name("task", name, known, "`bench list tasks` shows them.")
+    return unknown_name("task", name, known, "`bench show tasks` shows them.")
 
 
 def title_of(task: str) -> str:
@@ -351,7 +351,7 @@ def split_title(task: str, split: str) -> str:
 def find_suite(name: str) -> Suite:
     """The suite of that name."""
     if _full_name(name.lower()) not in SUITES:
-        raise unknown_name("suite", name, SUITES, "`bench list suites` shows them.")
+        raise unknown_name("suite", name, SUITES, "`bench show suites` shows them.")
     return SUITES[_full_name(name.lower())]
 
 
@@ -370,7 +370,7 @@ def find_suites(name: str) -> tuple[Suite, ...]:
     members = COLLECTIONS.get(name.lower(), (_full_name(name.lower()),))
     if not set(members) <= set(SUITES):
         known = [*SUITES, *COLLECTIONS]
-        raise unknown_name("suite", name, known, "`bench list suites` shows them.")
+        raise unknown_name("suite", name, known, "`bench show suites` shows them.")
     return tuple(SUITES[member] for member in members)
 
 
@@ -404,7 +404,7 @@ def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]
                 "task of the chosen suites",
                 name,
                 [full.partition("/")[2] for full in inside],
-                "`bench list tasks` shows them.",
+                "`bench show tasks` shows them.",
             )
         found += fits
     return list(dict.fromkeys(found))

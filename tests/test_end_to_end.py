@@ -19,7 +19,7 @@ TWO_TASKS = ("--model", "tiny", "--suite", "glue", "--task", "cola", "--task", "
 
 
 def runs(bench):
-    code, out, _ = bench("list", "runs", "--json")
+    code, out, _ = bench("show", "runs", "--json")
     assert code == 0
     return json.loads(out)
 
@@ -105,7 +105,7 @@ def test_the_baselines_stand_on_the_board_without_a_rank(bench):
     code, out, err = bench("run", "--model", "majority", "--task", "cola", "--data", "mini")
     assert code == 0, err
     assert out.startswith("2 jobs (2 baselines x 1 task, data: mini)")
-    rows = json.loads(bench("list", "runs", "--json").out)
+    rows = json.loads(bench("show", "runs", "--json").out)
     assert {row["model"]: row["seed"] for row in rows} == {"majority": 0, "bag-of-words": 0}
     (board,) = json.loads(bench("leaderboard", "--json").out)
     entries = {entry["model"]: entry for entry in board["entries"]}
@@ -118,7 +118,7 @@ def test_a_diverging_job_is_stored_and_is_exit_1(bench):
     wild = ("--set", "learning_rate=1e30", "--set", "batch_size=4")
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS[:6], *wild)
     assert code == 1
-    (row,) = json.loads(bench("list", "runs", "--json").out)
+    (row,) = json.loads(bench("show", "runs", "--json").out)
     assert row["status"] == "diverged"
     assert row["error"] in err
     assert "0 of 1 jobs are finished, 1 failed." in out

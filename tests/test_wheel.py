@@ -166,6 +166,6 @@ def test_a_project_with_the_names_of_our_folders_keeps_them(installed: Path, pro
     where = run("python", "-c", "import benchharness, tasks; print(benchharness.__path__, tasks)")
     assert str(installed.parent) in where
     run("bench", "run", *HOW)
-    assert "counted" in run("python", "-m", "benchharness", "list", "runs", "--json")
-    run("bench", "baseline", *TASK, "--allow-weak", "--out", "baseline.json")
+    assert "counted" in run("python", "-m", "benchharness", "show", "runs", "--json")
+    run("bench", "check", "--write", *TASK, "--allow-weak", "--out", "baseline.json")
     assert "2 passed" in run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -25,65 +25,60 @@ from benchharness.tasks.errors import BenchError
 
 
 class Command(NamedTuple):
-    """Where a command is, as `module:name` of this package, and its line in `bench --help`.
+    """Where a command is, as `module:name` of this package, its line in the help, and its group.
 
-    Click cuts a `help` to the room that there is, a `short_help` never.
+    Without a place it is the name of those behind it alone, without a group one of them.
     """
 
     place: str
-    short_help: str | None = None
-    help: str | None = None
+    help: str
+    group: str = ""
 
 
 COMMANDS = {
-    "run": Command("run:run", "Fine-tune, score, store and show."),
-    "watch": Command("watch:watch", "Watch a run from another terminal."),
-    "show": Command("show:show", "Show a run, a model, a task, a suite."),
-    "leaderboard": Command("leaderboard:leaderboard", "Show the leaderboard as a table."),
-    "report": Command("report:report", "Write the leaderboard as an HTML page."),
-    "model": Command("model:model", "Write a run's model for transformers."),
-    "ensemble": Command("ensemble:ensemble", "Average stored predictions into one system."),
-    "compare": Command("compare:compare", "Compare two systems task by task."),
-    "explain": Command("explain:explain", "Say why a number is another one."),
-    "predictions": Command("report:predictions", "Write a page of every prediction."),
-    "which": Command("which:which", "Say which encoder is best, within a budget."),
-    "curve": Command("curve:curve", "Test where scores still improve."),
-    "plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
-    "baseline": Command("check:baseline", "Write the scores of stored runs, for `check`."),
-    "check": Command("check:check", "Fail where a model is worse than its baseline."),
-    "score": Command("score:score", "Score a prediction file that anyone made."),
-    "submit": Command("submit:submit", "Write, check or repair a submission."),
-    "predict": Command("predict:predict", "Answer rows by a model that a run has kept."),
-    "export": Command("export:export", "Export scores, or the whole store."),
-    "import": Command("export:import_file", "Import runs, or scores made elsewhere."),
-    "rename": Command("rows:rename", "Give a row of the board another name."),
-    "hide": Command("rows:hide", "Leave rows out of boards, or show them again."),
-    "delete": Command("rows:delete", "Delete stored runs; asks, and keeps a copy."),
-    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub."),
-    "task": Command("task:task_app", help="Write the task of your own data as a file."),
-    "fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
-    "list": Command("show:list_app", help="List suites, tasks, models, published results, runs."),
-    "db": Command("rows:db_app", help="Check, back up or merge the leaderboard's database."),
+    "run": Command("run:run", "Fine-tune, score, store and show.", "Measure"),
+    "run watch": Command("watch:watch", "Watch a run from another terminal."),
+    "run fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
+    "run --write-task": Command("task:write_task", "Write the task of your data as a file."),
+    "which": Command("which:which", "Say which encoder is best, within a budget.", "Measure"),
+    "check": Command("check:check", "Fail where a model is worse than its baseline.", "Measure"),
+    "check --write": Command("check:write_baseline", "Write the baseline, from stored runs."),
+    "predict": Command("predict:predict", "Answer rows by a model that a run kept.", "Measure"),
+    "submit": Command("submit:submit", "Write, check or repair a submission.", "Measure"),
+    "submit score": Command("score:score", "Score a prediction file that anyone made."),
+    "leaderboard": Command("leaderboard:leaderboard", "Show the scores as a table.", "Read"),
+    "report": Command("report:report", "Write the leaderboard as an HTML page.", "Read"),
+    "report predictions": Command("report:predictions", "Write a page of every prediction."),
+    "compare": Command("compare:compare", "Compare two systems task by task.", "Read"),
+    "compare explain": Command("explain:explain", "Say why a number is another one."),
+    "compare plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
+    "compare curve": Command("curve:curve", "Test where scores still improve."),
+    "compare ensemble": Command("ensemble:ensemble", "Average predictions into one system."),
+    "show": Command("show:show", "Show runs, models, tasks and suites.", "Read"),
+    "show suites": Command("show:suites", "List the suites."),
+    "show tasks": Command("show:tasks", "List the tasks."),
+    "show models": Command("show:models", "List the known models."),
+    "show published": Command("show:published", "List the published results."),
+    "show runs": Command("show:runs", "List the stored runs."),
+    "model": Command("model:model", "Write a run's model for transformers.", "Keep"),
+    "export": Command("export:export", "Export scores, or the whole store.", "Keep"),
+    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "Keep"),
+    "db": Command("", "Check, change, copy or fill the leaderboard's database.", "Keep"),
+    "db check": Command("rows:check", "Say what is wrong with the database."),
+    "db backup": Command("rows:backup", "Copy the database."),
+    "db merge": Command("rows:merge", "Take the runs of another database."),
+    "db import": Command("export:import_file", "Import runs, or scores made elsewhere."),
+    "db rename": Command("rows:rename", "Give a row of the board another name."),
+    "db hide": Command("rows:hide", "Leave rows out of boards, or show them again."),
+    "db delete": Command("rows:delete", "Delete stored runs; asks, and keeps a copy."),
 }
-"""Every command's module imports what it needs at its top, and only the module of the command that
-was called is imported: `bench --help` and shell completion read this table alone."""
+"""Every command by the words that call it, the second of which may be a flag.
 
-GROUPS = {
-    "Measure": ["run", "watch", "which", "check", "baseline", "score", "submit", "predict"],
-    "Read": [
-        "leaderboard",
-        "report",
-        "show",
-        "list",
-        "compare",
-        "explain",
-        "predictions",
-        "ensemble",
-        "curve",
-        "plan",
-    ],
-}
-"""The groups of `bench --help`; what is in neither is under the last, "Keep"."""
+A command's module imports what it needs at its top, and only the module of the command that was
+called is imported: `bench --help` and shell completion read this table alone."""
+
+ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
+"""What may be typed from habit, besides the second words of commands."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -152,6 +147,33 @@ def _plain_value(value: Any, kind: Any, info: Any) -> Any:
     return found if fits and (kind is not bool or isinstance(value, bool)) else None
 
 
+def named(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that the words after `bench` begin with, by its name, and the words for it."""
+    first, *rest = words
+    for word in inner(first):
+        if word in (rest if word.startswith("-") else rest[:1]):
+            rest.remove(word)
+            return f"{first} {word}", rest
+    return first, rest
+
+
+def inner(name: str) -> dict[str, str]:
+    """The words behind a command's name that make it another one, each with its line."""
+    return {
+        word: line.help
+        for words, line in COMMANDS.items()
+        for first, _, word in [words.partition(" ")]
+        if word and first == name
+    }
+
+
+def _inner_group(name: str) -> TyperGroup:
+    """The commands behind a command's name."""
+    commands = {word: TyperCommand(word, short_help=told) for word, told in inner(name).items()}
+    facts: dict[str, Any] = {"help": COMMANDS[name].help, "commands": commands}
+    return TyperGroup(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
+
+
 class LazyGroup(TyperGroup):
     """The commands of the table; the one that is called is loaded when its name is resolved."""
 
@@ -159,8 +181,9 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         known = {
-            name: TyperCommand(name, help=line.help, short_help=line.short_help)
+            name: TyperCommand(name, short_help=line.help)
             for name, line in COMMANDS.items()
+            if line.group
         }
         super().__init__(**settings | {"commands": known})
 
@@ -175,15 +198,11 @@ class LazyGroup(TyperGroup):
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Writes the commands in three groups."""
-        rest = dict(self.commands)
-        room = formatter.width - 6 - max(map(len, rest))
-        for head, names in (*GROUPS.items(), ("Keep", tuple(rest))):
-            with formatter.section(head):
-                found = {name: rest.pop(name) for name in names if name in rest}
-                formatter.write_dl(
-                    [(f"{name:11}", one.get_short_help_str(room)) for name, one in found.items()]
-                )
+        """Writes the commands in their groups."""
+        for group in dict.fromkeys(line.group for line in COMMANDS.values() if line.group):
+            with formatter.section(group):
+                found = {name: line.help for name, line in COMMANDS.items() if line.group == group}
+                formatter.write_dl([(f"{name:11}", told) for name, told in found.items()])
 
     def invoke(self, ctx: Any) -> Any:
         """Parses what stands behind the command's name, and calls the command."""
@@ -192,10 +211,13 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
-        if args[0] == "diff":
-            raise BenchError("`bench diff recipe A B` is now `bench show recipe A B`.")
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command and load_command(command.name or ""), rest
+        name, rest = named(args)
+        if COMMANDS.get(name):
+            return name, load_command(name), rest
+        seconds = {words.partition(" ")[2]: words for words in COMMANDS} | ELSEWHERE
+        if now := seconds.get(name):
+            raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
+        return super().resolve_command(ctx, args)
 
 
 FEW_OPTIONS = 15
@@ -248,18 +270,29 @@ class GroupedCommand(TyperCommand):
             with formatter.section(head):
                 formatter.write_dl(records)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands whose name begins with that of this one."""
+        _inner_group(self.name or "").format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Proposes options, and words that make this another command."""
+        behind = copy(ctx)
+        behind.command = _inner_group(self.name or "")
+        words = behind.command.shell_complete(behind, incomplete)
+        found = super().shell_complete(ctx, incomplete)
+        return [*found, *(each for each in words if each.value in behind.command.commands)]
+
 
 def load_command(name: str) -> Any:
-    """A command of the table, or a group of commands, as click calls it."""
+    """A command of the table, as click calls it; without a place the group of those behind it."""
     module, _, member = COMMANDS[name].place.partition(":")
+    if not module:
+        return _inner_group(name)
     found = getattr(import_module(f"benchharness.cli.{module}"), member)
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
-    else:
-        alone.command(name, cls=GroupedCommand)(found)
+    alone.command(name, cls=GroupedCommand)(found)
     made = vars(typer.main.get_command(alone))["commands"][name]
     if len(made.params) > FEW_OPTIONS:
         made.rare = getattr(found, "rare", ())

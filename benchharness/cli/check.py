@@ -1,4 +1,4 @@
-"""`bench check`: is a model worse than its baseline, beyond noise? And `bench baseline`."""
+"""`bench check`: is a model worse than its baseline, beyond noise? And `bench check --write`."""
 
 import os
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class Written:
 def check(
     options: RunOptions,
     *,
-    baseline: str = option(BASELINE, "What `bench baseline` wrote.", metavar="FILE", head=WHAT),
+    baseline: str = option(BASELINE, "What --write wrote.", metavar="FILE", head=WHAT),
     alpha: float = option(0.05, "The false-alarm rate."),
     allow_change: bool = option(
         False, "Do not fail where training computes something else and no score is worse."
@@ -135,11 +135,11 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
     return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")
 
 
-# `bench baseline`: what stored runs came to, as the file that `bench check` compares with.
+# `bench check --write`: what stored runs came to, as the file that `bench check` compares with.
 
 
 @with_options()
-def baseline(
+def write_baseline(
     *,
     model: str = option(
         ...,

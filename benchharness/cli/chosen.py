@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, DataFilter, OfRuns, completed_by, declared
+from benchharness.cli.options import AsJson, Database, DataFilter, OfRuns, argument, declared
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import kept_model
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
@@ -15,23 +15,16 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import (
-    Rows,
-    Within,
-    find_rows,
-    stored_name,
-    wanted_tasks,
-    with_family,
-)
+from benchharness.stored import Rows, Within, find_rows, stored_name, wanted_tasks, with_family
 from benchharness.tasks.suites import find_suites
 
 System = Annotated[
     str,
-    typer.Argument(
-        metavar="SYSTEM",
-        autocompletion=completed_by("stored_systems"),
-        help="A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
+    argument(
+        "SYSTEM",
+        "A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
         "rows on a board; or the beginning of a run's key.",
+        "stored_systems",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""`bench compare` and `bench plan`: two systems task by task, and the seeds to tell them apart."""
+"""`bench compare` and `bench compare plan`: two systems, and the seeds to tell them apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -184,7 +184,7 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
     }
 
 
-# `bench plan`
+# `bench compare plan`
 
 
 @with_options()

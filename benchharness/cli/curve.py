@@ -1,4 +1,4 @@
-"""`bench curve`: scores against the step of a pretraining run, or against the layer of a model."""
+"""`bench compare curve`: scores by the step of a pretraining run, or by the layer of a model."""
 
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import asdict
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from benchharness.cli.chosen import Chosen, board_facts, print_heading
-from benchharness.cli.options import with_options
+from benchharness.cli.options import argument, with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
@@ -18,9 +18,9 @@ from benchharness.stored.predictions import find_curves, find_layers
 
 Run = Annotated[
     str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A pretraining run with stored checkpoints: the folder that they were in, the NAME of "
+    argument(
+        "MODEL",
+        "A pretraining run with stored checkpoints: the folder that they were in, the NAME of "
         "--model NAME='DIR/step-*', a model of the hub; or the pattern itself, quoted. Or a model "
         "of which several layers were run (--set features=each).",
     ),

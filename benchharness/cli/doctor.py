@@ -12,7 +12,7 @@ from typing import NamedTuple
 import typer
 
 from benchharness import __version__
-from benchharness.cli.options import AsJson, Database
+from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import folder_beside
@@ -36,6 +36,7 @@ class Finding(NamedTuple):
     found: str
 
 
+@with_options(plugins=False)
 def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """Look at versions, the hub, caches, disk, processor, GPUs, the database and kept models.
 

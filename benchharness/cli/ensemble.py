@@ -1,13 +1,11 @@
-"""`bench ensemble`: the stored predictions of several runs as one system."""
+"""`bench compare ensemble`: the stored predictions of several runs as one system."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from benchharness.cli.chosen import Chosen
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import completed_by, with_options
+from benchharness.cli.options import argument, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import option
 from benchharness.leaderboard.boards.board import boards_of
@@ -22,11 +20,11 @@ from benchharness.tasks.errors import BenchError
 
 Systems = Annotated[
     list[str],
-    typer.Argument(
-        metavar="SYSTEM...",
-        autocompletion=completed_by("stored_models"),
-        help="Models with stored runs, of which every seed takes part; MODEL:RECIPE where one has "
+    argument(
+        "SYSTEM...",
+        "Models with stored runs, of which every seed takes part; MODEL:RECIPE where one has "
         "several rows on a board.",
+        "stored_models",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""`bench explain`: why is my number another one?"""
+"""`bench compare explain`: why is my number another one?"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, completed_by, with_options
+from benchharness.cli.options import AsJson, Database, argument, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.changes import Tries, try_changes
 from benchharness.driver.display import displayed
@@ -18,12 +18,7 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
 
-Key = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY", autocompletion=completed_by("keys"), help="The beginning of a run's key."
-    ),
-]
+Key = Annotated[str, argument("KEY", "The beginning of a run's key.", "keys")]
 
 
 @dataclass(frozen=True, kw_only=True)

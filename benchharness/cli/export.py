@@ -1,4 +1,4 @@
-"""`bench export` and `bench import`: scores and predictions for others, and whole stores."""
+"""`bench export` and `bench db import`: scores and predictions for others, and whole stores."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,13 +12,7 @@ import typer
 
 from benchharness import __version__
 from benchharness.cli.chosen import Chosen
-from benchharness.cli.options import (
-    AsJson,
-    Database,
-    NoTexts,
-    ShowPaths,
-    with_options,
-)
+from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argument, with_options
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
@@ -103,7 +97,7 @@ class Written:
     show_paths: ShowPaths = False
     everything: Path | None = option(
         None,
-        "Write everything that is stored, predictions too, for `bench import` (.jsonl.gz).",
+        "Write everything that is stored, predictions too, for `bench db import` (.jsonl.gz).",
         flag="--all",
         metavar="FILE",
     )
@@ -167,10 +161,7 @@ def export(
             tied, notes = ties_of(store, boards) if style.ties else ({}, ())
             tell_notes(notes)
             choice = Choice(
-                columns=columns,
-                published=style.published,
-                spread=not style.no_spread,
-                ties=tied,
+                columns=columns, published=style.published, spread=not style.no_spread, ties=tied
             )
         _put(_text(form, boards, choice, style), out)
         return
@@ -267,13 +258,13 @@ def _put(text: str, out: Path | None) -> None:
     typer.echo(visible(f"export: {out}"))
 
 
-# `bench import`
+# `bench db import`
 
 File = Annotated[
     Path,
-    typer.Argument(
-        metavar="FILE",
-        help="An archive of `bench export --all` (.jsonl.gz), or rows measured elsewhere (.csv or "
+    argument(
+        "FILE",
+        "An archive of `bench export --all` (.jsonl.gz), or rows measured elsewhere (.csv or "
         ".json).",
     ),
 ]

@@ -81,7 +81,7 @@ def leaderboard(
         which: Which = "all" if shown.all_published else "like" if shown.published else "none"
         show_boards(boards, details=shown.details, published=which)
     else:
-        typer.echo("no run matches; `bench list runs` shows what is stored.")
+        typer.echo("no run matches; `bench show runs` shows what is stored.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
@@ -91,10 +91,7 @@ Which = Literal["none", "like", "all"]
 
 
 def show_boards(
-    boards: Sequence[Board],
-    *,
-    details: bool = False,
-    published: Which = "none",
+    boards: Sequence[Board], *, details: bool = False, published: Which = "none"
 ) -> None:
     """Prints boards on stdout, each with what it reproduces and what was imported.
 

@@ -55,6 +55,12 @@ def declared(name: str, given: Option | None = None) -> Any:
     )
 
 
+def argument(metavar: str, text: str, proposes: str = "") -> Any:
+    """A word of a command that is no option, for the parser."""
+    proposed = completed_by(proposes) if proposes else None
+    return typer.Argument(metavar=metavar, help=text, autocompletion=proposed)
+
+
 def _shared(name: str, text: str, **facts: Any) -> Any:
     return declared(name, Option(help=text, **facts))
 

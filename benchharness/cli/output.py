@@ -13,13 +13,7 @@ import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
-from benchharness.leaderboard.result import (
-    Failure,
-    Result,
-    RunRow,
-    curve_flags,
-    truncated_rows,
-)
+from benchharness.leaderboard.result import Failure, Result, RunRow, curve_flags, truncated_rows
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
@@ -91,11 +85,7 @@ def exit_code(failures: Sequence[Failure]) -> int:
 
 
 def print_table(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
-    empty: str,
-    *,
-    in_parts: bool = False,
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str, *, in_parts: bool = False
 ) -> None:
     """Print the named columns of rows, or the sentence `empty` where there are none.
 

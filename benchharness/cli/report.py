@@ -1,4 +1,4 @@
-"""`bench report` and `bench predictions`: the leaderboard, and every prediction, as HTML."""
+"""`bench report` and `bench report predictions`: the leaderboard, and every prediction, as HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from benchharness.cli.options import (
     Out,
     ShowPaths,
     Suites,
-    completed_by,
+    argument,
     with_options,
 )
 from benchharness.cli.output import tell_notes
@@ -102,10 +102,10 @@ FOLDER = "results/predictions"
 
 Other = Annotated[
     str | None,
-    typer.Argument(
-        metavar="OTHER",
-        autocompletion=completed_by("stored_systems"),
-        help="A second system next to it: which examples flip, with the answers of both.",
+    argument(
+        "OTHER",
+        "A second system next to it: which examples flip, with the answers of both.",
+        "stored_systems",
     ),
 ]
 
@@ -122,12 +122,7 @@ class Pages:
 
 @with_options(but=["as_json"])
 def predictions(
-    system: System,
-    other: Other = None,
-    *,
-    chosen: Chosen,
-    split: Split = "dev",
-    written: Pages,
+    system: System, other: Other = None, *, chosen: Chosen, split: Split = "dev", written: Pages
 ) -> None:
     """Write a page a task: every example with the gold answer and what each seed predicted.
 

@@ -1,4 +1,4 @@
-"""`bench rename`, `hide`, `delete` and `db`: what a leaderboard shows, and what it holds."""
+"""`bench db`: what a leaderboard shows, and what it holds."""
 
 import shlex
 import sys
@@ -12,13 +12,7 @@ from typing import Annotated
 import typer
 
 from benchharness.cli.chosen import find_runs
-from benchharness.cli.options import (
-    Database,
-    OfRuns,
-    completed_by,
-    in_this_database,
-    with_options,
-)
+from benchharness.cli.options import Database, OfRuns, argument, in_this_database, with_options
 from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
@@ -37,29 +31,18 @@ from benchharness.tasks.suites import distinct_title
 
 Row = Annotated[
     str,
-    typer.Argument(
-        metavar="ROW",
-        autocompletion=completed_by("stored_models"),
-        help="A model, or one of its rows: MODEL:lr=3e-4, MODEL:RECIPE.",
-    ),
+    argument("ROW", "A model, or one of its rows: MODEL:lr=3e-4, MODEL:RECIPE.", "stored_models"),
 ]
-NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is called from now on.")]
+NewName = Annotated[str, argument("NAME", "What it is called from now on.")]
 Rows = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="ROW...",
-        autocompletion=completed_by("stored_models"),
-        help="Models, or rows such as MODEL:lr=3e-4; without any, what is hidden is listed.",
+    argument(
+        "ROW...",
+        "Models, or rows such as MODEL:lr=3e-4; without any, what is hidden is listed.",
+        "stored_models",
     ),
 ]
-Keys = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="KEY...",
-        autocompletion=completed_by("keys"),
-        help="Beginnings of runs' keys.",
-    ),
-]
+Keys = Annotated[list[str] | None, argument("KEY...", "Beginnings of runs' keys.", "keys")]
 
 SHOWN = 10
 """Kinds of runs that are named before they are deleted."""
@@ -85,7 +68,7 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
         before = stored_name(store, row)
         store.annotate(keys, "name", name, whole_model=is_model)
         now = name if is_model or not is_back else _row_of(store, keys)
-    back = shlex.join(["bench", "rename", now, found[0].model, *in_this_database(db)])
+    back = shlex.join(["bench", "db", "rename", now, found[0].model, *in_this_database(db)])
     typer.echo(visible(f"{before} is now called {name}. To undo it: {back}"))
 
 
@@ -95,7 +78,7 @@ def hide(
 ) -> None:
     """Leave models, or single rows, out of boards, the report and exports; --undo shows them again.
 
-    Nothing is deleted: `bench list runs` has their runs.
+    Nothing is deleted: `bench show runs` has their runs.
     """
     with open_store(db, create=False) as store:
         if not rows:
@@ -109,7 +92,7 @@ def hide(
                 typer.echo(visible(f"{name} is shown again."))
                 continue
             store.annotate(keys, "hidden", whole_model=is_model)
-            back = shlex.join(["bench", "hide", name, "--undo", *in_this_database(db)])
+            back = shlex.join(["bench", "db", "hide", name, "--undo", *in_this_database(db)])
             typer.echo(visible(f"{name} is hidden. To show it again: {back}"))
 
 
@@ -117,19 +100,19 @@ def hide(
 def delete(
     keys: Keys = None, *, of: OfRuns, yes: bool = option(False, "Do not ask.", flag="--yes -y")
 ) -> None:
-    """Delete stored runs, by their keys or as `bench list runs` names them. Asks first.
+    """Delete stored runs, by their keys or as `bench show runs` names them. Asks first.
 
-    They are written to an archive next to the database before, which `bench import` takes back.
+    They are written to an archive next to the database before, which `bench db import` takes back.
     Their kept models are deleted for good.
     """
     if not (keys or of.model or of.suite or of.task):
         raise BenchError(
-            "nothing to delete: give keys, --model, --suite or --task, as to `bench list runs`."
+            "nothing to delete: give keys, --model, --suite or --task, as to `bench show runs`."
         )
     with open_store(of.db, create=False) as store:
         found = _chosen(store, keys or (), of)
         if not found:
-            raise BenchError("no stored run matches; `bench list runs` shows what there is.")
+            raise BenchError("no stored run matches; `bench show runs` shows what there is.")
         chosen = {run.key for run in found}
         models = [key for key in chosen if kept_model(of.db, key)]
         _tell(store, found)
@@ -143,7 +126,7 @@ def delete(
         store.delete(chosen)
     if used := delete_models(of.db, models):
         tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
-    back = shlex.join(["bench", "import", str(archive), *in_this_database(of.db)])
+    back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(of.db)])
     typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
 
 
@@ -178,7 +161,7 @@ def _list_hidden(store: Store, there: Sequence[str]) -> None:
         for entry in board.entries:
             if any(run.key in hidden for run in entry.runs):
                 short = short_name(entry, board.entries)
-                back = shlex.join(["bench", "hide", short, "--undo", *there])
+                back = shlex.join(["bench", "db", "hide", short, "--undo", *there])
                 told[f"{entry.name} ({board.title}): {back}"] = None
     for line in told:
         typer.echo(visible(line))
@@ -231,27 +214,16 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     return archive
 
 
-# `bench db`: check, copy and merge the leaderboard's database.
-
-
-db_app = typer.Typer(
-    no_args_is_help=True, help="Check, back up or merge the leaderboard's database."
-)
-
+# Check, copy and merge the database itself.
 BackupFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE", help="The copy to make; of a database server an archive (.jsonl.gz)."
-    ),
+    Path, argument("FILE", "The copy to make; of a database server an archive (.jsonl.gz).")
 ]
-Other = Annotated[
-    str, typer.Argument(metavar="OTHER", help="The database whose runs to take: a path or a URL.")
-]
+Other = Annotated[str, argument("OTHER", "The database whose runs to take: a path or a URL.")]
 
 KEYS_SHOWN = 10
 
 
-@db_app.command()
+@with_options(plugins=False)
 def check(*, db: Database = DATABASE) -> None:
     """Say everything that is wrong with the database; reads every byte of it.
 
@@ -272,7 +244,7 @@ def check(*, db: Database = DATABASE) -> None:
     )
 
 
-@db_app.command()
+@with_options(plugins=False)
 def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
     """Copy the database while others use it: of one moment, and whole or not at all."""
     with open_store(db, create=False) as store:
@@ -280,7 +252,7 @@ def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
     typer.echo(visible(f"backup: {file}"))
 
 
-@db_app.command()
+@with_options(plugins=False)
 def merge(other: Other, *, db: Database = DATABASE) -> None:
     """Take all runs of another database into this one; what is here already is not doubled.
 

@@ -12,13 +12,7 @@ import typer
 from rich.console import Console
 
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import (
-    REPORT,
-    AsJson,
-    Out,
-    in_this_database,
-    with_options,
-)
+from benchharness.cli.options import REPORT, AsJson, Out, in_this_database, with_options
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.drive import Driven, Watch
@@ -36,13 +30,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
-from benchharness.stored import (
-    LARGE_STORE,
-    gained,
-    gather_boards,
-    is_reported,
-    left_out,
-)
+from benchharness.stored import LARGE_STORE, gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import distinct_title
 
@@ -167,12 +155,7 @@ def _report() -> Any:
 
 
 def _conclude(
-    driven: Driven,
-    out: Path,
-    *,
-    db: str,
-    left_out: Mapping[str, Mapping[str, str]],
-    as_json: bool,
+    driven: Driven, out: Path, *, db: str, left_out: Mapping[str, Mapping[str, str]], as_json: bool
 ) -> int:
     """Shows what came out, writes the report of all that is stored, and gives the exit code.
 
@@ -233,7 +216,7 @@ def _closing_lines(
         parts.append(f"{len(failures)} failed")
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
-        runs = shlex.join(["bench", "list", "runs", *in_this_database(db)])
+        runs = shlex.join(["bench", "show", "runs", *in_this_database(db)])
         yield f"The same command runs what is missing; `{runs}` shows what failed."
     elif len({j.seed for j in schedule.jobs if j.kind == "model" and not j.is_zero_shot}) == 1:
         yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."

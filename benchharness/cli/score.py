@@ -1,4 +1,4 @@
-"""`bench score`: scores a prediction file that anyone made, and can put it on the board."""
+"""`bench submit score`: scores a prediction file that anyone made, and can put it on the board."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import (
-    AsJson,
-    Database,
-    with_options,
-)
+from benchharness.cli.options import AsJson, Database, argument, with_options
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.store.store import open_store
@@ -23,10 +19,7 @@ from benchharness.tasks.suites import find_task, split_title
 
 Files = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="PREDICTIONS...",
-        help="A prediction file for each split that is scored (MNLI has two).",
-    ),
+    argument("PREDICTIONS...", "A prediction file for each split that is scored (MNLI has two)."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`bench show` and `bench list`: what is known about runs, models, tasks, suites and recipes."""
+"""`bench show`: what is known about runs, models, tasks, suites and recipes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.options import (
-    AsJson,
-    Database,
-    OfRuns,
-    Suites,
-    completed_by,
-    with_options,
-)
+from benchharness.cli.options import AsJson, Database, OfRuns, Suites, argument, with_options
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -62,11 +55,11 @@ if TYPE_CHECKING:
 
 Names = Annotated[
     list[str],
-    typer.Argument(
-        metavar="NAME...",
-        autocompletion=completed_by("shown"),
-        help="The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK "
+    argument(
+        "NAME...",
+        "The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK "
         "[FILE], or: recipe A B [TASK], or: recipe FILE.",
+        "shown",
     ),
 ]
 
@@ -137,7 +130,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
         raise
     except BenchError:
         known = [*others, *(n for spec in MODELS.values() for n in (spec.name, *spec.aliases))]
-        hint = "`bench list suites`, `tasks`, `models` and `runs` show what there is."
+        hint = "`bench show suites`, `tasks`, `models` and `runs` show what there is."
         raise unknown_name(kind, name, known, hint) from None
 
 
@@ -242,18 +235,12 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
     return ", ".join(map(distinct_title, chosen))
 
 
-# `bench list`: suites, tasks, models, published results and stored runs.
-
-list_app = typer.Typer(
-    no_args_is_help=True, help="List suites, tasks, models, published results, runs."
-)
-
+# `bench show suites`, and so on: suites, tasks, models, published results and stored runs.
 
 NEWEST = 100
 """Runs that are listed unasked."""
 
 
-@list_app.command()
 @with_options()
 def suites(*, as_json: AsJson = False) -> None:
     """The suites, with their tasks and score rules."""
@@ -264,7 +251,6 @@ def suites(*, as_json: AsJson = False) -> None:
     _print(rows, ("name", "title", "rule", "tasks"), as_json=as_json)
 
 
-@list_app.command()
 @with_options()
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The tasks, with what they predict and how they are scored."""
@@ -290,7 +276,6 @@ def _some(labels: Sequence[str]) -> list[str]:
     return [*labels[:5], f"... ({len(labels)} in all)"]
 
 
-@list_app.command()
 @with_options()
 def models(*, as_json: AsJson = False) -> None:
     """The known models, and of every published system what runs here. Sizes in millions.
@@ -310,7 +295,7 @@ def models(*, as_json: AsJson = False) -> None:
     print_table(told, ("system", "status", "as", "published_rows"), "nothing to list.")
 
 
-@list_app.command()
+@with_options(plugins=False)
 def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """The published results, with split, protocol and source; scores are in percent."""
     chosen = [found.name for name in suite or () for found in find_suites(name)]
@@ -320,7 +305,6 @@ def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
     _print(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
 
 
-@list_app.command()
 @with_options()
 def runs(
     *,

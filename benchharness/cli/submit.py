@@ -30,10 +30,7 @@ class Submitted:
         None, "The model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
     )
     suite: str | None = option(
-        None,
-        f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
-        metavar="NAME",
-        proposes=SUBMITTED,
+        None, f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.", metavar="NAME", proposes=SUBMITTED
     )
     seed: int | None = option(
         None, "Only runs of this seed. Default: the best on dev.", metavar="N"

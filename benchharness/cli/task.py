@@ -1,11 +1,10 @@
-"""`bench task init`: the task of somebody's own data as lines to keep and to edit."""
+"""`bench run --write-task`: the task of somebody's own data as lines to keep and to edit."""
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from pprint import pformat
 from textwrap import indent
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -17,31 +16,20 @@ from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found
 
-task_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-
-@task_app.callback()
-def _group() -> None:
-    """Write the task of your own data as a file."""
-
-
-@task_app.command("init")
-@with_options(plugins=False, but=OPTIONS.keys() - OF_OWN_DATA)
-def init(
+@with_options(plugins=False, but=OPTIONS.keys() - {"data_file", "hf", *OF_OWN_DATA})
+def write_task(
     options: RunOptions,
-    rows: Annotated[
-        str, typer.Argument(metavar="FILE|DIR|ORG/NAME", help="What --data-file or --hf names.")
-    ],
     *,
-    hf: bool = option(False, "It is a data set of the hub."),
     out: str | None = option(None, "The plugin to write; by default NAME.py.", metavar="FILE"),
 ) -> None:
     """Write a plugin with the task that is found in your data.
 
     What the file says can be edited: the name, the labels, the metrics, the share that is dev.
     """
-    found = find_own_data(replace(options, hf=rows) if hf else replace(options, data_file=rows))
-    assert found is not None, "the place of rows was named"
+    found = find_own_data(options)
+    if found is None:
+        raise BenchError("name your data: --data-file FILE, or --hf ORG/NAME.")
     path = Path(out or f"{found.own.title}.py")
     if path.exists():
         raise BenchError(f"{path} is there already: give another --out, or move it away.")
@@ -50,7 +38,8 @@ def init(
     for sentence in found.sentences:
         typer.echo(visible(sentence))
     command = ["bench", "run", "--model", "M", "--plugin", str(path)]
-    command += ["--task", f"mine/{found.own.title}", "--data", "hub" if hf else rows]
+    rows = options.data_file or "hub"
+    command += ["--task", f"mine/{found.own.title}", "--data", rows]
     typer.echo(visible(f"wrote {path}; run it with `{shlex.join(command)}`"))
 
 

@@ -64,10 +64,7 @@ def which(
 
 
 def _show(
-    answers: Sequence[Answer],
-    search: Search,
-    costs: Mapping[str, Inference | str],
-    device: str,
+    answers: Sequence[Answer], search: Search, costs: Mapping[str, Inference | str], device: str
 ) -> None:
     last = answers[-1]
     rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]

@@ -67,7 +67,7 @@ def read_baseline(path: Path) -> Baseline:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"the baseline {path} cannot be read ({error}): expected a file that `bench baseline` "
+            f"the baseline {path} cannot be read ({error}): expected what `bench check --write` "
             "wrote; make one, or name one with --baseline."
         ) from error
     return Baseline.from_text(text, str(path))
@@ -212,16 +212,16 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 def _reason(sample: Sample | None, job: Job) -> str:
     """Why a task cannot be compared; empty where it can."""
     if sample is None:
-        return "the baseline does not have it; `bench run` it and write a new `bench baseline`."
+        return "the baseline lacks it; `bench run` it, then `bench check --write` a new one."
     if len(sample.scores) < 2:
         return (
-            f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5` and "
-            "write a new `bench baseline`."
+            f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5`, then "
+            "`bench check --write` a new one."
         )
     if changes := list(differences(sample.conditions, conditions_of(job))):
         return (
-            f"{' and '.join(changes)}; if that is intended, `bench run` it and write a new "
-            "`bench baseline`."
+            f"{' and '.join(changes)}; if that is intended, `bench run` it, then "
+            "`bench check --write` a new one."
         )
     return ""
 

@@ -98,8 +98,7 @@ class RunOptions:
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run every task with seeds 1 to N. Default: 5, of `bench check` 3; `bench which` runs no "
-        "more.",
+        "Seeds 1 to N of every task. Default: 5, of `bench check` 3; `bench which` runs no more.",
         metavar="N",
         least=1,
     )
@@ -107,14 +106,14 @@ class RunOptions:
     data_file: str | None = _option(
         OWN,
         None,
-        "Your data; the task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL's "
-        "columns, SQuAD's JSON, an annotation tool's export, or a folder or archive of them.",
+        "Your data; the task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL, "
+        "SQuAD, an annotation tool's export, or a folder or archive of them.",
         metavar="FILE|DIR",
     )
     hf: str | None = _option(
         OWN,
         None,
-        "A data set of the hub; the task type is inferred.",
+        "The same of a data set of the hub.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -133,9 +132,8 @@ class RunOptions:
     recipe: str | None = _option(
         HOW,
         None,
-        "paper (the default), fast, checkpoints (for many of one pretraining run), few-shot (for "
-        "--shots), features (BERT's table of layers), tinybert-student (with --teacher), or a "
-        "TOML file of hyperparameters.",
+        "paper (the default), fast, checkpoints (many of one pretraining run), few-shot (for "
+        "--shots), features (of layers), tinybert-student (with --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
@@ -210,8 +208,8 @@ class RunOptions:
     jobs: str = _option(
         WHERE,
         "auto",
-        "How many jobs run at once; auto is as many as fill each GPU, by its measured load and "
-        "free memory, or one per core as far as there are jobs and memory, at most 8.",
+        "How many jobs run at once; auto: as many as fill each GPU, by its load and memory, or "
+        "one per core if there is memory, at most 8.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(

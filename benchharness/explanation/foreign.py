@@ -367,7 +367,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
     dev = [row for row in rows if row.split == "dev"] or rows
     if not dev:
         raise BenchError(
-            f"no published row of {job.task} is called '{table}: {system}': `bench list published "
+            f"no published row of {job.task} is called '{table}: {system}': `bench show published "
             f"--suite {suite} --json` has each table and system."
         )
     row, named = dev[0], find_system(system, table)

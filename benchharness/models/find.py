@@ -43,7 +43,7 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
             return _at_revision(spec, revision)
     _refuse_file(folder)
     hint = (
-        "`bench list models` shows the known ones; a folder or an `org/name` on the hub works too."
+        "`bench show models` shows the known ones; a folder or an `org/name` on the hub works too."
     )
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
 

@@ -115,7 +115,7 @@ def cache_folder(hub_id: str) -> Path:
 def _unreachable(hub_id: str) -> ModelError:
     """The error for a model that can be had from nowhere, with everything that needs no hub."""
     return ModelError(
-        f"model {hub_id!r} is not in the cache and the hub cannot be reached: run `bench fetch` "
+        f"model {hub_id!r} is not in the cache and the hub cannot be reached: `bench run fetch` it "
         "where there is a network, or give a checkpoint folder (`--model DIR`) with rows that need "
         "no hub either (`--data DIR` or `--data mini`)."
     )

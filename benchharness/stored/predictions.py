@@ -367,7 +367,7 @@ def find_curves(
     of = f" of {', '.join([*suites, *tasks])}" if suites or tasks else ""
     raise BenchError(
         f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} on the same "
-        "rows: `bench list runs` shows what is stored."
+        "rows: `bench show runs` shows what is stored."
     )
 
 

@@ -5,7 +5,6 @@ hand and kept, and its options. An option that was last described in the same wo
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,8 @@ NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
 
 
 def commands() -> dict[str, Any]:
-    """Every command by the words that call it: "list runs" and so on."""
-
-    def walk(command: Any, words: str) -> Iterator[tuple[str, Any]]:
-        if not hasattr(command, "commands"):
-            yield words, command
-        for name, inner in getattr(command, "commands", {}).items():
-            yield from walk(inner, f"{words} {name}")
-
-    return {words: one for name in COMMANDS for words, one in walk(load_command(name), name)}
+    """Every command by the words that call it: "show runs" and so on."""
+    return {name: load_command(name) for name, line in COMMANDS.items() if line.place}
 
 
 def option(param: Any) -> tuple[str, str]:

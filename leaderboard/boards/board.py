@@ -280,8 +280,8 @@ def boards_with(
     hidden = any(board.hidden for board in listed)
     raise BenchError(
         f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
-        f"{stored or 'no runs'}; `bench list runs` shows on which data each "
-        f"was run{', `bench hide` which rows are hidden' if hidden else ''}."
+        f"{stored or 'no runs'}; `bench show runs` shows on which data each "
+        f"was run{', `bench db hide` which rows are hidden' if hidden else ''}."
     )
 
 

@@ -177,7 +177,7 @@ def _check_names(task: str, metric: str, split: str) -> None:
     elif task in SUITES:
         metrics, splits = [*RULES, SUITES[task].rule.name], [*SUITE_ENDINGS]
     else:
-        raise BenchError(f"no task is called {task!r}; `bench list tasks` shows them.")
+        raise BenchError(f"no task is called {task!r}; `bench show tasks` shows them.")
     for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
         if name not in known:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")

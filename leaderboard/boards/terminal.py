@@ -287,7 +287,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
 def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
-        yield f"{hidden} hidden; `bench hide` shows which."
+        yield f"{hidden} hidden; `bench db hide` shows which."
 
 
 def _details(entry: Entry) -> Iterator[str]:
@@ -299,7 +299,7 @@ def _details(entry: Entry) -> Iterator[str]:
     yield from entry.gain_labels
     yield from entry.selection_labels
     if count := len(entry.failures):
-        yield f"{counted(count, 'run')} failed (`bench list runs`)"
+        yield f"{counted(count, 'run')} failed (`bench show runs`)"
 
 
 def _choices(board: Board) -> Iterator[str]:
@@ -401,8 +401,8 @@ _PUBLISHED_NAME_WIDTH = 16  # names are folded to it where a line is short
 _FEW_COLUMNS = 4  # numbers beside which there is room for what is said of a row behind its name
 
 _LEGENDS = {
-    "published": "as printed, in percent, unranked; sources and metrics: `bench list published`.",
-    "imported": "measured elsewhere and brought by `bench import`, in percent, unranked; "
+    "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
+    "imported": "measured elsewhere and brought by `bench db import`, in percent, unranked; "
     "sources: `bench leaderboard --json`.",
 }
 

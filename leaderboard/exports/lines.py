@@ -175,7 +175,7 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
     raise BenchError(
         f"nothing stored matches{' ' + wanted if wanted else ''}: stored are "
-        f"{', '.join(known) or 'no runs'}; `bench list runs` shows what there is."
+        f"{', '.join(known) or 'no runs'}; `bench show runs` shows what there is."
     )
 
 

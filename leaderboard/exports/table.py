@@ -121,7 +121,7 @@ def build_tables(
         if not any(_published_rows(board, [name]) for board in listed):
             raise BenchError(
                 f"--published: no published row of these suites is of {name!r}: "
-                "`bench list published` shows them."
+                "`bench show published` shows them."
             )
     for board, names in zip(listed, known, strict=True):
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]

@@ -280,7 +280,7 @@ def _require_same_examples(
         raise DataError(
             f"the baseline of {task} has the outcomes of {before.examples} examples, and "
             f"{now.examples} were predicted: it was changed by hand; write it again with "
-            "`bench baseline`."
+            "`bench check --write`."
         )
 
 

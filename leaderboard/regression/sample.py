@@ -377,7 +377,7 @@ class Baseline:
             if data["format"] != FORMAT:
                 raise DataError(
                     f"{name} is a baseline of format {data['format']}, and this version reads "
-                    f"format {FORMAT}: write it again with `bench baseline`."
+                    f"format {FORMAT}: write it again with `bench check --write`."
                 )
             tasks = {task: Sample.from_json(sample) for task, sample in data["tasks"].items()}
             fields = {field: _field(data, field) for field in _PLAIN}
@@ -391,7 +391,7 @@ class Baseline:
         ) as error:
             raise DataError(
                 f"{name} is not a baseline ({type(error).__name__}: {error}): expected a file that "
-                "`bench baseline` wrote; write it again."
+                "`bench check --write` wrote; write it again."
             ) from error
         return cls(**fields, tasks=tasks)
 

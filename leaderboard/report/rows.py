@@ -25,7 +25,7 @@ RowKind = Literal[
     "measured", "scored", "ensemble", "zero-shot", "baseline", "imported", "published"
 ]
 """Who has made a number, and how: fine-tuned here, predictions of others scored here, averaged
-here, asked here without training, learned here without an encoder, brought by `bench import`, or
+here, asked here without training, learned here without an encoder, brought by `bench db import`, or
 printed in a paper."""
 
 
@@ -176,8 +176,8 @@ _NOTES: Mapping[str, str] = MappingProxyType(
     {
         "published": "as printed in papers, model cards and leaderboards; unranked, because "
         "protocols and metrics differ from row to row",
-        "imported": "as their sources say, brought by bench import; unranked, because nobody here "
-        "has seen the runs or their rows",
+        "imported": "as their sources say, brought by bench db import; unranked, because nobody "
+        "here has seen the runs or their rows",
     }
 )
 

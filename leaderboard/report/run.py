@@ -124,7 +124,7 @@ _PACKAGED = ("paper", "fast", "checkpoints")  # the recipes that have a name on 
 
 
 def command_of(job: Job) -> str:
-    """The words of `bench run`, `bench ensemble` or `bench score` that make the job's result."""
+    """The command that makes the job's result."""
     trusted = ["--trust-remote-code"] if job.trust.remote_code else []
     trusted += ["--allow-pickle"] if job.trust.pickle else []
     match job.kind:
@@ -134,7 +134,7 @@ def command_of(job: Job) -> str:
             words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())
-            words = ["ensemble", *members, *_task(job), "--name", job.model]
+            words = ["compare", "ensemble", *members, *_task(job), "--name", job.model]
         case _ if job.is_zero_shot:
             words = ["run", *_model(job), *_task(job), "--shots", "0", "--precision", job.precision]
             words += [*_splits(job), *trusted, "--no-baselines"]
@@ -204,7 +204,7 @@ def _recipe(job: Job) -> Iterator[str]:
 def _scoring(job: Job) -> Iterator[str]:
     """What scores the prediction files again; the settings' sources are the files."""
     files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
-    yield from ("score", *files, "--task", job.task, "--data", job.data)
+    yield from ("submit", "score", *files, "--task", job.task, "--data", job.data)
     for _, split in job.predicted_splits:
         yield from ("--split", split)
     if (threshold := job.settings.get("na_prob_threshold")) is not None:

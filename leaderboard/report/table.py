@@ -120,7 +120,10 @@ def _with_heat(cell: CellView, scale: _Scale | None) -> CellView:
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
-        "scored": ("Scored here", "prediction files of others, scored by bench score; unranked"),
+        "scored": (
+            "Scored here",
+            "files of others, scored by bench submit score; unranked",
+        ),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained for it; unranked"),
         "baseline": ("Baselines", "learned without an encoder; unranked"),

@@ -514,7 +514,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
         return
     if not upgrade and found is not None:
         raise StoreError(
-            f"the leaderboard {name_of(engine)} has the older schema {found}: `bench list runs` "
+            f"the leaderboard {name_of(engine)} has the older schema {found}: `bench show runs` "
             f"upgrades it to {revisions()[-1]}, as any other command does, and keeps a copy."
         )
     if path is None:

@@ -691,7 +691,7 @@ def _find_key(db: Connection, prefix: str) -> str:
     found = db.scalars(some).all() if is_key else ()
     if not found:
         raise BenchError(
-            f"no run has a key that begins with {prefix!r}. `bench list runs` shows the keys."
+            f"no run has a key that begins with {prefix!r}. `bench show runs` shows the keys."
         )
     if len(found) > 1:
         shown = ", ".join(key[: len(prefix) + 6] for key in found[:3])

@@ -1,4 +1,4 @@
-"""`bench baseline` and `bench check` as commands, with runs that train nothing."""
+"""`bench check --write` and `bench check` as commands, with runs that train nothing."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def checked(bench, learn, made):
     learn()
     if not made.exists():
         assert bench(*RUN, "--limit", "100").code == 0
-        assert bench("baseline", "--model", "tiny", "--suite", "glue").code == 0
+        assert bench("check", "--write", "--model", "tiny", "--suite", "glue").code == 0
         shutil.copytree("results", made)
     shutil.copytree(made, "results", dirs_exist_ok=True)
 
@@ -68,8 +68,8 @@ def checked(bench, learn, made):
 @pytest.mark.slow
 @pytest.mark.soak
 def test_the_commands_of_the_page_succeed(bench):
-    """With real training: no run of theirs collapses, which `bench baseline` would refuse."""
-    lines = block("regression.md", "bench baseline", "git add").splitlines()
+    """With real training: no run of theirs collapses, which `bench check --write` would refuse."""
+    lines = block("regression.md", "bench check --write", "git add").splitlines()
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
     assert [command[0] for command in commands] == ["run", "baseline", "check"]
     for command in commands:
@@ -153,7 +153,7 @@ def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
         if not code:
             words = ("--data-file", path, "--precision", "fp32", "--no-baselines")
             assert bench("run", "--model", "tiny", *words).code == 0
-            assert bench("baseline", "--model", "tiny", "--suite", "reviews").code == 0
+            assert bench("check", "--write", "--model", "tiny", "--suite", "reviews").code == 0
         ended = bench("check", "--model", "tiny", "--data-file", path)
         assert ended.code == code, ended.err
     assert "beyond noise: reviews (of 1 task)" in ended.out
@@ -217,7 +217,7 @@ def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
 def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
-    make = ("baseline", "--model", "tiny", "--suite", "glue")
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue")
     ended = bench(*make)
     assert (ended.code, ended.out) == (2, "")
     assert "no drop would be seen" in ended.err
@@ -240,16 +240,16 @@ def test_a_baseline_says_what_eight_tasks_cannot_see(bench, learn, seeds, said):
     named = [word for task in tasks for word in ("--task", f"glue/{task}")]
     words = ("--data", "mini", "--limit", "100", "--precision", "fp32", "--no-baselines")
     bench("run", "--model", "tiny", *named, *words, "--seeds", seeds)
-    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
+    ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
     assert re.search(rf"{said}.* would be seen, but one of .* with 5 seeds", ended.out), ended.out
-    rows = json.loads(bench("baseline", "--model", "tiny", "--suite", "glue", "--json").out)
+    rows = json.loads(bench("check", "--write", "--model", "tiny", "--suite", "glue", "--json").out)
     assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
 def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
     learn(rte=CONSTANT)
     bench(*RUN)
-    make = ("baseline", "--model", "tiny", "--suite", "glue")
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue")
     ended = bench(*make)
     assert ended.code == 2
     collapsed = "5 of 5 seeds collapsed (seed 1, 2, 3, 4, 5)"
@@ -324,7 +324,7 @@ def test_a_check_that_is_interrupted_at_a_seed_drawn_again_resumes(checked, lear
 def test_a_baseline_with_a_collapsed_run_is_compared_by_the_others(bench, learn):
     learn(rte=collapsing(1, share=0.8))
     bench(*RUN)
-    assert bench("baseline", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
+    assert bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
     learn(world=2, rte=0.4)
     ended = bench(*CHECK, "--json")
     rte = json.loads(ended.out)["tasks"]["glue/rte"]
@@ -349,12 +349,13 @@ def test_what_does_not_fit_is_one_sentence(checked, words, code, sentence):
 
 def test_a_baseline_is_of_one_limit(checked, bench):
     bench(*RUN, "--limit", "50", "--seeds", "2")
-    ended = bench("baseline", "--model", "tiny", "--suite", "glue")
+    ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
     assert ended.code == 2
     assert "say which with --limit or --data" in ended.err
-    assert bench("baseline", "--model", "tiny", "--suite", "glue", "--limit", "50").code == 0
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue", "--limit")
+    assert bench(*make, "50").code == 0
     assert baseline()["limit"] == 50
-    ended = bench("baseline", "--model", "tiny", "--suite", "glue", "--limit", "7")
+    ended = bench(*make, "7")
     assert ended.code == 2
     assert "expected some with --limit 7" in ended.err
 

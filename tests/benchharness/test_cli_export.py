@@ -1,4 +1,4 @@
-"""`bench export` and `bench import`: files from stores, and stores from files."""
+"""`bench export` and `bench db import`: files from stores, and stores from files."""
 
 import csv
 import gzip
@@ -141,11 +141,11 @@ def test_a_store_goes_out_and_comes_in(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     ended = bench("export", "--all", archive, "--db", db)
     assert ended.out == f"archive: {archive}, 10 runs\n"
-    ended = bench("import", archive, "--db", other)
+    ended = bench("db", "import", archive, "--db", other)
     assert (ended.code, ended.out) == (0, f"{archive}: 10 of 10 runs added\n")
     assert stored(other) == stored(db)
     assert bench("export", "--db", other).out == bench("export", "--db", db).out
-    ended = bench("import", archive, "--db", other, "--json")
+    ended = bench("db", "import", archive, "--db", other, "--json")
     assert json.loads(ended.out) == {"file": str(archive), "runs": 10, "added": 0}
     assert stored(other) == stored(db)
 
@@ -155,20 +155,20 @@ def test_a_damaged_archive_changes_nothing(bench, db, tmp_path):
     bench("export", "--all", archive, "--db", db)
     lines = gzip.decompress(archive.read_bytes()).splitlines(keepends=True)
     archive.write_bytes(gzip.compress(b"".join(lines[:-1])))
-    ended = bench("import", archive, "--db", other)
+    ended = bench("db", "import", archive, "--db", other)
     assert (ended.code, ended.out) == (4, "")
     assert "is cut short" in ended.err
     assert not other.exists()
     before = stored(db)
-    assert bench("import", archive, "--db", db).code == 4
+    assert bench("db", "import", archive, "--db", db).code == 4
     assert stored(db) == before
 
 
 def test_rows_from_elsewhere_are_shown_and_not_ranked(bench, db, tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text(ROWS.replace("source\n", "source,data\n").replace("blog\n", "blog,mini\n"))
-    assert bench("import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
-    ended = bench("import", file, "--db", db)
+    assert bench("db", "import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
+    ended = bench("db", "import", file, "--db", db)
     assert "0 of 1 rows added" in ended.out
     ended = bench("leaderboard", "--suite", "glue", "--db", db)
     measured, _, imported = ended.out.partition("GLUE, imported (dev)")
@@ -178,7 +178,7 @@ def test_rows_from_elsewhere_are_shown_and_not_ranked(bench, db, tmp_path):
     assert "theirs" not in {entry["model"] for entry in board["entries"]}
     assert board["imported"][0]["source"] == "their blog"
     assert bench("report", "--db", db).code == 0
-    assert bench("list", "runs", "--db", db).code == 0
+    assert bench("show", "runs", "--db", db).code == 0
     key = stored(db)[-1][0]
     assert "their blog" in bench("show", key, "--db", db).out
     # What is only imported is nothing that was measured here.
@@ -197,7 +197,7 @@ WRONG = {
 def test_a_wrong_file_makes_no_store(bench, tmp_path, name):
     content, code, sentence = WRONG[name]
     (tmp_path / name).write_text(content)
-    ended = bench("import", tmp_path / name, "--db", tmp_path / "none.sqlite")
+    ended = bench("db", "import", tmp_path / name, "--db", tmp_path / "none.sqlite")
     assert (ended.code, ended.out) == (code, "")
     assert sentence in ended.err
     assert ended.err.count("\n") == 1

@@ -4,27 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
+from benchharness.cli.app import app
 from benchharness.cli.output import outline, print_json, print_table
-from benchharness.cli.show import list_app, show
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError, ModelError, StoreError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.helpers.results import make_failure, make_job, make_result
 
-APP = typer.Typer()
-APP.add_typer(list_app, name="list")
-APP.command()(show)
-
 HOSTILE = "evil [bold red]x[/] \x1b[31m </script>"
 
 
 def call(*arguments: str) -> str:
     """What a command prints; its BenchError is raised."""
-    ended = CliRunner().invoke(APP, arguments, catch_exceptions=False)
+    ended = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     return ended.stdout
 
@@ -49,32 +44,32 @@ def db(tmp_path: Path) -> str:
 
 
 def test_a_short_name_is_the_task_that_the_store_holds(db: str) -> None:
-    assert [row["seed"] for row in call_json("list", "runs", "--db", db, "--task", "rte")] == [1, 3]
+    assert [row["seed"] for row in call_json("show", "runs", "--db", db, "--task", "rte")] == [1, 3]
     with open_store(db) as store:
         store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
     with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
-        call("list", "runs", "--db", db, "--task", "rte")
-    words = ("list", "runs", "--db", db, "--task", "rte", "--suite", "superglue")
+        call("show", "runs", "--db", db, "--task", "rte")
+    words = ("show", "runs", "--db", db, "--task", "rte", "--suite", "superglue")
     assert [row["seed"] for row in call_json(*words)] == [7]
 
 
 def test_suites_and_tasks_are_the_registered_ones() -> None:
-    assert [row["name"] for row in call_json("list", "suites")] == [*SUITES, *COLLECTIONS]
-    rows = call_json("list", "tasks")
+    assert [row["name"] for row in call_json("show", "suites")] == [*SUITES, *COLLECTIONS]
+    rows = call_json("show", "tasks")
     assert [row["name"] for row in rows] == list(TASKS)
     ax = next(row for row in rows if row["name"] == "glue/ax")
     assert (ax["trained_on"], ax["splits"], ax["head"]) == ("glue/mnli", ["test"], "pair")
 
 
 def test_tasks_of_one_suite() -> None:
-    rows = call_json("list", "tasks", "--suite", "glue")
+    rows = call_json("show", "tasks", "--suite", "glue")
     assert [row["name"] for row in rows] == list(SUITES["glue"].tasks)
     with pytest.raises(BenchError, match="Did you mean 'glue'"):
-        call("list", "tasks", "--suite", "gleu")
+        call("show", "tasks", "--suite", "gleu")
 
 
 def test_models_have_their_aliases_and_revisions() -> None:
-    rows = {row["name"]: row for row in call_json("list", "models")["models"]}
+    rows = {row["name"]: row for row in call_json("show", "models")["models"]}
     assert list(rows) == list(MODELS)
     assert rows["roberta-base"]["aliases"] == ["roberta"]
     assert rows["roberta-base"]["revision"] == MODELS["roberta-base"].revision
@@ -94,7 +89,7 @@ def test_a_model_is_shown_with_its_facts() -> None:
 
 
 def test_every_system_runs_here_or_says_why_not() -> None:
-    rows = {row["system"]: row for row in call_json("list", "models")["systems"]}
+    rows = {row["system"]: row for row in call_json("show", "models")["systems"]}
     assert all(bool(row["model"]) != bool(row["reason"]) for row in rows.values())
     electra = rows["ELECTRA"]
     assert (electra["status"], electra["model"]) == ("runs here", "electra-large-discriminator")
@@ -102,13 +97,13 @@ def test_every_system_runs_here_or_says_why_not() -> None:
     assert rows["NEZHA-Large"]["reason"] == "no class in transformers 5"
     assert rows["ULMFiT"]["status"] == "named in a lecture only"
     assert rows["ELECTRA-Base (in electra_paper_squad)"]["model"] == ""
-    text = call("list", "models")
+    text = call("show", "models")
     assert "NEZHA-Large" in text
     assert "published row only" in text
 
 
 def test_published_results_have_their_split_protocol_and_source() -> None:
-    rows = call_json("list", "published", "--suite", "glue")
+    rows = call_json("show", "published", "--suite", "glue")
     assert {row["suite"] for row in rows} == {"glue"}
     assert rows[0]["protocol"] == "human"
     (tiny,) = (row for row in rows if row["system"].startswith("BERT-Tiny"))
@@ -116,13 +111,13 @@ def test_published_results_have_their_split_protocol_and_source() -> None:
     assert tiny["scores"]["glue"] == {"GLUE-9": 64.2}
     assert (tiny["split"], tiny["protocol"]) == ("test", "best of grid")
     assert tiny["source"] == "google-research/bert README.md"
-    everything = call_json("list", "published")
+    everything = call_json("show", "published")
     assert {row["suite"] for row in everything} == set(SUITES) - {"beir", "retrieval"}
-    assert "BERT-Tiny (2/128)" in call("list", "published")
+    assert "BERT-Tiny (2/128)" in call("show", "published")
 
 
 def test_a_run_has_what_scripts_read(db: str) -> None:
-    rows = call_json("list", "runs", "--db", db)
+    rows = call_json("show", "runs", "--db", db)
     assert len(rows) == 4
     for row in rows:
         assert {"key", "model", "suite", "task", "data", "seed", "status", "scores", "seconds"} <= (
@@ -146,17 +141,17 @@ def test_a_run_has_what_scripts_read(db: str) -> None:
     ],
 )
 def test_runs_can_be_chosen(db: str, options: tuple[str, ...], seeds: list[int]) -> None:
-    assert [row["seed"] for row in call_json("list", "runs", "--db", db, *options)] == seeds
+    assert [row["seed"] for row in call_json("show", "runs", "--db", db, *options)] == seeds
 
 
 def test_the_tables_name_what_there_is(db: str) -> None:
-    assert "glue/stsb" in call("list", "tasks")
-    assert "roberta-base" in call("list", "models")
-    assert "GLUE" in call("list", "suites")
-    table = call("list", "runs", "--db", db)
+    assert "glue/stsb" in call("show", "tasks")
+    assert "roberta-base" in call("show", "models")
+    assert "GLUE" in call("show", "suites")
+    table = call("show", "runs", "--db", db)
     assert "diverged" in table
     assert make_job(task="glue/rte", seed=1).key[:12] in table
-    assert "no stored run matches." in call("list", "runs", "--db", db, "--model", "nobody")
+    assert "no stored run matches." in call("show", "runs", "--db", db, "--model", "nobody")
 
 
 def test_a_run_of_many_scores_is_listed_with_the_first(tmp_path: Path) -> None:
@@ -166,23 +161,23 @@ def test_a_run_of_many_scores_is_listed_with_the_first(tmp_path: Path) -> None:
     with open_store(db) as store:
         (first, *_) = result.evaluations
         store.add_result(replace(result, evaluations=(replace(first, scores=scores),)))
-    assert "s7 0.5, and 69 more" in " ".join(call("list", "runs", "--db", db).split())
-    assert len(call_json("list", "runs", "--db", db)[0]["scores"]["blimp/blimp"]) == 77
+    assert "s7 0.5, and 69 more" in " ".join(call("show", "runs", "--db", db).split())
+    assert len(call_json("show", "runs", "--db", db)[0]["scores"]["blimp/blimp"]) == 77
 
 
 def test_a_missing_database_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="bench run"):
-        call("list", "runs", "--db", str(tmp_path / "none.sqlite"))
+        call("show", "runs", "--db", str(tmp_path / "none.sqlite"))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_hostile_name_is_shown_as_text(db: str) -> None:
     key = make_job(task="glue/cola", model=HOSTILE).key
-    for text in (call("list", "runs", "--db", db), call("show", key[:16], "--db", db)):
+    for text in (call("show", "runs", "--db", db), call("show", key[:16], "--db", db)):
         assert "[bold red]x[/]" in text
         assert "\x1b" not in text
         assert r"\x1b" in text
-    assert call_json("list", "runs", "--db", db)[3]["model"] == HOSTILE
+    assert call_json("show", "runs", "--db", db)[3]["model"] == HOSTILE
 
 
 # show

@@ -1,4 +1,4 @@
-"""`bench predictions`, `bench report --predictions` and `bench export --predictions`."""
+"""`bench report predictions`, `bench report --predictions` and `bench export --predictions`."""
 
 import csv
 import io
@@ -84,18 +84,21 @@ def test_a_page_a_task_of_one_model_or_of_two(stored):
 def test_the_page_of_test_leaves_that_of_dev_alone(bench):
     asked = ("--model", "majority", "--suite", "snli", "--data", "mini", "--limit", "8", "--test")
     assert bench("run", *asked, "--no-baselines", *DB).code == 0
-    pages = [bench("predictions", "majority", "--split", name, *DB).out for name in ("dev", "test")]
+    pages = [
+        bench("report", "predictions", "majority", "--split", name, *DB).out
+        for name in ("dev", "test")
+    ]
     dev, test = (Path(out.strip().removeprefix("predictions: ")) for out in pages)
     assert test == dev.with_stem(f"{dev.stem}-test")
     assert dev.is_file()
 
 
 def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench, folder):
-    assert bench("predictions", "mine", *DB).err == ""
+    assert bench("report", "predictions", "mine", *DB).err == ""
     assert f"{WORDS} 2" in only_page()
     file = folder / "RTE" / "dev.tsv"
     file.write_text(file.read_text().replace("it is 3", "it was 3"))
-    ended = bench("predictions", "mine", *DB)
+    ended = bench("report", "predictions", "mine", *DB)
     assert ended.code == 0
     found = re.fullmatch(
         r"bench: a page without texts: (GLUE RTE dev in glue#\w{6} has changed since these runs "
@@ -112,7 +115,7 @@ def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench,
 
 def test_a_door_that_is_gone_is_one_sentence_that_names_nobody(bench, folder):
     shutil.rmtree(folder / "RTE")
-    ended = bench("predictions", "mine", *DB)
+    ended = bench("report", "predictions", "mine", *DB)
     assert (ended.code, ended.err.count("\n")) == (0, 1)
     assert "RTE dev could not be read: the data folder glue#" in ended.err
     assert "anna" not in ended.err
@@ -120,7 +123,7 @@ def test_a_door_that_is_gone_is_one_sentence_that_names_nobody(bench, folder):
 
 
 def test_no_texts_leaves_the_words_out_and_says_so(bench, folder):
-    bench("predictions", "mine", "--no-texts", *DB)
+    bench("report", "predictions", "mine", "--no-texts", *DB)
     page = only_page()
     assert "--no-texts" in page
     assert WORDS not in page
@@ -219,7 +222,7 @@ def test_two_recipes_of_one_model_have_names_of_their_own(bench):
             recipe = "fast" if rate == 1e-5 else "paper"
             job = replace(run.job, settings=settings, recipe=recipe)
             store.add_result(replace(run, job=job))
-    assert bench("predictions", "m:fast", "m:paper", *DB).code == 0
+    assert bench("report", "predictions", "m:fast", "m:paper", *DB).code == 0
     page = only_page()
     assert "m, fast <span" in page
     assert "compared with m</span>" in page

@@ -156,7 +156,7 @@ def theirs(bench):
         ("compare", "tiny", "other"),
         ("plan", "tiny", "other", "--task", "mine/irony"),
         ("ensemble", "tiny"),
-        ("baseline", "--model", "tiny"),
+        ("check", "--write", "--model", "tiny"),
     ],
     ids=" ".join,
 )
@@ -183,12 +183,12 @@ def test_runs_are_listed_by_a_plugins_suite(theirs):
         "from benchharness.tasks.suites import TASKS as KNOWN\n"
         "TASKS = [replace(KNOWN['glue/rte'], name='mine/irony')]\n"
     )
-    assert theirs("list", "runs", *DB, "--suite", "mine").code == 2
+    assert theirs("show", "runs", *DB, "--suite", "mine").code == 2
     from benchharness.tasks import suites
 
     before = dict(suites._tasks), dict(suites._suites)
     try:
-        listed = theirs("list", "runs", *DB, "--suite", "mine", "--plugin", "mine.py", "--json")
+        listed = theirs("show", "runs", *DB, "--suite", "mine", "--plugin", "mine.py", "--json")
     finally:
         for table, kept in zip((suites._tasks, suites._suites), before, strict=True):
             table.clear()

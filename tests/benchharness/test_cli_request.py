@@ -95,7 +95,7 @@ def test_main_memory_holds_more_jobs_of_a_gpu(monkeypatch):
         ({"model": ["tinny"]}, "'tinny'. Did you mean 'tiny'?"),
         ({"suite": ["gleu"]}, "no suite is called 'gleu'. Did you mean 'glue'?"),
         ({"task": ["colla"]}, "'colla'. Did you mean 'cola'?"),
-        ({"task": ["xyz"]}, "`bench list tasks` shows them."),
+        ({"task": ["xyz"]}, "`bench show tasks` shows them."),
         ({"suite": [], "task": ["colla"]}, "no task is called 'colla'. Did you mean 'cola'?"),
         ({"suite": []}, "nothing to run: name a suite (--suite glue)"),
         ({"seeds": 2, "seed": [3]}, "--seeds and --seed exclude each other"),

@@ -1,4 +1,4 @@
-"""`bench rename`, `hide` and `delete`, and names that are enough, through the command line."""
+"""`bench db rename`, `hide` and `delete`, and names that are enough, through the command line."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_rows_are_called_by_what_was_set_everywhere(bench, stored):
     assert "minilm, lr 3e-4, 3 epochs" in bench("leaderboard", *DB).out
     for form in ("csv", "markdown", "latex"):
         assert "lr 3e-4, 3 epochs" in bench("export", "--format", form, *DB).out
-    assert "lr 3e-4, 3 epochs" in bench("list", "runs", *DB).out
+    assert "lr 3e-4, 3 epochs" in bench("show", "runs", *DB).out
     assert bench("report", "--out", "page.html", *DB).code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert "minilm, lr 3e-4, 3 epochs" in page
@@ -76,7 +76,7 @@ def test_a_name_that_is_enough_is_taken(bench, stored, name):
 
 
 def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
-    ended = bench("rename", "minilm:lr=3e-4", "hot", *DB)
+    ended = bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
     assert (ended.code, ended.err) == (0, "")
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
     with open_store("board.sqlite") as store:
@@ -89,63 +89,63 @@ def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
         assert store.models() == ["bert-base-uncased", "hot", "minilm"]
     assert rows(bench)["hot"] == 0.7
     back = shlex.split(ended.out.partition("To undo it: ")[2])[1:]
-    assert bench("rename", "hot", "hotter", *DB).code == 0
+    assert bench("db", "rename", "hot", "hotter", *DB).code == 0
     assert set(rows(bench)) == {"minilm", "hotter", "bert-base-uncased"}
-    bench("rename", "hotter", "hot", *DB)
+    bench("db", "rename", "hotter", "hot", *DB)
     ended = bench(*back)
     assert ended.code == 0
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
     # This is undone too, without the other rows of the model.
     assert bench(*shlex.split(ended.out.partition("To undo it: ")[2])[1:]).code == 0
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
-    bench("rename", "bert", "BERT of ours", *DB)
+    bench("db", "rename", "bert", "BERT of ours", *DB)
     assert "BERT of ours" in rows(bench)
     assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0
 
 
 def test_names_that_would_mislead_are_refused(bench, stored):
     for name in ("bert-base-uncased", "a:b", " ", "\u202e"):
-        ended = bench("rename", "minilm", name, *DB)
+        ended = bench("db", "rename", "minilm", name, *DB)
         assert (ended.code, ended.out) == (2, ""), name
-    assert "already" in bench("rename", "minilm", "bert-base-uncased", *DB).err
-    ended = bench("rename", "nobody", "x", *DB)
+    assert "already" in bench("db", "rename", "minilm", "bert-base-uncased", *DB).err
+    ended = bench("db", "rename", "nobody", "x", *DB)
     assert "no row of a board is called 'nobody'" in ended.err
 
 
 def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
-    ended = bench("hide", "minilm:lr=3e-4", *DB)
-    assert "bench hide minilm:lr=3e-4 --undo" in ended.out
+    ended = bench("db", "hide", "minilm:lr=3e-4", *DB)
+    assert "bench db hide minilm:lr=3e-4 --undo" in ended.out
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
     assert "1 row is hidden" in bench("leaderboard", *DB).out
     assert "3e-4" not in bench("export", *DB).out
-    assert bench("list", "runs", *DB).out.count("lr 3e-4") == 2
-    told = bench("hide", *DB).out
+    assert bench("show", "runs", *DB).out.count("lr 3e-4") == 2
+    told = bench("db", "hide", *DB).out
     assert told.startswith("minilm, lr 3e-4, 3 epochs (GLUE): ")
     bench(*shlex.split(told.partition("): bench ")[2].strip()), *DB)
     assert "minilm, lr 3e-4, 3 epochs" in rows(bench)
-    assert bench("hide", *DB).out == "no row is hidden.\n"
+    assert bench("db", "hide", *DB).out == "no row is hidden.\n"
 
 
 def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
-    bench("rename", "minilm:lr=3e-4", "hot", *DB)
-    bench("hide", "hot", *DB)
+    bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
+    bench("db", "hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
     ended = bench("compare", "minilm", "hot", *DB)
-    assert ended.err.endswith("`bench hide` which rows are hidden.\n")
-    bench("hide", "hot", "--undo", *DB)
+    assert ended.err.endswith("`bench db hide` which rows are hidden.\n")
+    bench("db", "hide", "hot", "--undo", *DB)
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
 
 def test_deleted_runs_come_back_from_their_archive(bench, stored):
     with open_store("board.sqlite") as store:
         before = list(store.stored_runs())
-    ended = bench("delete", "--model", "minilm", "--task", "rte", *DB)
+    ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
     assert ended.code == 2
     assert "delete 4 runs" in ended.err
     assert "say --yes" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 6
-    ended = bench("delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
+    ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
     assert ended.code == 0, ended.err
     assert "minilm, lr 3e-4, 3 epochs, GLUE RTE: 2" in ended.err
     with open_store("board.sqlite") as store:
@@ -161,21 +161,21 @@ def test_deleted_runs_come_back_from_their_archive(bench, stored):
 def test_one_run_is_deleted_by_its_key_and_nothing_without_words(bench, stored):
     with open_store("board.sqlite") as store:
         key = store.runs(model="bert-base-uncased")[0].key
-    assert bench("delete", key[:10], "--yes", *DB).code == 0
+    assert bench("db", "delete", key[:10], "--yes", *DB).code == 0
     with open_store("board.sqlite") as store:
         assert key not in {row.key for row in store.runs()}
         assert store.count() == 5
-    assert "nothing to delete" in bench("delete", "--yes", *DB).err
-    assert bench("delete", "--model", "nobody", "--yes", *DB).code == 2
+    assert "nothing to delete" in bench("db", "delete", "--yes", *DB).err
+    assert bench("db", "delete", "--model", "nobody", "--yes", *DB).code == 2
 
 
 def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):
     with open_store("board.sqlite") as store:
         first = store.newest()
-    bench("hide", "minilm", *DB)
+    bench("db", "hide", "minilm", *DB)
     with open_store("board.sqlite") as store:
         second = store.newest()
-    bench("delete", "--model", "minilm", "--yes", *DB)
+    bench("db", "delete", "--model", "minilm", "--yes", *DB)
     with open_store("board.sqlite") as store:
         third = store.newest()
     assert len({first, second, third}) == 3
@@ -203,9 +203,9 @@ def test_models_fit_80_columns_and_are_a_row_a_line_in_a_pipe(bench, monkeypatch
     from benchharness.models import MODELS
 
     monkeypatch.setenv("COLUMNS", "80")
-    assert max(map(len, bench("list", "models").out.splitlines())) <= 80
+    assert max(map(len, bench("show", "models").out.splitlines())) <= 80
     monkeypatch.delenv("COLUMNS")
-    lines = bench("list", "models").out.splitlines()
+    lines = bench("show", "models").out.splitlines()
     for spec in MODELS.values():
         (line,) = (line for line in lines if line.split()[:1] == [spec.name])
         assert spec.title in line

@@ -218,7 +218,7 @@ def test_a_kept_model_is_shown_and_goes_with_its_run(bench, fake_jobs, tmp_path)
     assert shown["kept_model"] == f"models/{jobs[0].key}"
     theirs = Holds(tmp_path / "locks")
     theirs.share(f"{jobs[1].key}.encoder")
-    ended = bench("delete", "--model", "tiny", "--yes", *db)
+    ended = bench("db", "delete", "--model", "tiny", "--yes", *db)
     assert "2 kept models of theirs, for good" in ended.err
     assert f"the model of {jobs[1].key[:12]} is in use, and stays." in ended.err
     theirs.close()

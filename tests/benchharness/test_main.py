@@ -38,6 +38,6 @@ def test_its_errors_are_sentences_too(tmp_path: Path) -> None:
 
 
 def test_what_an_encoding_lacks_is_spelled_out(tmp_path: Path) -> None:
-    found = ended("list", "published", "--suite", "snli", folder=tmp_path, PYTHONIOENCODING="ascii")
+    found = ended("show", "published", "--suite", "snli", folder=tmp_path, PYTHONIOENCODING="ascii")
     assert (found.returncode, found.stderr) == (0, "")
     assert r"mean \xb1 0.17" in found.stdout

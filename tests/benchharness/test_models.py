@@ -137,7 +137,7 @@ def test_an_unknown_name_gets_a_close_one() -> None:
 
 
 def test_a_name_like_no_other_gets_the_ways_that_work() -> None:
-    with pytest.raises(BenchError, match=r"bench list models.*folder.*hub"):
+    with pytest.raises(BenchError, match=r"bench show models.*folder.*hub"):
         find_model("xyzzy")
 
 

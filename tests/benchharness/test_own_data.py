@@ -185,7 +185,7 @@ def test_options_that_do_not_go_together_are_refused(bench, words, said):
 
 def test_init_writes_a_plugin_that_runs(bench, tmp_path):
     path = GOOD["a number for two"].write(tmp_path)
-    ended = bench("task", "init", str(path))
+    ended = bench("run", "--write-task", "--data-file", str(path))
     assert ended.code == 0, ended.err
     assert "-> similarity (0 to 4.9)" in ended.out
     text = Path("sts.py").read_text()
@@ -195,7 +195,7 @@ def test_init_writes_a_plugin_that_runs(bench, tmp_path):
         ended = bench(*RUN, "--plugin", "sts.py", "--task", "mine/sts", *options)
     (job,) = json.loads(ended.out)["jobs"]
     assert job["task"] == "mine/sts"
-    again = bench("task", "init", str(path))
+    again = bench("run", "--write-task", "--data-file", str(path))
     assert again.code == 2
     assert "sts.py is there already" in again.err
 
@@ -315,7 +315,7 @@ def test_a_file_without_a_header_is_run_from_the_command_and_from_python(bench, 
     assert "--no-header" in refused.err
     ended = bench(*RUN, "--data-file", str(path), "--no-header", "--dry-run", "--json")
     assert "text classification: 1 -> 2 (2 classes: neg, pos)" in ended.err
-    assert bench("task", "init", str(path), "--no-header").code == 0
+    assert bench("run", "--write-task", "--data-file", str(path), "--no-header").code == 0
     assert "no_header=True" in Path("bare.py").read_text()
     options = {"columns": {"text": "1", "label": "2"}, "no_header": True, "seeds": 1}
     found = bh.run("majority", data_file=path, db=tmp_path / "bare.sqlite", **options)

@@ -268,9 +268,9 @@ def test_a_plugin_that_is_not_there(tmp_path: Path):
 
 
 def test_the_command_line_reads_plugins_first(bench, irony: Path):
-    listed = json.loads(bench("list", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
+    listed = json.loads(bench("show", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
     assert [row["name"] for row in listed] == ["mine/irony"]
-    assert bench("list", "tasks", "--plugin", "gone.py").code == 2
+    assert bench("show", "tasks", "--plugin", "gone.py").code == 2
 
 
 def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Path, monkeypatch):

@@ -52,7 +52,7 @@ def test_check_and_compare_agree_with_the_official_score(bench):
     assert store_run("wrong", 1, always_wrong) == 0
     store_run("able", 2, always_wrong)
     words = ("--model", "able", *CALL, "--allow-weak", "--out", "baseline.json")
-    assert bench("baseline", *words).code == 0
+    assert bench("check", "--write", *words).code == 0
     written = json.loads(Path("baseline.json").read_text())
     right = written["tasks"]["squad/v2.0"]["right"]["squad/v2.0:dev"]
     assert right[0].count("1") == pytest.approx(exact)

@@ -62,7 +62,7 @@ def test_19_baselines_stand_on_the_board_with_numbers_and_the_learned_one_with_i
     (entry,) = (entry for entry in board["entries"] if entry["model"] == "majority")
     assert {cell["median"] for cell in entry["tasks"].values()} == {0.0}
     assert "NaN" not in json.dumps(board)
-    runs = json.loads(bench("list", "runs", "--db", "x.sqlite", "--json").out)
+    runs = json.loads(bench("show", "runs", "--db", "x.sqlite", "--json").out)
     flags = {(run["model"], run["task"]): run["flags"] for run in runs}
     assert flags.pop(("bag-of-words", "glue/cola")) == {"glue/cola": ["constant predictions"]}
     assert list(flags.values()) == [{}] * 3  # a majority is constant by design

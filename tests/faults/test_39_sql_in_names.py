@@ -41,7 +41,7 @@ def test_39_a_filter_is_a_value(tmp_path: Path, name: str) -> None:
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(make_result())
     for command in (
-        ["list", "runs", "--model", name],
+        ["show", "runs", "--model", name],
         ["show", name],
         ["leaderboard", "--data", name],
         ["compare", name, name],

@@ -62,7 +62,7 @@ def test_43_a_run_leaves_no_token(bench: Any, tmp_path: Path, rate: str, code: i
         timeout=600,
     )
     assert ran.returncode == code, ran.stderr
-    listed = bench("list", "runs", "--db", "x.sqlite", "--json")
+    listed = bench("show", "runs", "--db", "x.sqlite", "--json")
     key = listed.out.partition('"key": "')[2][:64]
     shown = bench("show", key, "--db", "x.sqlite", "--json")
     exported = bench("export", "--all", "all.jsonl.gz", "--db", "x.sqlite")

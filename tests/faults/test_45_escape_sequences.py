@@ -69,4 +69,4 @@ def test_45_a_failures_log_is_shown_without_its_escapes(bench, tmp_path):
     assert ended.code == 0
     assert "\x1b" not in ended.out
     assert "gone" in ended.out
-    assert "\x1b" not in bench("list", "runs", "--db", "x.sqlite").out
+    assert "\x1b" not in bench("show", "runs", "--db", "x.sqlite").out

@@ -74,8 +74,8 @@ def test_50_a_role_that_may_only_read(bench: Any, owner: str, poor: str) -> None
     with open_store(owner) as store:
         store.add_result(make_result())
     may(owner, "SELECT")
-    assert bench("list", "runs", "--db", poor).code == 0
-    is_refused(bench("rename", "minilm", "x", "--db", poor), "permission denied", "poor")
+    assert bench("show", "runs", "--db", poor).code == 0
+    is_refused(bench("db", "rename", "minilm", "x", "--db", poor), "permission denied", "poor")
     is_refused(bench(*RUN, "--db", poor), "nothing can be written", "poor")
     assert not Path("results").exists(), "nothing was started"
 

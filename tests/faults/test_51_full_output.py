@@ -9,7 +9,7 @@ import pytest
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 
 
-@pytest.mark.parametrize("words", [("list", "suites"), ("list", "models", "--json"), ("--help",)])
+@pytest.mark.parametrize("words", [("show", "suites"), ("show", "models", "--json"), ("--help",)])
 def test_51_a_full_disk_under_stdout_is_one_sentence(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
@@ -22,7 +22,7 @@ def test_51_a_full_disk_under_stdout_is_one_sentence(words: tuple[str, ...]) -> 
 
 def test_51_a_reader_that_has_seen_enough_is_no_fault() -> None:
     ended = subprocess.run(
-        ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "-", *BENCH, "list", "models"],
+        ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "-", *BENCH, "show", "models"],
         capture_output=True,
         text=True,
         check=False,
@@ -33,7 +33,7 @@ def test_51_a_reader_that_has_seen_enough_is_no_fault() -> None:
 
 def test_51_no_stdout_at_all() -> None:
     ended = subprocess.run(
-        ["bash", "-c", '"$@" >&-', "-", *BENCH, "list", "suites"],
+        ["bash", "-c", '"$@" >&-', "-", *BENCH, "show", "suites"],
         capture_output=True,
         text=True,
         check=False,

@@ -88,7 +88,7 @@ def printed(path: Path) -> dict[str, Any]:
     """What lists, boards and every single run are as JSON."""
     with open_store(path, create=False) as store:
         keys = [row.key for row in store.runs()]
-    words = [["list", "runs"], ["leaderboard"], *(["show", key] for key in keys)]
+    words = [["show", "runs"], ["leaderboard"], *(["show", key] for key in keys)]
     return {" ".join(each): _json(each, path) for each in words}
 
 

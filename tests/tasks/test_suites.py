@@ -55,7 +55,7 @@ def test_case_and_punctuation_of_a_task_do_not_matter(name: str, task: str) -> N
         ("glue/colla", r"no task is called 'glue/colla'\. Did you mean 'glue/cola'\?"),
         ("mnlli", r"no task is called 'mnlli'\. Did you mean 'mnli'\?"),
         ("rte2", r"'rte2'\. Did you mean 'glue/rte' or 'superglue/rte'\?"),
-        ("xyzzy", r"no task is called 'xyzzy'\. `bench list tasks` shows them\."),
+        ("xyzzy", r"no task is called 'xyzzy'\. `bench show tasks` shows them\."),
     ],
 )
 def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None:

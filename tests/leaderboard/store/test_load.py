@@ -367,14 +367,14 @@ def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch:
     monkeypatch.setattr(
         record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
     )
-    listed = bench("list", "runs", "--db", str(many)).out
+    listed = bench("show", "runs", "--db", str(many)).out
     assert len(read) == 100
     assert "newest 100 of 2,250 runs" in listed
     assert listed.count("model-") == 100
-    every = bench("list", "runs", "--db", str(many), "--newest", "0", "--task", "rte").out
+    every = bench("show", "runs", "--db", str(many), "--newest", "0", "--task", "rte").out
     assert every.count("model-") == 250
     keys = [
-        row["key"] for row in json.loads(bench("list", "runs", "--db", str(many), "--json").out)
+        row["key"] for row in json.loads(bench("show", "runs", "--db", str(many), "--json").out)
     ]
     with open_store(many) as store:
         assert keys == [row.key for row in store.runs()]

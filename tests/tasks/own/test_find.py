@@ -315,7 +315,8 @@ def test_a_hidden_tag_of_the_hub_is_no_name():
 def test_a_plugin_of_any_names_can_be_loaded(tmp_path, bench):
     """Also where a label is MySQL's NULL, and the file's name has a space."""
     table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
-    assert "--data 'my rows.csv'" in bench("task", "init", "my rows.csv", "--out", "mine.py").out
+    words = ("run", "--data-file", "my rows.csv", "--write-task")
+    assert "--data 'my rows.csv'" in bench(*words, "--out", "mine.py").out
     (task,) = runpy.run_path("mine.py")["TASKS"]
     assert set(task.labels) == {r"\N", '"""'}
 

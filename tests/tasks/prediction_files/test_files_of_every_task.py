@@ -1,4 +1,4 @@
-"""`bench score` takes a file of every task there is, those of the documentation's plugins too."""
+"""`bench submit score` takes a file of every task, those of the documentation's plugins too."""
 
 import json
 import re
