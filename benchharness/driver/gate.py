@@ -212,7 +212,7 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 def _reason(sample: Sample | None, job: Job) -> str:
     """Why a task cannot be compared; empty where it can."""
     if sample is None:
-        return "the baseline lacks it; `bench run` it, then `bench check --write` a new one."
+        return "the baseline does not have it: `bench run` it, then `bench check --write`."
     if len(sample.scores) < 2:
         return (
             f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5`, then "

@@ -69,12 +69,12 @@ def only_page(folder="results/predictions"):
 
 
 def test_a_page_a_task_of_one_model_or_of_two(stored):
-    ended = stored("predictions", "good", *DB)
+    ended = stored("report", "predictions", "good", *DB)
     assert (ended.code, ended.err) == (0, "")
     pages = [Path(line.removeprefix("predictions: ")) for line in ended.out.splitlines()]
     assert [page.name.split("-")[0] for page in pages] == ["cola", "rte"]
     assert "good <span" in pages[1].read_text()
-    stored("predictions", "good", "bad", "--task", "glue/rte", "--out", "two", *DB)
+    stored("report", "predictions", "good", "bad", "--task", "glue/rte", "--out", "two", *DB)
     page = only_page("two")
     assert "and bad" in page
     # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
@@ -154,9 +154,15 @@ def test_the_report_leads_to_a_page_of_every_cell(stored):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["predictions", "nobody"], "no board has nobody"),
-        (["predictions", "good", "--out", "/proc/none/x"], "could not be written to /proc/none/x"),
-        (["predictions", "good", "--out", "file"], "could not be written to file: it is a file"),
+        (["report", "predictions", "nobody"], "no board has nobody"),
+        (
+            ["report", "predictions", "good", "--out", "/proc/none/x"],
+            "could not be written to /proc/none/x",
+        ),
+        (
+            ["report", "predictions", "good", "--out", "file"],
+            "could not be written to file: it is a file",
+        ),
         (["report", "--predictions", "--out", "/proc/none/x.html"], "could not be written"),
         (["report", "--no-texts"], "add --predictions"),
         (["export", "--no-texts"], "add --predictions"),

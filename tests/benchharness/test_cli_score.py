@@ -487,7 +487,7 @@ def test_scoring_needs_no_torch(made):
         "import sys\n"
         "from benchharness.cli.app import app\n"
         f"for path, task in {files!r}:\n"
-        "    words = ['score', path, '--task', task, '--data', 'mini', '--json']\n"
+        "    words = ['submit', 'score', path, '--task', task, '--data', 'mini', '--json']\n"
         "    app(words, standalone_mode=False)\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )

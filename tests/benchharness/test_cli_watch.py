@@ -127,7 +127,7 @@ def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, t
     command = (sys.executable, "-c", script, str(tmp_path))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
         driver.stdout.readline()
-        words = (sys.executable, "-m", "benchharness", "watch", "--db", str(db))
+        words = (sys.executable, "-m", "benchharness", "run", "watch", "--db", str(db))
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdout.readline().startswith("0 of 1 jobs done, about 20 s left")
             driver.kill()
