@@ -416,7 +416,7 @@ def _explain(status: int, timeout: float | None) -> tuple[str, str]:
     if status < 0:
         return "killed", (
             f"the process of the job was killed by {_signal_name(-status)}: if memory ran out, "
-            "fewer --jobs or --set accumulation=2 need less."
+            "fewer --jobs, --set activation_checkpointing=true or --set accumulation=2 need less."
         )
     return "failed", (
         f"the process of the job ended with exit code {status} and left no result: "

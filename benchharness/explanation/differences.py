@@ -143,7 +143,9 @@ _PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
 
 _PACE = frozenset(name for part in _PARTS for name in part)
 
-_WITHOUT_EFFECT = frozenset({"accumulation", "deterministic", "decoupled_weight_decay"})
+_WITHOUT_EFFECT = frozenset(
+    {"accumulation", "activation_checkpointing", "deterministic", "decoupled_weight_decay"}
+)
 """The same result, or compared by another name."""
 
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchharness.encoder.checkpointing import can_checkpoint, checkpoint_activations
 from benchharness.encoder.packing import is_packed
 from benchharness.progress import SIGNALS, Reporter
 from benchharness.recipes.recipe import Recipe, StudentOptions
@@ -124,6 +125,8 @@ class Training:
         # depend on how many numbers a family's layers took.
         _seed_everything(seed)
         network.to(compute.device).train()
+        if recipe.optim.activation_checkpointing:
+            checkpoint_activations(network)
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
@@ -223,6 +226,8 @@ class Training:
     def _graphs(self) -> Callable[..., Tensor] | None:
         """What records and replays steps, where that is wanted and all is on the device."""
         can_be = self._packs and getattr(self.network, "is_recordable", True)
+        # Computed again, a layer reads the generator's state, which cannot be recorded.
+        can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
         if len(self.tasks) > 1:  # a layout does not say which network it is of
@@ -267,7 +272,7 @@ class Training:
 
     def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:
         """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
-        ranks, lost = self.compute.ranks, 0
+        ranks, recipe, lost = self.compute.ranks, self.recipe, 0
         if ranks.count > 1:
             # Each draws its own dropout. From the step, so that a resumed job draws the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
@@ -284,7 +289,8 @@ class Training:
             lost = error.items
         # All stop where memory ran out on one: the others would wait for its gradients for ever.
         if lost := ranks.greatest(lost):
-            raise OutOfMemoryError(lost)
+            keeps = not (recipe.encoder.is_frozen or recipe.optim.activation_checkpointing)
+            raise OutOfMemoryError(lost, can_spare=keeps and can_checkpoint(self.network))
         ranks.add_gradients(self.weights)
         return ranks.add_up(mean)  # of every process's share
 

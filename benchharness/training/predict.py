@@ -106,11 +106,14 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Memory ran out while a micro-batch of `items` was computed in training."""
+    """Memory ran out while a micro-batch of `items` was computed in training.
 
-    def __init__(self, items: int) -> None:
+    It `can_spare` some where layers keep their activations that could be computed again.
+    """
+
+    def __init__(self, items: int, *, can_spare: bool = False) -> None:
         super().__init__(f"memory ran out in training, at a micro-batch of {items}.")
-        self.items = items
+        self.items, self.can_spare = items, can_spare
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -58,10 +58,10 @@ class Snapshots:
 
     Where `folder` is None, none are kept. They are used where all conditions are still as they
     were, most of which `provenance` tells. `accumulation` is the number of parts in which batches
-    are computed. Of several processes of a job all read states, and one is the writer. `saved` is
-    when one was written last and `position` how far the job was then; `ours` are those that are
-    there and can be resumed from, oldest first. `is_kept` is false after one that could not be
-    written.
+    are computed, with `checkpointing` layers twice. Of several processes of a job all read states,
+    and one is the writer. `saved` is when one was written last and `position` how far the job was
+    then; `ours` are those that are there and can be resumed from, oldest first. `is_kept` is false
+    after one that could not be written.
     """
 
     folder: Path | None
@@ -71,6 +71,7 @@ class Snapshots:
     accumulation: int
     report: Reporter
     is_writer: bool = True
+    checkpointing: bool = False
     saved: float = field(default_factory=time.monotonic)
     position: tuple[int, int] | None = None
     ours: list[Path] = field(default_factory=list)
@@ -84,8 +85,8 @@ class Snapshots:
     def newest(self) -> State | None:
         """The newest whole state, None where it does not fit; a sentence is reported of others.
 
-        A state of batches in more parts than planned is that of a job whose memory ran out: the job
-        resumes from it, and `accumulation` is its own from now on.
+        A state of batches in more parts than planned, or with checkpointing, is that of a job whose
+        memory ran out: the job resumes from it, and goes on in its way.
         """
         for path in self._there():
             try:
@@ -111,6 +112,7 @@ class Snapshots:
             return None
         state = read_state(path)
         self.accumulation, self.position = int(manifest["accumulation"]), state.position
+        self.checkpointing |= manifest.get("activation_checkpointing", False)
         self._note(f"resumes after step {state.step}, from {path}")
         return state
 
@@ -156,6 +158,7 @@ class Snapshots:
                     "run": self.key,
                     "step": state.step,
                     "accumulation": self.accumulation,
+                    "activation_checkpointing": self.checkpointing,
                     "conditions": self.conditions,
                 }
                 with new_folder(path, facts) as draft:

@@ -70,7 +70,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     work = Work(job=job, recipe=recipe, compute=compute, report=report, folders=folders)
 
-    def attempt(accumulation: int) -> Result:  # again, in smaller parts, where memory runs out
+    def attempt(accumulation: int, checkpointing: bool) -> Result:  # again, where memory runs out
         began = time.monotonic()
 
         # ---- Make the network, and the features of the rows.
@@ -86,12 +86,18 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
             accumulation=accumulation,
             report=report,
             is_writer=compute.ranks.is_first,
+            checkpointing=checkpointing,
         )
-        newest = states.newest()  # may raise the accumulation: memory has run out there already
+        newest = states.newest()  # may say how to need less: memory has run out there already
+        optim = replace(
+            recipe.optim,
+            accumulation=states.accumulation,
+            activation_checkpointing=states.checkpointing,
+        )
         training = Training.begin(
             prepared.network,
             [setup.batches(prepared.features, prepared.rows) for setup in setups],
-            replace(recipe, optim=replace(recipe.optim, accumulation=states.accumulation)),
+            replace(recipe, optim=optim),
             seed=job.seed,
             compute=compute,
             report=report,
@@ -248,21 +254,30 @@ def _with_truncated(
     return {name: {**facts, "truncated": found[name]} for name, facts in splits.items()}
 
 
-def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter) -> Result:
+def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Reporter) -> Result:
     """What a job's attempt gives in as few parts to a batch as memory suffices for.
 
-    The first number of parts is the recipe's; it doubles until micro-batches are half as large as
-    the one that was too large. Each attempt begins anew from the same seed, so weights, order and
+    The first number of parts is the recipe's. Where memory runs out, activations are computed again
+    in as many parts, with the same result. Where it runs out once more, or an encoder does not
+    allow that, the number doubles until micro-batches are half as large as the one that was too
+    large. Each attempt begins anew from the same seed, so weights, order and
     batches are the same, and the result is that of `--set accumulation` with the last number.
     Dropout is drawn for each micro-batch, so with dropout it is not that of the recipe's number
     to the last bit, but another sample of the same. Raises JobError where one item is too large.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)
+    checkpointing = Recipe.from_settings(job.settings).optim.activation_checkpointing
     while True:
-        result, too_large = _try(attempt, parts)
+        result, too_large, can_spare = _try(attempt, parts, checkpointing)
         if result is not None:
             return result
+        free_memory()  # no name here refers to the attempt, and its traceback is gone
+        sentence = "ran out of memory and starts over"
+        if can_spare:
+            checkpointing = True
+            report(Progress(phase="loading", note=f"{sentence} with activation_checkpointing"))
+            continue
         if too_large == 1:
             raise MemoryRanOutError(
                 "memory ran out in training, where every example is a micro-batch of its own "
@@ -270,17 +285,17 @@ def in_enough_parts(attempt: Callable[[int], Result], job: Job, report: Reporter
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
             parts *= 2  # so that items of a part are halved
-        free_memory()  # no name here refers to the attempt, and its traceback is gone
-        sentence = f"ran out of memory and starts over with each batch in {parts} parts"
-        report(Progress(phase="loading", note=sentence))
+        report(Progress(phase="loading", note=f"{sentence} with each batch in {parts} parts"))
 
 
-def _try(attempt: Callable[[int], Result], parts: int) -> tuple[Result | None, int]:
-    """A result, or the items of the micro-batch that was too large."""
+def _try(
+    attempt: Callable[[int, bool], Result], parts: int, checkpointing: bool
+) -> tuple[Result | None, int, bool]:
+    """A result, or the items of the micro-batch that was too large, and if it can spare memory."""
     try:
-        return attempt(parts), 0
+        return attempt(parts, checkpointing), 0, False
     except OutOfMemoryError as error:
-        return None, error.items
+        return None, error.items, error.can_spare
     except (MemoryError, RuntimeError) as error:
         if "deterministic implementation" in str(error):
             raise JobError(
@@ -471,7 +486,10 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
 def _result(job: Job, prepared: _Job, done: JobState) -> Result:
     """What a job that is over gives; its cost counts all processes that it took."""
     training, meter, provenance = done.training, done.training.meter, prepared.provenance
-    seconds = meter.seconds
+    seconds, optim = meter.seconds, training.recipe.optim
+    how: dict[str, Any] = {"accumulation": optim.accumulation}
+    if optim.activation_checkpointing:
+        how["activation_checkpointing"] = True
     return Result(
         job=job,
         evaluations=tuple(done.evaluations.values()),
@@ -488,7 +506,7 @@ def _result(job: Job, prepared: _Job, done: JobState) -> Result:
         ),
         provenance={
             **provenance,
-            "recipe": provenance["recipe"] | {"accumulation": training.recipe.optim.accumulation},
+            "recipe": provenance["recipe"] | how,
             **done.record,
         },
         finished=now(),

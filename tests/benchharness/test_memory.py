@@ -142,13 +142,28 @@ def attempts(too_large: dict[int, int]) -> tuple[list[int], list[str], Any]:
     tried: list[int] = []
     said: list[str] = []
 
-    def attempt(parts: int) -> Result:
+    def attempt(parts: int, _: bool) -> Result:
         tried.append(parts)
         if parts in too_large:
             raise OutOfMemoryError(too_large[parts])
         return "a result"  # type: ignore[return-value]
 
     return tried, said, in_enough_parts(attempt, JOB, lambda progress: said.append(progress.note))
+
+
+def test_activations_are_computed_again_before_micro_batches_are_halved():
+    tried: list[tuple[int, bool]] = []
+
+    def attempt(parts: int, checkpointing: bool) -> Result:
+        tried.append((parts, checkpointing))
+        if parts < 4:
+            raise OutOfMemoryError(12, can_spare=not checkpointing)
+        return "a result"  # type: ignore[return-value]
+
+    said: list[str] = []
+    in_enough_parts(attempt, JOB, lambda progress: said.append(progress.note))
+    assert tried == [(2, False), (2, True), (4, True)]
+    assert "with activation_checkpointing" in said[0]
 
 
 def test_parts_double_until_the_micro_batch_is_half_as_large():
@@ -167,7 +182,7 @@ def test_a_single_example_that_is_too_large_fails_in_a_sentence():
 
 
 def test_memory_that_runs_out_elsewhere_fails_in_a_sentence():
-    def fail(_: int) -> Result:
+    def fail(*_: int) -> Result:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     with pytest.raises(JobError, match="outside of batches"):
@@ -179,10 +194,11 @@ def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
     asked = make_network()
     tried: list[int] = []
 
-    def attempt(parts: int) -> Any:
+    def attempt(parts: int, checkpointing: bool) -> Any:
         network = make_network()
         limit_rows(network, 8)
-        fit(begin(network, having(RECIPE, accumulation=parts)), dict)
+        recipe = having(RECIPE, accumulation=parts, activation_checkpointing=checkpointing)
+        fit(begin(network, recipe), dict)
         tried.append(parts)
         return network
 

@@ -145,7 +145,7 @@ def test_deterministic_kernels_are_asked_for_on_a_gpu_alone(monkeypatch: pytest.
 
 
 def test_an_operation_without_such_a_kernel_is_named_in_a_sentence():
-    def attempt(_: int) -> Result:
+    def attempt(*_: int) -> Result:
         raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but")
 
     with pytest.raises(JobError, match=r"cumsum_cuda_kernel .* leave deterministic out"):

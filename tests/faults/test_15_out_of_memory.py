@@ -1,4 +1,4 @@
-"""Fault 15: memory that runs out: micro-batches halve in a fresh start, the batch stays."""
+"""Fault 15: memory that runs out: a fresh start with checkpointing, then halved micro-batches."""
 
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,21 @@ from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, smal
 pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
-def limit_micro_batches(monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0) -> None:
-    """Makes the GPU's error appear at larger micro-batches, after so many small or large ones."""
+def limit_micro_batches(
+    monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0, *, kept: bool = False
+) -> None:
+    """Makes the GPU's error appear at larger micro-batches, after so many small or large ones.
+
+    Or only where layers have `kept` their activations.
+    """
     made = 0
     part = training._backward_part
 
     def backward(*args: Any, **options: Any) -> torch.Tensor:
         nonlocal made
         made += 1
-        if made > after and len(options["part"]) > items:
+        computes_again = any(getattr(m, "gradient_checkpointing", False) for m in args[0].modules())
+        if made > after and len(options["part"]) > items and not (kept and computes_again):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
         return part(*args, **options)
 
@@ -44,8 +50,26 @@ def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.Monkey
     assert found.provenance["recipe"]["accumulation"] == 2
     assert found.provenance["recipe"]["batch_size"] == 8
     assert found.job.settings["accumulation"].value == 1
-    (note,) = reporter.notes
+    again, note = reporter.notes
+    assert "with activation_checkpointing" in again
     assert "each batch in 2 parts" in note
+
+
+def test_15_activations_that_are_computed_again_leave_the_result_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Where that suffices no micro-batch is halved, the run says so, and a stop changes nothing."""
+    expected = run_job(small_job())
+    assert "activation_checkpointing" not in expected.provenance["recipe"]
+    limit_micro_batches(monkeypatch, 4, kept=True)
+    folder = tmp_path / "snapshots"
+    stop(small_job(), folder, 5, checkpoint_every=EVERY_STEP)
+    reporter = Reporter()
+    found = run_job(small_job(), reporter, snapshots=folder)
+    assert not any("ran out" in note for note in reporter.notes), "its snapshot says it already"
+    assert without_recipe(found) == without_recipe(expected)
+    recipe = found.provenance["recipe"]
+    assert (recipe["accumulation"], recipe["activation_checkpointing"]) == (1, True)
 
 
 def test_15_a_stop_after_that_keeps_the_smaller_parts(
@@ -67,7 +91,9 @@ def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPa
     with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
         run_job(small_job(), reporter)
     assert (caught.value.kind, caught.value.exit_code) == ("memory", 1)
-    assert [note.split()[-2] for note in reporter.notes] == ["2", "4", "8"]
+    again, *halved = reporter.notes
+    assert "activation_checkpointing" in again
+    assert [note.split()[-2] for note in halved] == ["2", "4", "8"]
 
 
 def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyPatch):
