@@ -360,6 +360,7 @@ _SELDOM: Mapping[str, Any] = {
     "threshold": 0.0,
     "missing": False,
     "text": None,
+    "tokens": 0,
     "classes": (),
     "facts": (),
 }

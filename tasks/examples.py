@@ -464,12 +464,14 @@ class ChoicePrediction(Prediction):
     """The chosen option's index and the probability of every option.
 
     The option is -1 where a file answers with none of them: with `text` instead, in its own words
-    (ReCoRD), or with nothing at all.
+    (ReCoRD), or with nothing at all. Where texts are weighed, the score of the only option is the
+    geometric mean of its `tokens`' probabilities.
     """
 
     option: int
     scores: tuple[float, ...] = ()
     text: str | None = None
+    tokens: int = 0
 
     @property
     def missing(self) -> bool:

@@ -15,7 +15,8 @@ from benchharness.tasks.beir import BEIR_TASKS, OWN_FOLDER
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
-from benchharness.tasks.multiple_choice import BLIMP, RACE, SWAG
+from benchharness.tasks.multiple_choice import RACE, SWAG
+from benchharness.tasks.pairs import BLIMP, PAIR_TASKS, PERPLEXITY
 from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
@@ -144,6 +145,10 @@ _ONE = (
      "Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015"),
     ("BLiMP", "accuracy", ("blimp/blimp",),
      "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
+    ("Minimal-pairs", "accuracy", tuple(task.name for task in PAIR_TASKS),
+     "ours: the mean over sets, each the mean over its groups as babylm-eval has it"),
+    ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
+     "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
     ("SST-5", "accuracy", ("sst/sst5",),
      "Socher et al., EMNLP 2013: the root's five classes, trained on sentences"),
     ("QuAC", "f1", ("quac/quac",),
@@ -210,6 +215,8 @@ _suites = {
         *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
         *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
         *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
+        _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
+        _suite("Pseudo-perplexity", [PERPLEXITY]),
     )
 }
 
@@ -219,7 +226,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_UNTRAINED = {"blimp", "beir", "retrieval"}
+_UNTRAINED = {"blimp", "beir", "retrieval", "pairs", "text"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"seeds": tuple(name for name in SUITES if name not in _UNTRAINED)}

@@ -229,12 +229,16 @@ class SpanTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceTask(Task):
-    """A context, a question and options to one option, which is called an `option` or otherwise."""
+    """A context, a question and options to one option, which is called an `option` or otherwise.
+
+    One that `weighs_tokens` has a text as its only option, and the answer is its likelihood.
+    """
 
     convert: Callable[[Row], ChoiceExample]
     metrics: tuple[Metric[ChoicePrediction, ChoiceExample], ...]
     details: tuple[Metric[ChoicePrediction, ChoiceExample], ...] = ()
     option: str = "option"
+    weighs_tokens: bool = False
     head: ClassVar[str] = "choice"
 
 

@@ -29,7 +29,7 @@ from benchharness.tasks.examples import (
     PairPrediction,
     Prediction,
 )
-from benchharness.tasks.task import PairTask, Task
+from benchharness.tasks.task import ChoiceTask, PairTask, Task
 from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, each_batch
 
@@ -53,8 +53,11 @@ class Candidate:
 
 # From an example and a pattern to texts.
 
-ANSWER, CUT = "\ue000", "\ue001"
-"""Where the answer stands, and where a second segment begins, before both are put in."""
+ANSWER, CUT, START = "\ue000", "\ue001", "\ue002"
+"""Where the answer stands, where a second segment begins, and where what is scored begins if it is
+not the answer: it goes on to the text's end."""
+
+_NO_SIGNS = str.maketrans("", "", ANSWER + CUT + START)
 
 LINKS = {"What was the cause of this?": " because", "What happened as a result?": ", so"}
 """What PET writes between COPA's premise and an option, by the question as it is read here."""
@@ -80,9 +83,9 @@ def candidates(
         fields = _choice_fields(example, kept)
         answers = list(example.options)
     # An example with one of the two signs in it would have its answer there.
-    clean = {name: text.replace(ANSWER, "").replace(CUT, "") for name, text in fields.items()}
+    clean = {name: text.translate(_NO_SIGNS) for name, text in fields.items()}
     # "{phrase}" is the answer too, as it stands within a sentence.
-    slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT}
+    slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT, "start": START}
     if "asked" in clean:
         clean["asked"] = BLANK.sub(ANSWER, clean["asked"], count=1)
         if ANSWER not in clean["asked"]:
@@ -96,17 +99,23 @@ def candidates(
 
 
 def _candidate(text: str, answer: str) -> Candidate:
-    answer = answer.replace(ANSWER, "").replace(CUT, "")
+    answer = answer.translate(_NO_SIGNS)
     before = text.partition(ANSWER)[0]
     is_in_second = CUT in before
     start = len(before.rpartition(CUT)[2])
+    end = start + len(answer)
     first, cut, second = text.replace(ANSWER, answer).partition(CUT)
+    if START in text:
+        is_in_second = START in second
+        part = second if is_in_second else first
+        start, end = part.index(START), len(part) - 1
+        first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
         second=second if cut else None,
         is_in_second=is_in_second,
         start=start,
-        end=start + len(answer),
+        end=end,
     )
 
 
@@ -140,6 +149,7 @@ def _choice_fields(example: ChoiceExample, kept: int | None) -> dict[str, str]:
         "context": context,
         "context_bare": _bare(context),
         "asked": question,
+        "tail": BLANK.split(question, maxsplit=1)[-1].strip(),
         "link": LINKS.get(example.question, ""),
         **phrases,
     }
@@ -368,20 +378,21 @@ def predict_untrained(
     predictions: list[Prediction] = []
     for start in range(0, len(examples), CHUNK):
         chunk = examples[start : start + CHUNK]
-        scoring, counts = Scoring(asked.model), []
+        scoring, sizes = Scoring(asked.model), []
         for texts in asked.encoded(chunk, shortened):
-            counts.append(len(texts))
+            sizes.append([len(text.places) for text in texts])
             for text in texts:
                 scoring.add(text)
-        ends = np.cumsum(counts)
+        ends = np.cumsum([*map(len, sizes)])
         found = scoring.scores(asked.compute, lambda: report(len(predictions)))
-        predictions.extend(map(_prediction(asked.task), chunk, np.split(found, ends[:-1])))
+        parts = np.split(found, ends[:-1])
+        predictions.extend(map(_prediction(asked.task), chunk, parts, sizes))
         report(len(predictions))
     return tuple(predictions)
 
 
-def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64]], Prediction]:
-    def of_pair(example: PairExample, scores: NDArray[np.float64]) -> Prediction:
+def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64], list[int]], Prediction]:
+    def of_pair(example: PairExample, scores: NDArray[np.float64], _: list[int]) -> Prediction:
         assert isinstance(task, PairTask)
         shares = _shares(scores)
         if task.value_range is not None:
@@ -391,11 +402,17 @@ def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64]], Prediction]:
             id=example.id, label=task.labels[int(scores.argmax())], scores=tuple(shares)
         )
 
-    def of_choice(example: ChoiceExample, scores: NDArray[np.float64]) -> Prediction:
+    def of_choice(example: ChoiceExample, scores: NDArray[np.float64], _: list[int]) -> Prediction:
         return ChoicePrediction(
             id=example.id, option=int(scores.argmax()), scores=tuple(_shares(scores))
         )
 
+    def of_text(example: ChoiceExample, scores: NDArray[np.float64], n: list[int]) -> Prediction:
+        likelihood = math.exp(scores[0] / max(n[0], 1))
+        return ChoicePrediction(id=example.id, option=0, scores=(likelihood,), tokens=n[0])
+
+    if isinstance(task, ChoiceTask) and task.weighs_tokens:
+        return of_text
     return of_pair if isinstance(task, PairTask) else of_choice
 
 

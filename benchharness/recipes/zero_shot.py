@@ -80,5 +80,6 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     words = {WORD + label: word for label, word in known.words.items()}
     asked = {PATTERN: known.text, **words}
     settings = {name: Setting(value=value, source=known.source) for name, value in asked.items()}
-    settings = {**settings, MAX_TOKENS: for_own_rows(spec) if found.definition else _MAX_TOKENS}
+    is_own = found.definition or (isinstance(found, ChoiceTask) and found.weighs_tokens)
+    settings = {**settings, MAX_TOKENS: for_own_rows(spec) if is_own else _MAX_TOKENS}
     return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))

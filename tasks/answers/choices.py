@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from benchharness.tasks.answers.base import (
@@ -76,7 +77,7 @@ class Choices(AnswerType):
         if not any(scores):  # files that answer in words of their own, or not at all
             return predictions[0]
         winner = scores.index(max(scores))
-        return ChoicePrediction(id=predictions[0].id, option=winner, scores=scores)
+        return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
         """The most frequent place of those that an example has; one more each for the chances."""

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.sources.files import Data, parse_data
+from benchharness.tasks.sources.files import Data, mini_folder, parse_data
 from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.sources.source import Column, Row, Source, Split
@@ -27,7 +27,8 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
     """The rows of one split; DataError where the source does not have it or it is malformed."""
     is_beir = source.format == "beir"
     if source.reader is not None:
-        found, place = list(source.reader(split, data.folder)), str(data)
+        folder = mini_folder() if data.source == "mini" else data.folder
+        found, place = list(source.reader(split, folder)), str(data)
     elif data.files is None:
         found = _beir().hub_queries(source, split) if is_beir else hub_rows(source, split)
         place = f"{source.hub} ({source.config})"

@@ -17,7 +17,7 @@ from benchharness.tasks.sources.source import Column, Format, Place, Row, Source
 
 
 class OfficialFiles(NamedTuple):
-    """The files of one split; RACE's, CoNLL-2012's and BLiMP's has several."""
+    """The files of one split; RACE's, CoNLL-2012's and minimal pairs' has several."""
 
     source: Source
     split: Split
@@ -76,12 +76,12 @@ def tsv_records(files: OfficialFiles) -> Iterator[Record]:
     return _records(files, [(n, line.split("\t")) for n, line in lines])
 
 
-def csv_records(files: OfficialFiles) -> Iterator[Record]:
+def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
     """The rows of a comma-separated file with quotes; a quoted field may hold line breaks."""
     path = files.paths[0]
     # newline="" keeps line breaks within quotes as they are. A row that has some gets the number
     # of its last line.
-    reader = csv.reader(StringIO(read_text(path), newline=""), strict=True)
+    reader = csv.reader(StringIO(read_text(path), newline=""), strict=True, delimiter=delimiter)
     try:
         table = [(reader.line_num, fields) for fields in reader]
     except csv.Error as error:
@@ -222,6 +222,38 @@ def _find(
 
 
 _ABSENT = object()
+
+
+# Minimal pairs: a file for each group of them.
+
+FILE = "file"
+"""The column with what a row's file is called, without its ending."""
+
+
+def pair_records(files: OfficialFiles) -> Iterator[Record]:
+    """The pairs of all files: JSON lines, tables with tabs, or sentences by turns (Zorro's).
+
+    Tables are all called alike, and FILE is their folder's name (MultiBLiMP: "nld/data.tsv").
+    """
+    for path in files.paths:
+        name, _, ending = path.name.rpartition(".")
+        one = files._replace(paths=(path,))
+        if ending == "tsv":
+            name, records = path.parent.name, csv_records(one, "\t")
+        else:
+            records = jsonl_records(one) if ending == "jsonl" else _turns(path)
+        for place, fields in records:
+            yield Record(place, {**fields, FILE: name})
+
+
+def _turns(path: Place) -> Iterator[Record]:
+    """Two lines a pair, the unacceptable sentence first."""
+    lines = read_lines(path)
+    if len(lines) % 2:
+        raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
+    for number in range(0, len(lines), 2):
+        fields = {"bad": lines[number], "good": lines[number + 1]}
+        yield Record(f"{path} line {number + 1}", fields)
 
 
 # SQuAD's JSON: articles of paragraphs of questions, every question a row.
@@ -570,6 +602,7 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
         "quac": quac_records,
         "coqa": coqa_records,
         "hotpotqa": hotpotqa_records,
+        "pairs": pair_records,
     }
 )
 

@@ -20,6 +20,7 @@ from struct import pack
 from typing import Any
 
 from benchharness.tasks.errors import DataError
+from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 
 # Files that come from the hub: whether what has arrived is what the hub has.
@@ -114,8 +115,9 @@ def go_offline_if_unreachable() -> bool:
 def hub_rows(source: Source, split_name: str) -> list[Row]:
     """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
     configs = source.configs or (source.config,)
-    parts = (_config_rows(replace(source, config=name), split_name) for name in configs)
-    return [row for part in parts for row in part]
+    parts = ((name, _config_rows(replace(source, config=name), split_name)) for name in configs)
+    # As the reader of minimal pairs says of a file, which is a config here.
+    return [{FILE: name, **row} for name, part in parts for row in part]
 
 
 def _config_rows(source: Source, split_name: str) -> list[Row]:

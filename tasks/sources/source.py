@@ -22,12 +22,11 @@ dotted name ("answers.text").
 Place = Union[Path, "Member"]
 """A file or folder, on the disk or in an archive; `str` names it."""
 
-Format = Literal[
-    "tsv", "csv", "jsonl", "squad", "race", "conll", "conll2012", "quac", "coqa", "hotpotqa", "beir"
-]
+_Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
+Format = Literal["tsv", "csv", "conll", "conll2012", "beir", "pairs", _Json]
 """The layout of official files: tables with tabs or commas, a JSON object a line, SQuAD's JSON,
 RACE's folders, CoNLL's columns of 2003 and of 2012, the JSON of QuAC, CoQA and HotpotQA, BEIR's
-folders."""
+folders, and files of minimal pairs."""
 
 Column = str | int | tuple[str, ...]
 """Where a column is in an official file: its header's name or its dotted path in a JSON object, one
@@ -83,8 +82,8 @@ class Source:
     `unfold` takes a JSON object of a "jsonl" file apart where it holds several rows; `arrange` puts
     a split's rows into the form and order that all sources share. A `revision` that is no commit
     ("main") is one that nobody has confirmed; the fingerprint of the rows then stands alone.
-    `reader` gives the rows of a split where none of the layouts is theirs: of a file or folder, or
-    of the hub, for which it gets None.
+    `reader` gives the rows of a split where none of the layouts is theirs: of a file or folder
+    (mini: the embedded data's), or of the hub, for which it gets None.
     """
 
     hub: str

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.pairs import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,
@@ -30,7 +31,8 @@ def test_every_task_that_another_one_trains_names_one_with_a_train_split() -> No
     alone = [task for task in TASKS.values() if task.trained_on is None]
     assert all(task.dev_splits for task in alone)
     untrained = {task.name for task in alone if not task.has_train}
-    assert {name for name in untrained if not name.startswith("beir/")} == {"blimp/blimp"}
+    kin = {"blimp/blimp", "text/pseudo-perplexity", *(task.name for task in PAIR_TASKS)}
+    assert {name for name in untrained if not name.startswith("beir/")} == kin
 
 
 @pytest.mark.parametrize("name", ["glue/cola", "cola", "CoLA", "GLUE/CoLA"])
@@ -89,7 +91,7 @@ def test_an_unknown_suite_is_answered_with_advice() -> None:
 
 
 def test_a_collection_is_its_suites() -> None:
-    others = {"blimp", "beir", "retrieval"}
+    others = {"blimp", "beir", "retrieval", "pairs", "text"}
     trained = tuple(suite for suite in SUITES.values() if suite.name not in others)
     assert find_suites("seeds") == find_suites("SEEDS") == trained
     assert find_suites("GLUE") == (SUITES["glue"],)

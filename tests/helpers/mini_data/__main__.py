@@ -16,6 +16,7 @@ from tests.helpers.mini_data.others import (
     write_sst,
     write_swag,
 )
+from tests.helpers.mini_data.pairs import write_pairs, write_text
 from tests.helpers.mini_data.reading import write_coqa, write_hotpotqa, write_quac
 from tests.helpers.mini_data.superglue import write_superglue
 
@@ -36,6 +37,8 @@ def write(target: Path) -> None:
     write_coqa(target / "coqa")
     write_hotpotqa(target / "hotpotqa")
     write_beir(target / "beir" / "mini")
+    write_pairs(target / "pairs")
+    write_text(target / "text")
 
 
 if __name__ == "__main__":
