@@ -103,7 +103,7 @@ def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
 
 
 def _blimp_pair(row: Row) -> ChoiceExample:
-    """The acceptable sentence last: a tie is wrong, as in the official scripts."""
+    """The acceptable sentence last: the official scripts count a tie as wrong."""
     return ChoiceExample(
         id=f"{text(row, 'UID')}/{number(row, 'pair_id')}",
         context="",
@@ -287,14 +287,14 @@ def _line(row: Row) -> ChoiceExample:
     return ChoiceExample(id=name, context="", question="", options=(text(row, "text"),), gold=(0,))
 
 
-def _of_tokens(name: str, of_loss: Callable[[float], float], *bounds: float) -> ChoiceMetric:
+def _of_tokens(name: str, of_loss: Callable[[float], float], low: float) -> ChoiceMetric:
     def compute(predictions: Sequence[ChoicePrediction], _: object) -> float | None:
-        # One that says no likelihood is sure of its text.
+        # One that says no likelihood is sure of its text; a line without a token has 0.
         known = [(max(p.tokens, 1), (p.scores or (1.0,))[0]) for p in predictions]
-        tokens = sum(count for count, _ in known)
-        return of_loss(-sum(count * log(share) for count, share in known) / tokens)
+        losses = [(count, -log(share)) for count, share in known if share]
+        return of_loss(sum(n * loss for n, loss in losses) / (sum(n for n, _ in losses) or 1))
 
-    return Metric(name=name, compute=compute, bounds=bounds)
+    return Metric(name=name, compute=compute, bounds=(low, inf if low else 1.0))
 
 
 PERPLEXITY = ChoiceTask(
@@ -309,8 +309,8 @@ PERPLEXITY = ChoiceTask(
     ),
     convert=_line,
     # Of all tokens of the text: exp of their mean loss, and 1 through it, of which more is better.
-    metrics=(_of_tokens("token_likelihood", lambda loss: exp(-loss), 0.0, 1.0),),
-    details=(_of_tokens("pseudo_perplexity", exp, 1.0, inf),),
+    metrics=(_of_tokens("token_likelihood", lambda loss: exp(-loss), 0.0),),
+    details=(_of_tokens("pseudo_perplexity", exp, 1.0),),
     option="text",
     weighs_tokens=True,
     cite="Salazar et al., Masked Language Model Scoring, ACL 2020, section 2.3",

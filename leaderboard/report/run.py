@@ -77,9 +77,10 @@ def build_run(run: Result | Failure) -> RunSection:
             error=run.error,
             log=run.details,
         )
-    # The scores of the first split that has any, and the time.
+    # The scores of the first split that has any, and the time. A perplexity is no share.
     scored = next((each.scores for each in run.evaluations if each.scores), {})
-    scores = [f"{name} {shown(value)}" for name, value in scored.items()]
+    numbers = {n: shown(v) if v <= 1 else f"{v:.4g}" for n, v in scored.items()}
+    scores = [f"{name} {number}" for name, number in numbers.items()]
     selection = Selection.from_json(run.provenance.get("selection"))
     chosen = selection_labels([selection] if selection else [])
     return RunSection(
