@@ -96,8 +96,7 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    """The rows by paradigm and number, which is text in the files."""
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # text in the files
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 

@@ -247,8 +247,7 @@ def pair_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _turns(path: Place) -> Iterator[Record]:
-    """Two lines a pair, the unacceptable sentence first."""
-    lines = read_lines(path)
+    lines = read_lines(path)  # two a pair, the unacceptable sentence first
     if len(lines) % 2:
         raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
     for number in range(0, len(lines), 2):
