@@ -127,8 +127,9 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
-    tied = getattr(theirs, "all_tied_weights_keys", {})  # a class fills them from the others
-    kept = {name: weight for name, weight in state.items() if name not in tied}
+    # A class fills them from the others, but for T5 1.1's output layer, which it names too.
+    tied = getattr(theirs, "all_tied_weights_keys", {})
+    kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     tokenizer.save_pretrained(folder)

@@ -17,6 +17,7 @@ from transformers import pipeline
 import benchharness as bh
 from benchharness.heads.published import UNSCALED
 from benchharness.kept_folders import check_folder
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
@@ -31,6 +32,7 @@ from benchharness.trained.take import class_of, take, write_published
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
 from tests.helpers.mini_jobs import make_job
+from tests.helpers.text_models import save_text_model, text_job
 from tests.helpers.training import RECIPE, having
 
 CLASS = "AutoModelForSequenceClassification"
@@ -227,12 +229,22 @@ def test_so_does_that_of_other_heads(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
-    result = run_job(make_job(task, limit=8, **settings, **named), keep=tmp_path / "kept")
-    model = load_trained(tmp_path / "kept", precision="fp32")
-    (each,) = (e for e in result.evaluations if e.split == "dev")
+    check_taken(make_job(task, limit=8, **settings, **named), tmp_path, is_class=bool(family))
+
+
+@pytest.mark.parametrize("kind", ["t5", "t5.1.1", "mt5"])
+def test_so_do_answers_in_words(kind: str, tmp_path: Path):
+    """T5 1.1 and mT5 have an output layer of their own."""
+    check_taken(text_job(save_text_model(tmp_path / kind, kind)), tmp_path, is_class=True)
+
+
+def check_taken(job: Job, folder: Path, *, is_class: bool) -> None:
+    result = run_job(job, keep=folder / "kept")
+    model = load_trained(folder / "kept", precision="fp32")
+    each = next(e for e in result.evaluations if e.split == "dev")
     dev = Dev(each.name, read_split(result.job, each.name), predictions_of(each))
-    assert bool(take(model, result, tmp_path / "to", [dev]).checked) is bool(family)
-    predicts_what_is_stored(tmp_path / "to", result)
+    assert bool(take(model, result, folder / "to", [dev]).checked) is is_class
+    predicts_what_is_stored(folder / "to", result)
 
 
 def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
