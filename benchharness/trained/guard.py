@@ -240,7 +240,8 @@ def exact_p(  # noqa: PLR0913  (what it depends on)
     """
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9
     reach = scipy.stats.binomtest(lost + gained, rows).proportion_ci(1 - gamma)
-    churn = np.linspace(*np.maximum(reach, max(abs(loss), _EDGE)), shares)
+    low, high = (max(float(end), abs(loss), _EDGE) for end in reach)
+    churn = np.linspace(low, high, shares)
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
