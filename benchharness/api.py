@@ -30,7 +30,15 @@ from rich.console import Console
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
 from benchharness.driver.model_folder import model_folder
-from benchharness.driver.options import DATABASE, OF_WHICH, RunOptions, listed, takes_options
+from benchharness.driver.options import (
+    DATABASE,
+    OF_WHICH,
+    RunOptions,
+    in_python,
+    listed,
+    speaks_python,
+    takes_options,
+)
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
@@ -100,9 +108,10 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """These runs, as `runs` gives all of a store."""
+        """These runs in the order of `keys`, as `runs` gives all of a store."""
         with open_store(self.db, create=False) as store:
-            return runs_frame(store.runs_with(self.keys))
+            found = {row.key: row for row in store.runs_with(self.keys)}
+        return runs_frame(found[key] for key in self.keys if key in found)
 
     @property
     def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
@@ -160,7 +169,7 @@ def run(
     with session.prepared():
         planned = session.plan()
         for note in planned.notes:
-            warnings.warn(note, stacklevel=3)
+            warnings.warn(in_python(note), stacklevel=4)
         failed: list[Failure] = []
         if not asked.dry_run:
             with session.run(planned) as driven:
@@ -282,7 +291,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"a {type(model).__name__} is no model: give a name, a folder, a hub id, or a "
+            f"this is no model but a {type(model).__name__}: give a name, a folder, a hub id, or a "
             "transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):
@@ -296,7 +305,12 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
     shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # a name may hold what no folder's does
 
     def save(whole: Path) -> str:
+        bars = import_module("transformers.utils.logging")
+        shown_before = bars.is_progress_bar_enabled()
+        bars.disable_progress_bar()
         model.save_pretrained(whole)
+        if shown_before:
+            bars.enable_progress_bar()
         tokenizer.save_pretrained(whole)
         digest = weights_identity(describe_folder(whole, trust)).rpartition(":")[2]
         return f"{shown}-{digest[:12]}"
@@ -363,6 +377,7 @@ def _frame_of(rows: Any) -> pd.DataFrame:
 # Reading what is stored.
 
 
+@speaks_python
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
     """Every run of a store, oldest first; `stored.frames.runs_frame` says the columns."""
     with open_store(fspath(db), create=False) as store:
@@ -381,7 +396,7 @@ class BoardTable:
         return f"{self.board.title} on {self.board.data_label}"
 
     def frame(self) -> pd.DataFrame:
-        """A line a row, scores in percent; `stored.frames.board_frame` says the columns."""
+        """A line a row; `stored.frames.board_frame` says the columns."""
         return board_frame(self.board)
 
     def __repr__(self) -> str:
@@ -393,10 +408,12 @@ class BoardTable:
 
     def _shown(self) -> pd.DataFrame:
         known = self.frame().drop(columns=["model", "recipe", "precision"])
-        known = known.dropna(axis="columns", how="all").round(1)
+        scores = known.select_dtypes("float64").mul(100)  # people read percent
+        known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
         return known.astype(object).where(known.notna(), "")
 
 
+@speaks_python
 def boards(
     suite: Words = (), *, db: str | Path = DATABASE, data: str | None = None
 ) -> list[BoardTable]:
@@ -405,6 +422,7 @@ def boards(
         return [BoardTable(board=each) for each in gather_boards(store, listed(suite), data)]
 
 
+@speaks_python
 def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> BoardTable:
     """A suite's board; of several, on other rows each, that with most runs (`boards` has all).
 
@@ -416,6 +434,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     return found[0]
 
 
+@speaks_python
 def predict(  # noqa: PLR0913  (the command's options)
     where: str | Path,
     rows: Any,
@@ -453,6 +472,7 @@ def _table_of(rows: Any) -> Table:
     return objects_table(Path("rows"), [(str(n), row) for n, row in enumerate(objects)], "row")
 
 
+@speaks_python
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """What a run predicted, example by example, beside what is right, in the column `gold`.
 
@@ -474,6 +494,7 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     return found
 
 
+@speaks_python
 def model(key: str, *, task: str = "", db: str | Path = DATABASE) -> tuple[Any, Any]:
     """The model of a run that kept it, of one of transformers' classes, and its tokenizer.
 
@@ -485,6 +506,7 @@ def model(key: str, *, task: str = "", db: str | Path = DATABASE) -> tuple[Any, 
         return next(take_run(found, Path(place) / "model", task=task)).load()
 
 
+@speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """The learning curve of a run by step: loss, learning rate, and scores where it evaluated."""
     with open_store(fspath(db), create=False) as store:
@@ -498,12 +520,14 @@ def _finished(store: Store, key: str) -> Result:
     return found
 
 
+@speaks_python
 def published(suite: str) -> pd.DataFrame:
-    """What papers and model cards print of a suite, with their sources, in percent."""
+    """What papers and model cards print of a suite, with their sources."""
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
 
 
+@speaks_python
 def compare(  # noqa: PLR0913  (what `bench compare` takes)
     one: str,
     other: str,
@@ -529,6 +553,7 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
         )
 
 
+@speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """Where another training differs from a run, the likeliest first: `bench compare explain`.
 
@@ -549,6 +574,7 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
 # Tasks, without any run.
 
 
+@speaks_python
 def load(
     task: str,
     split: str = "dev",
@@ -567,6 +593,7 @@ def load(
     return Dataset.from_pandas(frame, preserve_index=False)
 
 
+@speaks_python
 def score(
     task: str,
     predictions: str | Path | Mapping[str, Any] | Sequence[Any],
@@ -607,5 +634,8 @@ def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
         return [predictions[each] for each in ids]
     found = list(predictions)
     if len(found) != len(ids):
-        raise DataError(f"there are {len(found)} predictions of {len(ids)} examples.")
+        raise DataError(
+            f"predictions has {len(found)} answers, and the split {len(ids)} examples: expected "
+            "one each."
+        )
     return found

@@ -5,26 +5,28 @@ import logging
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from glob import escape
 from os import fspath
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from transformers import TrainerCallback
 
-from benchharness.api import run, saved_rows
+from benchharness.api import Results, run, saved_rows
 from benchharness.driver.options import DATABASE, listed
 from benchharness.tasks.errors import BenchError
 
 _LOG = logging.getLogger("benchharness")
 
 _PROGRAM = (
-    "import json, sys; from benchharness.callback import scores_and_failures; "
-    "print(json.dumps(scores_and_failures(**json.loads(sys.argv[1]))))"
+    "import json, sys; from benchharness.callback import benched; "
+    "print(json.dumps(vars(benched(**json.loads(sys.argv[1])))))"
 )
 
 
@@ -44,7 +46,8 @@ class BenchCallback(TrainerCallback):
     was. What is wrong is a BenchError when training begins, and a warning of the logger later: a
     benchmark does not end a training.
 
-    Other loops call `bench(folder)` after they have saved model and tokenizer there.
+    Other loops call `bench(folder)` after they have saved model and tokenizer there. `results` are
+    what was benched so far, as `run` gives them, `frame()` its runs.
     """
 
     def __init__(
@@ -64,7 +67,8 @@ class BenchCallback(TrainerCallback):
             options["data_file"] = saved_rows(options["data_file"], db)
         self._options = {"task": listed(tasks), "recipe": recipe, "baselines": False, **options}
         with _same_random_state():
-            run((), **self._options, progress=False)  # says what is wrong, and runs nothing
+            # Says what is wrong, and runs nothing.
+            self.results = run((), **self._options, progress=False)
         self._every, self._name, self._wait = every, name, wait
         self._saves = 0
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
@@ -72,9 +76,23 @@ class BenchCallback(TrainerCallback):
     def bench(self, folder: str | Path) -> dict[str, float]:
         """The scores of a checkpoint that was saved in a folder: by task, the median over seeds."""
         with _same_random_state():
-            scores, failures = scores_and_failures(**self._words(Path(folder)))
-        _warn(failures)
-        return scores
+            return self._taken(benched(**self._words(Path(folder))))
+
+    def frame(self) -> pd.DataFrame:
+        """A line a run and task of the checkpoints that were benched."""
+        return self.results.frame()
+
+    def _taken(self, found: Results) -> dict[str, float]:
+        """The scores of one more checkpoint, by task the median over seeds."""
+        for failure in found.failures:
+            _LOG.warning("%s", failure)
+        self.results = replace(
+            self.results,
+            keys=tuple(dict.fromkeys((*self.results.keys, *found.keys))),
+            failures=(*self.results.failures, *found.failures),
+        )
+        medians = found.frame().groupby("task")["score"].median().dropna()
+        return {str(task): float(value) for task, value in medians.items()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Raises BenchError where checkpoints would lack their tokenizer."""
@@ -132,8 +150,7 @@ class BenchCallback(TrainerCallback):
                     "%s was not benched: %s", folder.name, said.strip().rpartition("\n")[2]
                 )
                 continue
-            scores, failures = json.loads(printed)
-            _warn(failures)
+            scores = self._taken(Results(**json.loads(printed)))
             self._log(state, int(folder.name.rpartition("-")[2]), scores)
 
     def _log(self, state: Any, step: int, scores: Mapping[str, float]) -> None:
@@ -142,16 +159,9 @@ class BenchCallback(TrainerCallback):
         _LOG.info("checkpoint %d: %s", step, named)
 
 
-def scores_and_failures(**words: Any) -> tuple[dict[str, float], tuple[str, ...]]:
-    """What a run scores, by task the median over seeds, and what of it failed."""
-    results = run(**words, progress=False)
-    medians = results.frame().groupby("task")["score"].median().dropna()
-    return {str(task): float(value) for task, value in medians.items()}, results.failures
-
-
-def _warn(failures: Iterable[str]) -> None:
-    for failure in failures:
-        _LOG.warning("%s", failure)
+def benched(**words: Any) -> Results:
+    """What a run comes to; another process prints its fields."""
+    return run(**words, progress=False)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,8 @@ from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from os import PathLike
-from typing import Any, Literal, Self, TypeVar
+from re import Match, sub
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from benchharness.leaderboard.job import Trust
 from benchharness.tasks.errors import BenchError
@@ -337,7 +338,37 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
 
 # The same from Python.
 
+Given = ParamSpec("Given")
 Made = TypeVar("Made")
+
+
+def in_python(text: str) -> str:
+    """Words about options and commands, as Python has them: suite="glue" of --suite glue."""
+
+    def said(found: Match[str]) -> str:
+        command, one, value, name = found.groups()
+        if command:  # with words behind it, it is for a shell
+            return f"bh.{command}" if command in ("run", "which", "predict") else found[0]
+        left = (one or name).replace("-", "_")
+        return f'({left}="{value}")' if one else left.replace("no_", "", 1) + "="
+
+    pattern = r"`bench ([^`]*)`|\(--([a-z-]+) ([a-z\d][^\s()]*)\)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)"
+    return sub(pattern, said, text)
+
+
+def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
+    """Lets a function's BenchError end in the line that called it, in the words of Python."""
+
+    @wraps(function)
+    def called(*words: Given.args, **values: Given.kwargs) -> Made:
+        __tracebackhide__ = True  # which IPython and pytest read
+        try:
+            return function(*words, **values)
+        except BenchError as error:
+            error.args = tuple(in_python(str(sentence)) for sentence in error.args)
+            raise error.with_traceback(None) from None
+
+    return called
 
 
 def takes_options(
@@ -361,9 +392,9 @@ def takes_options(
             return function(*words, **values)
 
         checked.__dict__["__signature__"] = shown
-        lines = (f"{f.name}: {OPTIONS[f.name].help}" for f in chosen)
+        lines = (f"{f.name}: {in_python(OPTIONS[f.name].help)}" for f in chosen)
         checked.__doc__ = "\n    ".join((f"{function.__doc__}\n    Options:", *lines))
-        return checked
+        return speaks_python(checked)
 
     return decorate
 

@@ -1,6 +1,6 @@
 """Stored runs, boards, predictions and published numbers as pandas data frames.
 
-Scores are in the metric's own unit, mostly 0 to 1, unless a column says percent.
+Scores are in the metric's own unit, mostly 0 to 1, in every frame as in every export.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,9 +73,9 @@ def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 def board_frame(board: Board) -> pd.DataFrame:
     """A line a row of the board, best first: rank, names, score and a task's median a column.
 
-    Scores and medians are in percent, as the board shows them, but not rounded; `name` is what the
-    board calls the row, `rank` is <NA> for what is not ranked, and `seeds` is the fewest that a
-    task has.
+    Scores and medians are not rounded; `name` is what the board calls the row, `rank` is <NA> for
+    what is not ranked, and `seeds` is the fewest that a task has. A column that no row has a value
+    in is left out.
     """
     lines = [
         {
@@ -85,14 +85,17 @@ def board_frame(board: Board) -> pd.DataFrame:
             "recipe": entry.recipe_label,
             "precision": entry.precision,
             "seeds": entry.seeds[0],
-            "score": None if entry.score is None else entry.score * 100,
-            **{title_of(task): cell.median * 100 for task, cell in entry.cells.items()},
+            "score": entry.score,
+            **{title_of(task): cell.median for task, cell in entry.cells.items()},
         }
         for entry in board.entries
     ]
     titles = [title_of(task) for task in board.tasks]
-    names = ["rank", "name", "model", "recipe", "precision", "seeds", "score", *titles]
-    types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(["score", *titles], "float64")}
+    scores = [
+        name for name in ("score", *titles) if any(line.get(name) is not None for line in lines)
+    ]
+    names = ["rank", "name", "model", "recipe", "precision", "seeds", *scores]
+    types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(scores, "float64")}
     return pd.DataFrame(lines, columns=names).astype(types)
 
 
@@ -102,14 +105,17 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
     `task` and `split` say which, and `gold` is what is right, None where that is hidden or
     `examples` (by "task:split") has it not: a label or a number, several labels, an option's index,
     tags, clusters, or the texts of all right answers, of which a question without an answer has
-    none. Of a split where an example has several right options it is a list of them. The others are
-    the fields of the head type's prediction: `id`, `label`, `text`, `option` or `tags`, and
-    `scores` (a list: the probability of every class or option), `no_answer_score` (logits).
+    none. Of a split where an example has several right options it is a list of them. `predicted`
+    has the same form; the others are fields of the head type's prediction: `id`, `scores` (a list:
+    the probability of every class or option), `no_answer_score` (logits).
     """
     return pd.DataFrame(
         [
-            {"task": each.task, "split": each.split, "id": row["id"], "gold": gold} | dict(row)
+            {"task": each.task, "split": each.split, "id": row["id"], "gold": gold}
+            | {("predicted" if name == answer else name): value for name, value in row.items()}
             for each in result.evaluations
+            # The first field behind the id is the answer itself, of every kind of answer.
+            for answer in [fields(answer_type(find_task(each.task)).prediction)[1].name]
             for row, gold in zip(
                 each.predictions, _golds(each, examples.get(each.name, ())), strict=True
             )
@@ -142,9 +148,9 @@ def curve_frame(result: Result | Failure) -> pd.DataFrame:
 
 
 def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
-    """A line a printed number, in percent, with its source.
+    """A line a printed number with its source; what is printed in percent is 0 to 1 here.
 
-    An average has its suite for a task. `score` names the task's score, several joined by " or "
+    An average has its suite for a task. `metric` names the task's score, several joined by " or "
     where the source does not say which it prints.
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
@@ -152,14 +158,14 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
         {
             **{name: getattr(row, name) for name in named},
             "task": cell.task,
-            "score": " or ".join(cell.scores),
-            "value": cell.value,
+            "metric": " or ".join(cell.scores),
+            "score": cell.value / 100,
         }
         for row in rows
         for cell in row.cells
     ]
-    columns = ["suite", "task", "score", "value", *named[1:]]
-    return pd.DataFrame(lines, columns=columns).astype({"value": "float64"})
+    columns = ["suite", "task", "metric", "score", *named[1:]]
+    return pd.DataFrame(lines, columns=columns).astype({"score": "float64"})
 
 
 def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:

@@ -67,11 +67,14 @@ def test_a_frame_has_a_line_a_run_with_the_scores_of_its_task(ran):
     assert set(bh.runs(ran.db)["key"]) == set(ran.keys)
 
 
-def test_a_board_is_a_table_in_percent_and_shows_itself(ran):
+def test_a_board_is_a_table_that_shows_itself_in_percent(ran):
     board = bh.board("glue", db=ran.db)
     found = board.frame().set_index("model")
     median = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["score"].median()
-    assert found.loc["tiny", "RTE"] == pytest.approx(100 * median)
+    assert found.loc["tiny", "RTE"] == pytest.approx(median)
+    assert not found.isna().all().any()
+    assert f"{100 * median:.1f}" in repr(board)
+    assert list(dict.fromkeys(ran.frame()["key"])) == list(ran.keys)
     assert "<table" in board._repr_html_()
     assert "GLUE on mini data" in repr(board)
     assert board._repr_html_() in ran._repr_html_()
@@ -91,7 +94,7 @@ def test_predictions_and_curves_are_frames(ran):
     gold = bh.load("glue/rte", data="mini", limit=16)
     assert list(predicted["id"]) == list(gold["id"])
     assert list(predicted["gold"]) == list(gold["label"])
-    accuracy = (predicted["label"] == predicted["gold"]).mean()
+    accuracy = (predicted["predicted"] == predicted["gold"]).mean()
     assert ran.frame().set_index("key").loc[key, "accuracy"] == pytest.approx(accuracy)
     curve = bh.curve(key, db=ran.db)
     assert curve.index.name == "step"
@@ -108,14 +111,11 @@ def predictions_of(task, split, db, right=1.0):
     return bh.predictions(job.key, db=db)
 
 
-@pytest.mark.parametrize(
-    ("task", "column"),
-    [("glue/mrpc", "label"), ("race/all", "option"), ("conll2003/ner", "tags")],
-)
-def test_gold_has_the_form_of_what_is_predicted(task, column, tmp_path):
+@pytest.mark.parametrize("task", ["glue/mrpc", "race/all", "conll2003/ner"])
+def test_gold_has_the_form_of_what_is_predicted(task, tmp_path):
     frame = predictions_of(task, "dev", tmp_path / "x.sqlite")
     assert len(frame) == 40
-    assert list(frame["gold"]) == list(frame[column])
+    assert list(frame["gold"]) == list(frame["predicted"])
     assert frame.attrs["unread"] == {}
 
 
@@ -124,9 +124,9 @@ def test_gold_is_all_that_is_right(tmp_path):
     unanswered = found["no_answer_score"] > 0
     assert list(found["gold"].map(len) == 0) == list(unanswered)
     kept = found[~unanswered]
-    assert all(text in gold for text, gold in zip(kept["text"], kept["gold"], strict=True))
+    assert all(text in gold for text, gold in zip(kept["predicted"], kept["gold"], strict=True))
     found = predictions_of("glue/stsb", "dev", tmp_path / "x.sqlite")
-    assert found["gold"].astype(float).corr(found["label"].astype(float)) > 0.95
+    assert found["gold"].astype(float).corr(found["predicted"].astype(float)) > 0.95
 
 
 def test_gold_is_a_list_where_any_example_has_several_right_options():
@@ -181,7 +181,7 @@ def test_the_same_call_runs_nothing_again(ran, monkeypatch):
 def test_published_numbers_have_their_source():
     found = bh.published("glue")
     row = found.query("system == 'BERT-large' and task == 'glue/cola'")
-    assert (row["value"] > 50).all()
+    assert row["score"].between(0.5, 0.8).all()
     assert found["source"].str.len().min() > 0
 
 
@@ -227,10 +227,10 @@ def test_rows_are_a_data_set_of_the_library_datasets():
     ("call", "sentence"),
     [
         (lambda: bh.score("glue/rte", ["yes"] * len(LABELS), "mini"), "expected one of entailment"),
-        (lambda: bh.score("glue/rte", ["entailment"], "mini"), "1 predictions of"),
+        (lambda: bh.score("glue/rte", ["entailment"], "mini"), "has 1 answers, and the split"),
         (lambda: bh.score("glue/rte", {"x": "entailment"}, "mini"), "have no prediction"),
-        (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "predictions of"),
-        (lambda: bh.run(7, task="glue/rte"), "a int is no model"),
+        (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "has 1000 answers"),
+        (lambda: bh.run(7, task="glue/rte"), "this is no model but a int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
@@ -240,18 +240,18 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.run("tiny", task="glue/rte", device=0), "no device is called '0'"),
         (
             lambda: bh.run("tiny", task="rte", seeds=0, data="mini"),
-            "--seeds must be a whole number",
+            "seeds= must be a whole number",
         ),
         (
             lambda: bh.run("tiny", task="rte", seeds=[], data="mini"),
-            "--seeds must be a whole number",
+            "seeds= must be a whole number",
         ),
-        (lambda: bh.run("tiny", task="rte", seeds=["1"], data="mini"), "--seed must .* got '1'"),
+        (lambda: bh.run("tiny", task="rte", seeds=["1"], data="mini"), "seed= must .* got '1'"),
         (lambda: bh.run("tiny", task="rte", seeds=[2**32], data="mini"), "from 0 to 4294967295"),
-        (lambda: bh.run("tiny", task="rte", limit=1.5, data="mini"), "--limit must .* got 1.5"),
+        (lambda: bh.run("tiny", task="rte", limit=1.5, data="mini"), "limit= must .* got 1.5"),
         (
             lambda: bh.run("tiny", task="rte", processes_per_job=0, data="mini"),
-            "--processes-per-job",
+            "processes_per_job=",
         ),
         (lambda: bh.score("squad/v2.0", [None] * 264, "mini"), "expected a text"),
         (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
@@ -265,8 +265,10 @@ def test_rows_are_a_data_set_of_the_library_datasets():
 )
 def test_what_is_wrong_is_one_sentence(call, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(bh.BenchError, match=sentence):
+    with pytest.raises(bh.BenchError, match=sentence) as raised:
         call()
+    assert "--" not in str(raised.value)
+    assert len(raised.traceback) <= 3, "the line of the test, that of the case, and what hides ours"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -69,11 +69,13 @@ def logged(history):
 
 def test_losses_and_weights_are_those_of_a_training_without_it(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
-    found = train(tmp_path, [bh.BenchCallback("glue/rte", db=db, **QUICK)])
+    bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
+    found = train(tmp_path, [bencher])
     assert_same(found, alone)
     runs = bh.runs(db)
     assert sorted(runs["model"]) == ["mine/checkpoint-15", "mine/checkpoint-30"]
     by_model = runs.set_index("model")["score"]
+    assert bencher.frame()["key"].tolist() == list(bencher.results.keys) == runs["key"].tolist()
     assert logged(found[2]) == {
         step: pytest.approx(by_model[f"mine/checkpoint-{step}"]) for step in (15, 30)
     }
@@ -152,7 +154,7 @@ def test_a_benchmark_that_cannot_be_run_ends_no_training(tmp_path, alone, caplog
     [
         ({"tasks": "rtee"}, "rtee"),
         ({"every": 0}, "every is 0"),
-        ({"seeds": 0}, "--seeds must be"),
+        ({"seeds": 0}, "seeds= must be"),
         ({"recipe": "nope"}, "no recipe"),
         ({"set": {"epohs": 1}}, "no hyperparameter is called 'epohs'"),
         ({"data": "nowhere"}, "nowhere"),
