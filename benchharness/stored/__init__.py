@@ -235,7 +235,7 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
 def stored_name(store: Store, name: str) -> str:
     """The name of a row with that of its model as it is stored, where it is told otherwise.
 
-    A model may be called by an alias, and by the first words of its name if they are enough.
+    A model may be called by an alias, and by the beginning of its name if that is enough.
     """
     stored = store.models()
     # "bert:lr=3e-4" may be a model's whole name, or a row of "bert": the longest is tried first.
@@ -246,8 +246,8 @@ def stored_name(store: Store, name: str) -> str:
         return name
     for head in heads:
         aliased = [spec.name for spec in MODELS.values() if head.lower() in spec.aliases]
-        words = re.compile(rf"{re.escape(head)}(?![^\W_])", re.IGNORECASE)
-        begun = list(filter(words.match, stored))
+        begun = [model for model in stored if model.lower().startswith(head.lower())]
+        begun = begun if len(head) >= LEAST_BEGINNING else []
         for found in ([model for model in stored if model in aliased], begun):
             if len(found) == 1:
                 return found[0] + name[len(head) :]
@@ -255,6 +255,9 @@ def stored_name(store: Store, name: str) -> str:
 
 
 _KEY = re.compile("[0-9a-fA-F]{6,64}")
+
+LEAST_BEGINNING = 3
+"""Characters of a model's name; "a" and "b" are names that a notebook's cell has from elsewhere."""
 
 
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
