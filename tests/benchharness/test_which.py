@@ -387,7 +387,7 @@ def test_tasks_together_are_no_start_of_it(bench):
     code, printed = bench(engine, "--start-from", "multi-task")
     assert (code, engine.started) == (2, [])
     assert printed.err.startswith("bench: --start-from multi-task is of `bench run`")
-    with pytest.raises(bh.BenchError, match="is of bh.run"):
+    with pytest.raises(bh.BenchError, match=r"is of bh\.run"):
         bh.which(
             "glue/rte", among=["tiny", "bert"], minutes=1, data="mini", start_from="multi-task"
         )
