@@ -30,6 +30,7 @@ from benchharness.tasks.submission.questions import (
     write_predictions,
 )
 from benchharness.tasks.submission.table import write_race
+from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.suites import Suite, find_task
 
 Split = tuple[str, str]
@@ -209,6 +210,13 @@ FORMS: Mapping[str, Form] = {
     "quac": Form(split="dev", write=_questions, ending=".jsonl"),
     "coqa": Form(split="dev", write=_questions, ending=".json"),
     "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),
+    **dict.fromkeys(
+        ("beir", "retrieval"),
+        Form(
+            split="test",
+            write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
+        ),
+    ),
 }
 """By suite."""
 

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import pytrec_eval
 
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
+from benchharness.tasks.submission.trec import write_run
 
 CORPUS = Corpus(ids=(), texts=(), digest="")
 
@@ -51,3 +53,24 @@ def test_rankings_are_counted_as_trec_eval_does() -> None:
         assert rank == pytest.approx(ranks[name]["recip_rank"], abs=1e-9)
     assert len({found[name]["ndcg_cut_10"] for name in found}) > 400
     assert any(not any(grade > 0 for grade in grades.values()) for grades in qrels.values())
+
+
+def test_a_trec_run_file_is_scored_as_its_rankings_are() -> None:
+    rng = Random("run file")
+    made = [drawn(rng) for _ in range(20)]
+    predictions = [
+        RankingPrediction(id=f"q{n}", documents=tuple(run), scores=tuple(run.values()))
+        for n, (run, _) in enumerate(made)
+    ]
+    lines = write_run(predictions).decode().splitlines()
+    assert {len(line.split(" ")) for line in lines} == {6}
+    assert lines[0].split()[1::2] == ["Q0", "1", "benchharness"]
+    qrels = {f"q{n}": grades for n, (_, grades) in enumerate(made)}
+    judge: Any = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10"})
+    found = judge.evaluate(pytrec_eval.parse_run(lines))
+    for prediction in predictions:
+        expected = ndcg(prediction, query(qrels[prediction.id]))
+        assert found[prediction.id]["ndcg_cut_10"] == pytest.approx(expected, abs=1e-9)
+    odd = RankingPrediction(id="q", documents=("two words",), scores=(1.0,))
+    with pytest.raises(DataError, match=r"cannot hold the id 'two words'"):
+        write_run([odd])
