@@ -1,8 +1,7 @@
 """Fine-tuning written a second time, as transformers' examples do it, and without a line of ours.
 
-transformers' own task classes and tokenizers, torch's DataLoader and AdamW, transformers' schedule:
-what `benchmarks/certificate.py` compares a training of ours with, step by step. Batches are padded
-to their longest row and computed at once; no row is packed, no vocabulary cut, no layer left out.
+transformers' classes, tokenizers and schedule, torch's DataLoader and AdamW: certificate.py
+compares ours with it. Batches are padded; no row is packed, no vocabulary cut, no layer left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +34,9 @@ Row = Mapping[str, Any]
 class Loop:
     """A training's values, and in which ways it departs from transformers' examples.
 
-    `turned` has the rows of each batch in the opposite order. `masks_padding` keeps padding out of
-    a span's softmax, and BigBird's question in it. `decays_by_shape` has all of two dimensions
-    decay, whatever it is called. `alone` pads each row by itself, to a multiple of 8.
+    `turned` has the rows of each batch in the opposite order, `longest_first` by length.
+    `masks_padding` keeps padding out of a span's softmax, and BigBird's question in it. By
+    `decays_by_shape` all of two dimensions decays. `alone` pads each row, to a multiple of 8.
     """
 
     kind: str
@@ -52,6 +51,7 @@ class Loop:
     seed: int
     bf16: bool = False
     turned: bool = False
+    longest_first: bool = False
     masks_padding: bool = False
     decays_by_shape: bool = False
     alone: bool = False
@@ -156,7 +156,7 @@ def fine_tune(
     """
     loader: Any = DataLoader(
         rows,
-        batch_sampler=list(_batches(len(rows), loop)),
+        batch_sampler=list(_batches([len(row["input_ids"]) for row in rows], loop)),
         collate_fn=lambda batch: [
             collate(part, tokenizer, loop)
             for part in ([[row] for row in batch] if loop.alone else [batch])
@@ -191,13 +191,14 @@ def fine_tune(
     return losses, gradients
 
 
-def _batches(rows: int, loop: Loop) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], loop: Loop) -> Iterator[list[int]]:
     """The rows of every step; an epoch's order follows from the seed and its number."""
-    step = epoch = 0
+    step, epoch, rows = 0, 0, len(lengths)
     while step < loop.steps:
         order = np.random.default_rng([loop.seed, epoch]).permutation(rows).tolist()
         for start in range(0, rows, loop.batch_size)[: loop.steps - step]:
             batch = order[start : start + loop.batch_size]
+            batch.sort(key=lambda row: -lengths[row] if loop.longest_first else 0)
             yield batch[::-1] if loop.turned else batch
             step += 1
         epoch += 1

@@ -77,6 +77,7 @@ def test_the_last_layer_at_first_tokens_changes_nothing(pairs: Mapping[str, Any]
 
 def test_ours_drops_as_transformers_does(pairs: Mapping[str, Any]):
     assert pairs["dropout"] < DROPOUT_LIMIT
+    assert pairs["masks"] < LIMIT
 
 
 @pytest.mark.parametrize("fault", PLANTED)
@@ -100,6 +101,7 @@ def make_findings(**changes: Any) -> Findings:
         "faults": {"clip": 0.1, DROPOUT_SCALE: 4.0},
         "first_token": (1e-6, 2e-6, 0.0),
         "dropout": 1.1,
+        "masks": 1e-6,
     }
     return Findings(**known | changes)
 

@@ -1,0 +1,88 @@
+"""A training of BERT's under dropout beside transformers', with the very same masks.
+
+Ours draws its masks in packed rows (encoder/cpu.py); here they are written down and laid out for
+transformers' padded batches. Then nothing is left to chance, and losses and weights are compared as
+without dropout: whatever a mask is put on, it is put on in both.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+
+from benchharness.encoder.cpu import RandomBits, groups_of
+from benchharness.encoder.packing import PACKING, Packing
+from benchmarks.certificate import Start, compare, train_ours, train_theirs
+
+__all__ = ["same_masks_apart"]
+
+
+def same_masks_apart(start: Start, folder: Path) -> float:
+    """The largest relative difference of a training of `start`, a pair of BERT's in one part."""
+    drawn: list[tuple[Packing | None, Tensor]] = []
+    draw = RandomBits.draw
+
+    def written(self: RandomBits, shape: torch.Size, rate: float) -> Tensor:
+        numbers = draw(self, shape, rate)
+        drawn.append((PACKING.get(), numbers >= 0))
+        return numbers
+
+    with mock.patch.object(RandomBits, "draw", written):
+        ours = train_ours(start, folder)
+    start.config._attn_implementation = "eager"  # whose dropout is torch's function
+    with mock.patch("torch.nn.functional.dropout", _Masks(start.config, iter(drawn))):
+        theirs = train_theirs(start, longest_first=True)
+    return compare(ours, theirs).largest
+
+
+class _Masks:
+    """torch's dropout, as BERT's classes call it, with the masks that were drawn, in turn."""
+
+    def __init__(self, config: Any, drawn: Iterator[tuple[Packing | None, Tensor]]) -> None:
+        self.heads, self.layers = config.num_attention_heads, config.num_hidden_layers
+        self.drawn = drawn
+        self.packing: Packing | None = None  # of this batch
+        self.layer = 0
+
+    def __call__(
+        self, states: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0.0:
+            return states
+        kept = self.shares(states.shape) if states.ndim == 4 else self.states(states.shape)
+        return states * kept / (1 - p)
+
+    def states(self, shape: torch.Size) -> Tensor:
+        """The mask of (rows, tokens, size), or of the (rows, size) that the classifier reads."""
+        packing, mask = next(self.drawn)
+        assert packing is not None
+        if packing is not self.packing:  # the words' states, of the next batch
+            self.layer, self.packing = 0, packing
+        if len(shape) == 2:
+            return mask
+        kept = torch.zeros(shape, dtype=torch.bool)
+        if self.layer == self.layers:  # first tokens
+            kept[:, 0] = mask[0]
+        else:
+            kept[packing.places // packing.width, packing.places % packing.width] = mask[0]
+        return kept
+
+    def shares(self, shape: torch.Size) -> Tensor:
+        """The mask of attention's shares (rows, heads, tokens, tokens)."""
+        assert self.packing is not None
+        self.layer += 1
+        kept = torch.zeros(shape, dtype=torch.bool)
+        for group in groups_of(self.packing):
+            rows, width = group.places.shape
+            # In the last layer first tokens alone ask: one row of a matrix.
+            asked = width if self.layer < self.layers else 1
+            parts: list[Tensor] = []
+            while sum(part.numel() for part in parts) < rows * self.heads * asked * width:
+                parts.append(next(self.drawn)[1].flatten())
+            mask = torch.cat(parts).view(rows, self.heads, asked, width)
+            tokens = min(width, shape[-1])
+            kept[group.rows, :, : min(asked, tokens), :tokens] = mask[:, :, :tokens, :tokens]
+        return kept
