@@ -48,7 +48,7 @@ class _Masks:
         self.layer = 0
 
     def __call__(
-        self, states: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        self, states: Tensor, p: float = 0.5, training: bool = True, _inplace: bool = False
     ) -> Tensor:
         if not training or p == 0.0:
             return states
@@ -58,11 +58,10 @@ class _Masks:
     def states(self, shape: torch.Size) -> Tensor:
         """The mask of (rows, tokens, size), or of the (rows, size) that the classifier reads."""
         packing, mask = next(self.drawn)
-        assert packing is not None
+        if packing is None:
+            return mask
         if packing is not self.packing:  # the words' states, of the next batch
             self.layer, self.packing = 0, packing
-        if len(shape) == 2:
-            return mask
         kept = torch.zeros(shape, dtype=torch.bool)
         if self.layer == self.layers:  # first tokens
             kept[:, 0] = mask[0]
