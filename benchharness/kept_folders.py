@@ -28,7 +28,7 @@ from typing import Any
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.weights import file_digest
-from benchharness.tasks.errors import JobError, StoreError
+from benchharness.tasks.errors import BenchError, JobError, StoreError
 
 MANIFEST = "manifest.json"
 
@@ -87,6 +87,21 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"cannot be read ({error})") from None
     return manifest
+
+
+def check_place(to: Path, key: str = "") -> None:
+    """Raises BenchError where a folder has something else than this run, taken before; or a run."""
+    if not to.exists() or (to.is_dir() and not any(to.iterdir())):
+        return
+    run = None
+    if (to / TAKEN).is_file():
+        with suppress(DamagedError):
+            run = check_folder(to).get("run")
+    if run is None or key not in ("", run):
+        raise BenchError(
+            f"{to} is there already, and not as bench model has written this run: it stays as it "
+            "is; give another folder."
+        )
 
 
 def _draft(folder: Path, kind: str) -> Path:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from benchharness.driver.display import displayed
 from benchharness.driver.options import RunOptions, option
 from benchharness.driver.retrain import retrain as train_again
 from benchharness.driver.schedule import Schedule
-from benchharness.driver.taking import find_run, take_run
+from benchharness.driver.taking import Found, find_run, take_run
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Watcher
@@ -65,33 +65,51 @@ def model(  # noqa: PLR0913  (its options)
         return
     if variants.variant or variants.rows or variants.strict:
         raise BenchError("--variant, --rows and --strict go with --check.")
+    if to is None and not (retrain or retrain_anyway):
+        raise BenchError("give --to DIR, the folder to write.")
+
+    def find(store: Store) -> Found:
+        return find_run(store, chosen.db, name, chosen.within)
+
     if retrain or retrain_anyway:
         with chosen.open() as store:
-            key = find_run(store, chosen.db, name, chosen.within).result.job.key
-        _retrain(key, chosen.db, anyway=retrain_anyway, as_json=chosen.as_json)
-        if to is None:
-            return
-    if to is None:
-        raise BenchError("give --to DIR, the folder to write.")
-    task = chosen.task[0] if len(chosen.task) == 1 else ""
-    with chosen.open() as store:
-        found = find_run(store, chosen.db, name, chosen.within)
-        tell_notes([found.note] if found.note else [])
-        taken = list(take_run(found, Path(to), task=task, trust=trust_remote_code))
-    checks = {each.folder: finish(each, found, variants) for each in taken}
-    if chosen.as_json:
-        print_json(
-            [
-                {**each.to_json(), "variants": [c.to_json() for c in checks[each.folder]]}
-                for each in taken
-            ]
-        )
-        return
-    for each in taken:
-        _tell(each, checks[each.folder])
+            key = find(store).result.job.key
+        train_kept(key, chosen.db, anyway=retrain_anyway, as_json=chosen.as_json)
+    if to is not None:
+        task = chosen.task[0] if len(chosen.task) == 1 else ""
+        with chosen.open() as store:
+            found = take_found(
+                find(store),
+                Path(to),
+                variants,
+                task=task,
+                trust=trust_remote_code,
+                as_json=chosen.as_json,
+            )
+        if chosen.as_json:
+            print_json(found)
 
 
-def _retrain(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
+def take_found(  # noqa: PLR0913  (how it is taken)
+    found: Found, to: Path, variants: Variants, *, task: str = "", trust: bool, as_json: bool
+) -> list[dict[str, Any]]:
+    """Writes the folder of a run, or one for each of its tasks; plain data of each.
+
+    Unless they are asked for, what was written and how it is used is said.
+    """
+    tell_notes([found.note] if found.note else [])
+    facts = []
+    for taken in list(take_run(found, to, task=task, trust=trust)):
+        checks = finish(taken, found, variants)
+        facts.append({**taken.to_json(), "variants": [each.to_json() for each in checks]})
+        if not as_json:
+            _tell(taken, checks)
+    return facts
+
+
+def train_kept(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
+    """Trains a run again where its model was not kept, and says how its answers compare."""
+
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
         typer.echo(visible(schedule.sentence()), err=as_json)

@@ -2,28 +2,36 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
 
+from benchharness.cli.chosen import opened
+from benchharness.cli.model import take_found, train_kept
 from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
+from benchharness.cli.variants import Variants
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, option
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
+from benchharness.driver.start_checkpoints import kept_model
+from benchharness.driver.taking import find_seed
 from benchharness.driver.which import Inference, choose, measured, options_among
+from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
 from benchharness.stored.which import Answer, Candidate
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 
 @with_options(but=OPTIONS.keys() - OF_WHICH)
-def which(
+def which(  # noqa: PLR0913  (its options)
     options: RunOptions,
     *,
     among: list[str] = option(
@@ -39,6 +47,16 @@ def which(
         metavar="N",
         head=WHAT,
     ),
+    to: Path | None = option(
+        None,
+        "Write the best one's model, as bench model does: of its seeds the nearest to their "
+        "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
+        metavar="DIR",
+        head=WHAT,
+    ),
+    take_seed: int | None = option(
+        None, "With --to: the model of this seed.", metavar="N", head=WHAT
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Say which encoder is the best on some tasks, within a number of minutes.
@@ -46,6 +64,8 @@ def which(
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of
     `bench run`, so the same command resumes where it stopped.
     """
+    if to is not None:
+        check_place(to)
     session = Session.of(options_among(options, among), displayed)
     request = session.request
     for note in request.notes:
@@ -54,13 +74,42 @@ def which(
     with Console(stderr=True).status("measuring the encoders"):
         costs = measured(request, search.jobs)
     failures = [each for each in search.outcomes if isinstance(each, Failure)]
-    if as_json:
-        print_json(_to_json(answers, search, costs, failures))
-    else:
+    if not as_json:
         _show(answers, search, costs, request.slots[0].device)
         names = job_names([*search.jobs, *(failure.job for failure in failures)])
         tell_notes(complaints(failures, names))
+    taken = [] if to is None else _take(answers[-1], to, take_seed, options, as_json=as_json)
+    if as_json:
+        print_json(_to_json(answers, search, costs, failures) | {"taken": taken})
     raise typer.Exit(exit_code(failures))
+
+
+def _take(
+    answer: Answer, to: Path, seed: int | None, options: RunOptions, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """Writes the model of the best encoder on each task, and gives what `bench model` says of it.
+
+    Raises BenchError where none is above the majority.
+    """
+    if not answer.best:
+        raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
+    found = []
+    for task, scores in answer.candidates[0].runs.items():
+        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+        with opened(options.db) as store:
+            key = find_seed(store, options.db, scores, seed).result.job.key
+        if kept_model(options.db, key) is None:  # here and now it is the same one
+            train_kept(key, options.db, anyway=True, as_json=as_json)
+        with opened(options.db) as store:
+            found += take_found(
+                find_seed(store, options.db, scores, seed),
+                place,
+                Variants(),
+                task=task,
+                trust=options.trust_remote_code,
+                as_json=as_json,
+            )
+    return found
 
 
 def _show(

@@ -9,12 +9,12 @@ KEY = re.compile("[0-9a-fA-F]{4,64}")
 def model_folder(where: str | Path, db: str) -> Path:
     """The folder by its path, or by the beginning of a run's key.
 
-    Raises BenchError for a key that no run or several have, ModelError where its model is not kept.
+    Raises BenchError for a key that no run or several have, or whose model is not kept.
     """
     path = Path(where).expanduser()
     if path.is_dir() or not KEY.fullmatch(str(where)):
         return path
     # SQLAlchemy: a folder is asked without a database.
-    from benchharness.driver.start_checkpoints import model_of_key  # noqa: PLC0415
+    from benchharness.driver.taking import folder_of_key  # noqa: PLC0415
 
-    return model_of_key(db, str(where))
+    return folder_of_key(db, str(where))

@@ -21,14 +21,13 @@ from benchharness.kept_folders import (
 )
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result, predictions_of
-from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.store.store import Store
 from benchharness.machine import BERT_BASE
 from benchharness.models import find_model
 from benchharness.models.folder import sizes_in
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import kept_layers
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import ModelError, shown_place
+from benchharness.tasks.answers import compare_answers
 from benchharness.tasks.suites import find_task
 
 
@@ -44,23 +43,6 @@ def kept_model(db: str, key: str) -> Path | None:
     """The folder of a run's network; None where there is none. Its files are not read."""
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
-
-
-def model_of_key(db: str, key: str) -> Path:
-    """The folder of the network of the run whose key begins so.
-
-    Raises BenchError for a key that no run or several have, ModelError where it is not kept.
-    """
-    with open_store(db, create=False) as store:
-        job = store.result(key).job
-    folder = kept_model(db, job.key)
-    if folder is None:
-        raise ModelError(
-            f"the model of {job.key[:12]} ({job.model}, {job.title}, seed {job.seed}) is not kept "
-            f"beside {shown_place(db)}: the same bench run with --keep-models trains it again and "
-            "keeps it."
-        )
-    return folder
 
 
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
@@ -219,18 +201,15 @@ def _lock(key: str) -> str:
 
 def compared(stored: Result, found: Result) -> str:
     """How the predictions of a run that was trained again differ from the stored ones."""
-    others, count, moves = 0, 0, list[tuple[float, float]]()
-    is_same = True
+    others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
-        again, answers = found.evaluation(each.name), answer_type(find_task(each.task))
+        again, task = found.evaluation(each.name), find_task(each.task)
         is_same &= again.predictions == each.predictions
-        for ours, theirs in zip(predictions_of(each), predictions_of(again), strict=True):
-            count += 1
-            others += answers.key(ours) != answers.key(theirs)
-            moves += zip(answers.numbers(ours), answers.numbers(theirs), strict=True)
+        count += len(each.predictions)
+        differ, largest = compare_answers(task, *map(predictions_of, (again, each)))
+        others, moved = others + differ, max(moved, largest)
+        what = "a number" if task.kind in ("number", "span") else what
     if is_same:
         return "trained again: the stored predictions, to the bit."
-    what = "a probability" if all(0 <= one <= 1 for pair in moves for one in pair) else "a number"
-    moved = max((abs(one - other) for one, other in moves), default=0.0)
     by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
     return f"trained again, {others} of {count} answers are others than stored{by}."

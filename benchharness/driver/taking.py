@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result, predictions_of
-from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration, job_name
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
@@ -40,36 +42,56 @@ class Found:
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
     """The run that a key begins, or of a row's seeds the one nearest to their median.
 
-    Raises BenchError where a row has runs of
-    several tasks, or where nothing was trained.
+    Raises BenchError where a row has runs of several tasks, or where nothing was trained.
     """
-    note, seeds = "", {}
     if _KEY.fullmatch(name) and store.runs(key=name):
-        found = store.result(name)
-    else:
-        rows = find_rows(store, [name], within, select=select_entry_or_run)
-        cells = [cell for each in rows for cell in each.entries[0].cells.values()]
-        cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
-        if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
-            tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
-            raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
-        cell = cells[0]
-        apart = [abs(value - cell.median) for value in cell.values]
-        run = cell.runs[apart.index(min(apart))]
-        seeds = {each.seed: value for each, value in zip(cell.runs, cell.values, strict=True)}
-        if len(cell.runs) > 1:
-            note = (
-                f"this is seed {run.seed} of {len(cell.runs)}, the nearest to their median: its "
-                f"score is one of {len(cell.runs)}, not the best of them."
-            )
-        found = store.result(run.key)
+        return _trained(store, db, store.result(name))
+    rows = find_rows(store, [name], within, select=select_entry_or_run)
+    cells = [cell for each in rows for cell in each.entries[0].cells.values()]
+    cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
+    if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
+        tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
+        raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
+    scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
+    return find_seed(store, db, dict(scores))
+
+
+def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | None = None) -> Found:
+    """Of runs that differ by their seed alone, with their scores by key, the one of that seed.
+
+    By default the nearest to their median. Raises BenchError for a seed that none has.
+    """
+    rows = {row.seed: row.key for row in store.runs_with(scores)}
+    seeds = {number: scores[key] for number, key in sorted(rows.items())}
+    middle, why = median(seeds.values()), ""
+    if seed is None:
+        seed = min(seeds, key=lambda number: abs(seeds[number] - middle))
+        why = ", the nearest to their median"
+    if seed not in seeds:
+        known = ", ".join(map(str, seeds))
+        raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
+    note = ""
+    if len(seeds) > 1:
+        best = "the best" if seeds[seed] == max(seeds.values()) else "not the best"
+        count = len(seeds)
+        note = f"this is seed {seed} of {count}{why}: its score is one of {count}, {best} of them."
+    return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
+
+
+def _trained(store: Store, db: str, found: Result | Failure) -> Found:
     if isinstance(found, Failure):
         raise BenchError(
             f"run {found.job.key[:12]} ({job_name(found.job)}) left no model: {found.error}"
         )
     if found.job.kind != "model":
         raise BenchError(f"run {found.job.key[:12]} of {found.job.model} trained no model.")
-    return Found(store=store, db=db, result=found, note=note, seeds=seeds)
+    return Found(store=store, db=db, result=found)
+
+
+def folder_of_key(db: str, key: str) -> Path:
+    """Where the model of the run is kept whose key begins so; BenchError where it is not."""
+    with open_store(db, create=False) as store:
+        return kept_folder(_trained(store, db, store.result(key)))
 
 
 def kept_folder(found: Found) -> Path:
@@ -96,7 +118,7 @@ def take_run(found: Found, to: Path, *, task: str = "", trust: bool = False) -> 
     tasks = result.job.trained_tasks
     for name in (task,) if task in tasks else tasks:
         place = to if len(tasks) == 1 or task else to / name.replace("/", "-")
-        trained.check_place(place, result.job.key)
+        check_place(place, result.job.key)
         model = load.load_trained(folder, name, trust=trust, precision="fp32")
         dev = () if trained.class_of(model).lacking else _dev_rows(found, name)
         yield trained.take(model, result, place, [trained.Dev(*each) for each in dev])

@@ -21,7 +21,8 @@ class Candidate:
     `score` is in the score's own unit: the median over seeds at the best of its points, for several
     tasks their mean. `interval` is that of 95 %, over examples and seeds as far as they are known
     (`scope`). `seeds` are the fewest and the most that a task has at that point, `points` the
-    values of the grid that were best, by task, and `gain` what the best of several points is
+    values of the grid that were best, by task, `runs` its runs with their scores by key, and `gain`
+    what the best of several points is
     expected to gain by chance, None where that is not known. `notes` are by task what a board marks
     with "!": "1 of 2 seeds collapsed (constant predictions)".
     """
@@ -32,6 +33,7 @@ class Candidate:
     scope: str
     seeds: tuple[int, int]
     points: Mapping[str, str]
+    runs: Mapping[str, Mapping[str, float]]
     gain: float | None
     notes: Mapping[str, tuple[str, ...]]
 
@@ -175,6 +177,10 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
         scope=entry.uncertainty.score.scope,
         seeds=entry.seeds,
         points={task: _point(jobs, cell.runs[0].key) for task, cell in entry.cells.items()},
+        runs={
+            task: dict(zip((run.key for run in cell.runs), cell.values, strict=True))
+            for task, cell in entry.cells.items()
+        },
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
         notes={task: tuple(cell.notes) for task, cell in entry.cells.items() if any(cell.notes)},
     )

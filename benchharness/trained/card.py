@@ -315,8 +315,10 @@ def _scores(card: Card) -> Iterator[str]:
         said = ", ".join(f"{seed}: {100 * v:.2f}" for seed, v in sorted(card.seeds.items()))
         found = useful_interval(values)
         reach = f" (95 %: {100 * found.low:.2f} to {100 * found.high:.2f})" if found else ""
+        own = card.seeds.get(card.job.seed, 0.0)
+        best = "the best" if own == max(values) else "not the best"
         yield (
-            f"This is one of {counted(len(values), 'seed')} of the same run, not the best of them: "
+            f"This is one of {counted(len(values), 'seed')} of the same run, {best} of them: "
             f"{said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:

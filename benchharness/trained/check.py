@@ -14,7 +14,7 @@ from benchharness.heads.published import UNSCALED
 from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
 from benchharness.recipes.recipe import DOCUMENT
-from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers import NEAR, compare_answers
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows
@@ -25,8 +25,8 @@ from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import inputs_of
 
-SAMPLE, TOLERANCE = 64, 1e-4
-"""How many examples are read as texts by both, and how far their logits may be apart."""
+SAMPLE = 64
+"""How many examples are read as texts by both."""
 
 BATCH = 8
 """Rows of a batch of them, of unlike lengths, so that all but the longest are padded."""
@@ -77,8 +77,13 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         plain = PlainModel.load(folder, auto_class, kind)
     except (KeyError, RuntimeError, ValueError) as error:
         raise _wrong(model, f"{auto_class} cannot load it ({error})", "the weights") from error
-    _check_names(model, plain)
-    sampled, apart, rows, differ, change = 0, 0.0, 0, 0, 0.0
+    if fault := name_fault(plain, model.task):
+        raise _wrong(model, fault, "the labels")
+    tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
+    if tokens > rows:
+        fault = f"its tokenizer has {tokens} tokens, its network {rows}"
+        raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
+    sampled, apart, count, differ, change = 0, 0.0, 0, 0, 0.0
     for each in dev:
         read = _Read.of(model, plain, each.rows.examples)
         if not sampled:
@@ -86,22 +91,8 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
             sampled, apart = len(sample), _compare(model, plain, sample)
         answers = _answers(model, plain, read)
         others, largest = compare_answers(model.task, answers, each.stored)
-        rows, differ, change = rows + len(answers), differ + others, max(change, largest)
-    return Checked(sampled=sampled, apart=apart, rows=rows, differ=differ, largest_change=change)
-
-
-def compare_answers(
-    task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
-) -> tuple[int, float]:
-    """How many answers are others, and the largest change of a number that stands beside one."""
-    kind, differ, largest = answer_type(task), 0, 0.0
-    for one, other in zip(found, stored, strict=True):
-        pairs = zip(kind.numbers(one), kind.numbers(other), strict=True)
-        apart = max((abs(a - b) for a, b in pairs), default=0.0)
-        is_number = task.kind == "number"
-        differ += apart > TOLERANCE if is_number else kind.key(one) != kind.key(other)
-        largest = max(largest, apart)
-    return differ, largest
+        count, differ, change = count + len(answers), differ + others, max(change, largest)
+    return Checked(sampled=sampled, apart=apart, rows=count, differ=differ, largest_change=change)
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:
@@ -125,21 +116,12 @@ def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
     return JobError(f"{run} was not written: {what}. The likely cause is {cause}.")
 
 
-def _check_names(model: TrainedModel, plain: PlainModel) -> None:
-    """The names of labels, and as many embeddings as there are tokens."""
-    task: Any = model.task
-    config = plain.network.config
-    names: Any = getattr(task, "tags", None) or getattr(task, "labels", ())
-    known = [config.id2label.get(number) for number in range(len(names))]
-    if plain.kind in ("pair", "tag") and known != [*names]:
-        raise _wrong(model, f"its config calls the outputs {known}, the task {names}", "the labels")
-    tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
-    if tokens > rows:
-        raise _wrong(
-            model,
-            f"its tokenizer has {tokens} tokens, its network {rows}",
-            "a vocabulary that was cut for training and not restored",
-        )
+def name_fault(plain: PlainModel, task: Task) -> str:
+    """That a config calls the outputs otherwise than the task; empty where it does not."""
+    config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
+    known = [name for _, name in sorted(config.id2label.items())]
+    is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
+    return f"its config calls the outputs {known}, the task {names}" if is_wrong else ""
 
 
 # The rows, as a tokenizer alone makes them of texts, and as the run read them.
@@ -243,7 +225,7 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
     pairs = zip(plain.logits(rows, batches), _own_logits(model, read, batches), strict=True)
     for number, (one, own) in enumerate(pairs):
         apart = np.where(one > FORBIDDEN, np.abs(one - own), 0.0)  # NaN is not within anything
-        if not (apart <= TOLERANCE * np.maximum(1.0, np.abs(own))).all():
+        if not (apart <= NEAR * np.maximum(1.0, np.abs(own))).all():
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
                 f"transformers gives {_numbers(one[place])} for {read.name(number)}, and the run's "
@@ -300,9 +282,9 @@ def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logi
     if not same_types:
         return "the token types (model_input_names)"
     (alone,) = plain.logits([row], [np.array([0])])
-    if alone.shape == own.shape and np.allclose(alone, own, atol=TOLERANCE):
+    if alone.shape == own.shape and np.allclose(alone, own, atol=NEAR):
         return "the side of the padding"
-    if np.allclose(np.sort(one), np.sort(own), atol=TOLERANCE):
+    if np.allclose(np.sort(one), np.sort(own), atol=NEAR):
         return "the order of the labels"
     if plain.network.config.problem_type == "regression":
         return "the scale of the number"

@@ -1,6 +1,5 @@
 """A variant of a taken model beside the original: answers, speed, size and memory."""
 
-import json
 import subprocess
 import sys
 import time
@@ -9,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,25 +16,29 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from benchharness.encoder.network import first_line
-from benchharness.heads import Head, Limits, head_for
-from benchharness.kept_folders import TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import Flip, flips_of
-from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import cpu_model, library_versions
 from benchharness.recipes.classes import KINDS
-from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
-from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers import answer_type, compare_answers
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
-from benchharness.tasks.suites import SUITES, distinct_title, find_task
+from benchharness.tasks.suites import SUITES, distinct_title
 from benchharness.tasks.task import ChoiceTask, score
-from benchharness.trained.check import own_rows, starts_of, task_of_logits
+from benchharness.trained.check import (
+    name_fault,
+    own_rows,
+    scale_of,
+    starts_of,
+    task_of_logits,
+)
 from benchharness.trained.export import OnnxNetwork
 from benchharness.trained.guard import Verdict, judge
+from benchharness.trained.load import TrainedModel, load_trained
 from benchharness.trained.plain import PlainModel, Row
+from benchharness.trained.take import class_of
 from benchharness.worker.job import peak_memory
 
 STATUS = Path("/proc/self/status")
@@ -45,50 +48,22 @@ TIMED_ROWS, TIMED_BATCHES, LEFT_OUT, AT_ONCE = 120, 4, 5, 32
 """Examples that are timed alone, and batches; examples that are not counted, rows of a batch."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Original:
-    """What a taken folder says of its run: how rows are read, and how logits become answers.
+def load_original(folder: Path) -> TrainedModel:
+    """The run's own network of a taken folder; BenchError where no class answers as it does."""
+    model, kind = load_trained(folder, precision="fp32"), "text to text has no logits of answers"
+    if lacking := class_of(model).sentence or (model.recipe.text and kind):
+        raise BenchError(f"{folder} cannot be compared: {lacking}.")
+    return model
 
-    `in_last_layer` are the zero and the one of a number's scale that its class multiplies with.
-    """
 
-    folder: Path
-    job: Job
-    task: Any
-    head: Head
-    limits: Limits
-    in_last_layer: tuple[float, float]
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Raises BenchError where the folder is none, was changed, or has no class."""
-        try:
-            check_folder(folder)
-            told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
-            job = Job.from_json(told["job"])
-            define_task(job.definition)
-            task, recipe = find_task(told["task"]), Recipe.from_settings(job.settings)
-            limits, scale = Limits(**told["limits"]), told["in_last_layer"]
-        except (DamagedError, OSError, KeyError, TypeError, ValueError) as error:
-            raise BenchError(
-                f"{folder} is no folder that bench model wrote, or was changed since ({error})."
-            ) from error
-        if told["lacking"] or recipe.text or task.head not in KINDS:
-            why = told["lacking"] or "text to text has no logits of answers"
-            raise BenchError(f"{folder} cannot be compared: {why}.")
-        head = head_for(task, recipe.of_head(task.head))
-        return cls(
-            folder=folder, job=job, task=task, head=head, limits=limits, in_last_layer=tuple(scale)
-        )
-
-    def rows(self, data: str = "") -> dict[str, tuple[Example, ...]]:
-        """The dev rows that the run was scored on, by split; `data` is where they are now."""
-        names = self.task.dev_splits or self.task.test_splits
-        job = replace(self.job, data=data) if data else self.job
-        found = {n: read_split(job, f"{self.task.name}:{n}").examples for n in names}
-        if any(example.is_hidden for examples in found.values() for example in examples):
-            raise BenchError(f"{self.task.name} hides the labels of {' and '.join(names)}.")
-        return found
+def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ...]]:
+    """The dev rows that a run was scored on, by split; `data` is where they are now."""
+    names = model.task.dev_splits or model.task.test_splits
+    job = replace(model.job, data=data) if data else model.job
+    found = {n: read_split(job, f"{model.task.name}:{n}").examples for n in names}
+    if any(example.is_hidden for examples in found.values() for example in examples):
+        raise BenchError(f"{model.task.name} hides the labels of {' and '.join(names)}.")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +75,7 @@ class Variant:
     plain: PlainModel
 
     def answers(
-        self, original: Original, examples: Sequence[Example]
+        self, original: TrainedModel, examples: Sequence[Example]
     ) -> tuple[list[list[Row]], tuple[Prediction, ...]]:
         """The rows of each example, and what is answered; BenchError for logits not finite."""
         features = original.head.encode(examples, self.plain.tokenizer, original.limits)
@@ -108,7 +83,7 @@ class Variant:
         logits = self.plain.decodable(rows)
         if not np.isfinite(logits).all():
             raise BenchError(f"{self.path} gives logits that are not finite: it has no answers.")
-        task = task_of_logits(original.task, original.in_last_layer)
+        task = task_of_logits(original.task, scale_of(original))
         grouped = [rows[start:end] for start, end in pairwise(starts_of(features))]
         return grouped, original.head.decode(logits, features, examples, task)
 
@@ -120,16 +95,18 @@ class Variant:
         return sum(p.stat().st_size for pattern in WEIGHTS for p in self.path.glob(pattern))
 
 
-def load_variant(path: Path, model: Original, name: str = "") -> Variant:
+def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     """A folder that transformers loads, or an ONNX file in one.
 
     Raises BenchError where it cannot be loaded, or answers another kind of task or other labels.
     """
     folder = next((p for p in (path, *path.parents[:2]) if (p / "config.json").is_file()), None)
     kind = model.task.head
-    if folder is None or kind not in KINDS:
-        found = "has no config.json in it or above it" if folder is None else "has no class"
-        raise BenchError(f"{path} {found}: expected a model of transformers for {model.task.name}.")
+    if folder is None:
+        raise BenchError(
+            f"{path} has no config.json in it or above it: expected a model of transformers for "
+            f"{model.task.name}."
+        )
     try:
         if path.is_file():
             config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -140,14 +117,8 @@ def load_variant(path: Path, model: Original, name: str = "") -> Variant:
             plain.network.float().eval()
     except (KeyError, OSError, RuntimeError, ValueError) as error:
         raise BenchError(f"{path} cannot be loaded: {first_line(error)}") from error
-    names = plain.network.config.id2label
-    known = [names[number] for number in sorted(names)]
-    labels = [*getattr(model.task, "labels", getattr(model.task, "tags", ()))]
-    if labels and kind in ("pair", "tag") and known != labels:
-        raise BenchError(
-            f"{path} has the labels {', '.join(known)}, and the original {', '.join(labels)}: "
-            "expected the same in the same order (id2label in config.json)."
-        )
+    if fault := name_fault(plain, model.task):
+        raise BenchError(f"{path} is another model: {fault} (id2label in config.json).")
     return Variant(name=name or _name(path), path=path, plain=plain)
 
 
@@ -183,8 +154,8 @@ class Check:
     """A variant beside the original.
 
     `differ` answers are others, `flips` those of them that are wrong now or right now. `change` is
-    the largest of a probability, and `loss` how much larger its log loss is, with its error; None
-    where there are no probabilities. `time` is the median over rows of the ratio of processor
+    the largest of a probability or a number, and `loss` how much larger its log loss is, with its
+    error; None where there are none. `time` is the median over rows of the ratio of processor
     times. `tokens` are the median and the 95th percentile of the rows' lengths.
     """
 
@@ -222,7 +193,7 @@ class Check:
 
 
 def check(
-    model: Original,
+    model: TrainedModel,
     original: Variant,
     other: Variant,
     rows: Mapping[str, tuple[Example, ...]],
@@ -248,13 +219,14 @@ def check(
         for split, examples in rows.items()
     ]
     names = score_names(task.name, SUITES[task.suite].rule)
-    kind = answer_type(task)
     pairs = [
         (e, one, two)
         for split in splits
         for e, one, two in zip(split.examples, *split.one, *split.other, strict=True)
     ]
     asked = [next(iter(each.values()))[0] for each in found]
+    _, ones, others = zip(*pairs, strict=True)
+    differ, change = compare_answers(task, others, ones)
     times, ratio = _times(sides, asked)
     lengths = [len(row["input_ids"]) for example in asked[0] for row in example]
     return Check(
@@ -264,9 +236,9 @@ def check(
         split=", ".join(rows),
         scores=(_score(splits, names, "one"), _score(splits, names, "other")),
         verdict=judge(splits, names, margin),
-        differ=sum(kind.said(one, e) != kind.said(two, e) for e, one, two in pairs),
+        differ=differ,
         flips=flips_of(splits) or (),
-        change=_largest_change(pairs),
+        change=change if answer_type(task).numbers(ones[0]) else None,
         loss=_loss(task, pairs),
         costs=(_cost(original, times[0], lengths), _cost(other, times[1], lengths)),
         time=ratio,
@@ -283,14 +255,14 @@ def check_folder_with(
     `data` is where the rows are now, as for a run. Raises BenchError where there is nothing to
     compare, or as `check`.
     """
-    model = Original.read(folder)
+    model = load_original(folder)
     place = folder if other is None else other
     has_weights = any(any(place.glob(pattern)) for pattern in WEIGHTS)
     paths = [*([other] if other and (has_weights or other.is_file()) else ()), *variants_in(place)]
     if not paths:
         raise BenchError(f"{place} has no ONNX file and no other model: there is nothing to check.")
     original = load_variant(folder, model, "fp32")
-    rows = model.rows(data)
+    rows = dev_rows(model, data)
     return [check(model, original, load_variant(path, model), rows, margin) for path in paths]
 
 
@@ -305,15 +277,6 @@ def _score(splits: Sequence[PredictedSplit], names: Sequence[str], side: str) ->
 
 Pairs = Sequence[tuple[Any, Any, Any]]
 """Examples, each with the prediction of the original and that of the variant."""
-
-
-def _largest_change(pairs: Pairs) -> float | None:
-    changes = [
-        abs(a - b)
-        for _, one, other in pairs
-        for a, b in zip(getattr(one, "scores", ()), getattr(other, "scores", ()), strict=True)
-    ]
-    return max(changes, default=None)
 
 
 def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:

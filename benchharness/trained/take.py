@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
 from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
-from benchharness.kept_folders import TAKEN, DamagedError, check_folder, new_folder, require_room
+from benchharness.kept_folders import TAKEN, check_folder, check_place, new_folder, require_room
 from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
 from benchharness.models.folder import GPT
@@ -99,21 +99,6 @@ def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> T
         del described["folder"]
         (draft / TAKEN).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return taken
-
-
-def check_place(to: Path, key: str) -> None:
-    """Raises BenchError where a folder has something else than this run, taken before."""
-    if not to.exists() or (to.is_dir() and not any(to.iterdir())):
-        return
-    try:
-        known = check_folder(to) if (to / TAKEN).is_file() else {}
-    except DamagedError:
-        known = {}
-    if known.get("run") != key:
-        raise BenchError(
-            f"{to} is there already, and not as bench model has written this run: it stays as it "
-            "is; give another folder."
-        )
 
 
 def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers.optimization import Adafactor
 
 from benchharness.encoder import layers_of
 from benchharness.encoder.network import is_foreign
@@ -71,7 +71,9 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimizer that the recipe names, over the groups of the weights to be trained."""
     if recipe.optim.optimizer == ADAFACTOR:
         # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
-        return _Adafactor(  # type: ignore[no-untyped-call]
+        # On use: its module loads transformers' Trainer and peft, a sixth of a second.
+        adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
+        return adafactor(  # type: ignore[no-any-return]
             param_groups(network, recipe), lr=recipe.optim.learning_rate, relative_step=False
         )
     adam = recipe.adam
@@ -85,20 +87,6 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     )
 
 
-class _Adafactor(Adafactor):
-    """transformers' without a wait for the device at each weight, to the same bits."""
-
-    @staticmethod
-    def _get_lr(group: dict[str, Any], state: dict[str, Any]) -> Any:
-        """The rate of a weight: the group's times the weight's scale, if that is not too small."""
-        # A decay takes the rate to the host in any case.
-        if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
-            return Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]
-        least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
-        # max(least, scale) * rate looks at the scale; both products are rounded as there.
-        return torch.where(scale > least, scale * rate, least * rate)
-
-
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
     """Has the next fused step divide gradients whose norm is above `max_norm`; returns the norm.
 
@@ -107,7 +95,7 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # ()
-    if isinstance(optimizer, Adafactor):  # reads no such attribute
+    if not isinstance(optimizer, torch.optim.AdamW):  # Adafactor reads no such attribute
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.

@@ -1,6 +1,6 @@
 """Kinds of answers, a module each: what differs between them is said there and nowhere else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
@@ -9,6 +9,7 @@ from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
 from benchharness.tasks.answers.rankings import Rankings
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
+from benchharness.tasks.examples import Prediction
 from benchharness.tasks.task import Task
 
 ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
@@ -28,3 +29,20 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
 def answer_type(task: Task) -> AnswerType:
     """How answers to this task are read, judged, averaged and shown."""
     return ANSWER_TYPES[task.kind](task)
+
+
+NEAR = 1e-4
+"""How far two computations of the same number may be apart."""
+
+
+def compare_answers(
+    task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
+) -> tuple[int, float]:
+    """How many answers are others, and the largest change of a number that stands beside one."""
+    kind, differ, largest = answer_type(task), 0, 0.0
+    for one, other in zip(found, stored, strict=True):
+        pairs = zip(kind.numbers(one), kind.numbers(other), strict=True)
+        apart = max((abs(a - b) for a, b in pairs), default=0.0)
+        differ += apart > NEAR if task.kind == "number" else kind.key(one) != kind.key(other)
+        largest = max(largest, apart)
+    return differ, largest

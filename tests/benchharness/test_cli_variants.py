@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from benchharness.trained import measure
 from benchharness.trained.export import export
-from benchharness.trained.measure import Original, check_folder_with, load_variant
+from benchharness.trained.measure import check_folder_with, dev_rows, load_original, load_variant
 from tests.helpers.taken import taken
 
 
@@ -25,8 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is right on every row, and no process is started to see what memory it takes."""
-    model = Original.read(folder)
-    rows = model.rows("mini")
+    model = load_original(folder)
+    rows = dev_rows(model, "mini")
     own = load_variant(folder, model)
     right = {
         split: tuple(
@@ -35,7 +35,7 @@ def alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for split, examples in rows.items()
     }
-    monkeypatch.setattr(Original, "rows", lambda *_: right)
+    monkeypatch.setattr(measure, "dev_rows", lambda *_: right)
     monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)
 
 
@@ -79,9 +79,9 @@ def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
     [
         ("nothing to compare", "has no ONNX file and no other model"),
         ("not finite", "gives logits that are not finite"),
-        ("other labels", "expected the same in the same order"),
+        ("other labels", "is another model: its config calls the outputs"),
         ("no folder", "is no folder: --check takes one that bench model --to has written"),
-        ("changed", "or was changed since"),
+        ("changed", "is damaged (config.json is not what was written)"),
         ("no check", "go with --check"),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_cannot_be_compared_is_a_sentence(
             (broken / "config.json").write_text("{}")
             words[0] = broken
     ended = bench("model", *words)
-    assert ended.code == 2
+    assert ended.code == (4 if fault == "changed" else 2)
     assert said in ended.err
 
 

@@ -22,10 +22,11 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
+from benchharness.tasks.answers import compare_answers
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.trained import take as taking
-from benchharness.trained.check import Dev, check, compare_answers
+from benchharness.trained.check import Dev, check
 from benchharness.trained.load import TrainedModel, load_trained
 from benchharness.trained.predict import predict
 from benchharness.trained.take import class_of, take, write_published

@@ -16,9 +16,11 @@ from benchharness.baselines import run_baseline
 from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, encoder_rounds, in_turn
 from benchharness.driver.which import Inference, check_tasks, measure_inference, measured
+from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
@@ -380,6 +382,30 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, optio
     assert sentence in printed.err
     assert len(printed.err.strip().splitlines()) == 1
     assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
+
+
+def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)  # the real one
+    words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
+    code, printed = bench(ByModel(), *words)
+    assert code == 0, printed.err
+    assert "trained again, " in printed.out  # nothing is kept of a grid
+    assert re.search(r"this is seed \d of 3, the nearest to their median: .* one of 3", printed.err)
+    assert "AutoModelForSequenceClassification" in printed.out
+    told = json.loads((tmp_path / "taken" / "benchharness.json").read_text())
+    scores = {run.key: run.model for run in open_store("results/leaderboard.sqlite").runs()}
+    assert scores[told["key"]] == "good"
+    code, printed = bench(ByModel(), *words, "--take-seed", "9")
+    assert (code, "no run has seed 9: give one of 1, 2, 3" in printed.err) == (2, True)
+    shares = dict.fromkeys(SHARES, CONSTANT)
+    code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
+    assert (code, "nothing was learned" in printed.err) == (2, True)
+    engine = ByModel()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    code, printed = bench(engine, "--db", "third", "--to", "full")
+    assert (code, engine.started) == (2, [])
+    assert "full is there already" in printed.err
 
 
 def test_tasks_together_are_no_start_of_it(bench):

@@ -46,7 +46,10 @@ class LearnedEngine:
             evaluations=tuple(_evaluation(job, name, share, draw) for name in names),
             curve=(),
             cost=Cost.without_network(1.0),
-            provenance={"versions": {"torch": "none"}},
+            provenance={
+                "versions": {"torch": "none"},
+                "machine": {"device": "cpu", "threads": 1},
+            },
             finished=f"2026-01-01T00:00:{job.seed:02}+00:00",
         )
 
