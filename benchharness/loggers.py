@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.text import table_cell
 from benchharness.progress import Progress, Watcher
 from benchharness.tasks.errors import BenchError, shown_place, unknown_name, without_passwords
 
@@ -286,9 +287,7 @@ class _TensorBoard:
             writer.close()
 
     def _write_text(self, key: str, tag: str, values: Mapping[str, Value]) -> None:
-        # A table of Markdown, in which a "|" would end the cell and a line's end the row.
-        cells = [[str(cell).replace("|", "\\|") for cell in pair] for pair in values.items()]
-        rows = [f"| {name} | {value} |".replace("\n", " ") for name, value in cells]
+        rows = [f"| {' | '.join(map(table_cell, pair))} |" for pair in values.items()]
         text = "\n".join(["| name | value |", "|---|---|", *rows, ""])
         self._write(key, self._text.text_pb(tag, text), 0)
 

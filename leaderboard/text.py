@@ -35,6 +35,12 @@ def visible(text: str, keep: str = "") -> str:
     )
 
 
+def table_cell(value: object) -> str:
+    """A value as a cell of a Markdown table, which neither a "|" nor a line's end ends."""
+    text = visible(str(value).replace("\n", " "))
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
 def counted(number: int, noun: str, to: int | None = None) -> str:
     """How many there are: "1 seed", "3 seeds", from one number to another "1 to 3 seeds"."""
     numbers = str(number) if to in (None, number) else f"{number} to {to}"

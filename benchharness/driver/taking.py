@@ -64,15 +64,15 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
     middle, why = median(seeds.values()), ""
-    if seed is None:
-        seed = min(seeds, key=lambda number: abs(seeds[number] - middle))
+    best = "the best" if seed in seeds and seeds[seed] == max(seeds.values()) else "not the best"
+    if seed is None:  # of two that are as near the lower one
+        seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
         why = ", the nearest to their median"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
     note = ""
     if len(seeds) > 1:
-        best = "the best" if seeds[seed] == max(seeds.values()) else "not the best"
         count = len(seeds)
         note = f"this is seed {seed} of {count}{why}: its score is one of {count}, {best} of them."
     return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)

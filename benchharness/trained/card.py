@@ -16,7 +16,7 @@ from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.statistics import useful_interval
-from benchharness.leaderboard.text import counted, visible
+from benchharness.leaderboard.text import counted, table_cell, visible
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample
 from benchharness.tasks.read import read
@@ -294,11 +294,7 @@ def _made_example(task: Task) -> Any:
 
 def _table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     rows = [columns, ["---"] * len(columns), *lines]
-    return "\n".join(f"| {' | '.join(map(_cell, row))} |" for row in rows)
-
-
-def _cell(value: object) -> str:
-    return visible(str(value)).replace("|", "\\|").replace("<", "&lt;")
+    return "\n".join(f"| {' | '.join(map(table_cell, row))} |" for row in rows)
 
 
 def _scores(card: Card) -> Iterator[str]:

@@ -41,7 +41,8 @@ def compare_answers(
     """How many answers are others, and the largest change of a number that stands beside one."""
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
-        pairs = zip(kind.numbers(one), kind.numbers(other), strict=True)
+        # Older runs have stored no probabilities.
+        pairs = zip(kind.numbers(one), kind.numbers(other), strict=False)
         apart = max((abs(a - b) for a, b in pairs), default=0.0)
         differ += apart > NEAR if task.kind == "number" else kind.key(one) != kind.key(other)
         largest = max(largest, apart)

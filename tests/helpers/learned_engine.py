@@ -47,6 +47,7 @@ class LearnedEngine:
             curve=(),
             cost=Cost.without_network(1.0),
             provenance={
+                "code": {"version": "0.1.0"},
                 "versions": {"torch": "none"},
                 "machine": {"device": "cpu", "threads": 1},
             },
