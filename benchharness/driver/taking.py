@@ -63,11 +63,12 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
-    middle, why = median(seeds.values()), ""
-    best = "the best" if seed in seeds and seeds[seed] == max(seeds.values()) else "not the best"
+    middle, why, best = median(seeds.values()), "", "not the best"
     if seed is None:  # of two that are as near the lower one
         seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
         why = ", the nearest to their median"
+    elif seeds.get(seed) == max(seeds.values()):
+        best = "the best"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
