@@ -3,25 +3,34 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
-from benchharness.tasks.read import SplitRows, document_digest, read
+from benchharness.tasks.read import SplitRows, document_digest, read, read_train
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
-from benchharness.tasks.task import score
+from benchharness.tasks.task import score, suffix_of
 
 
 class ChangedRowsError(DataError):
     """A split no longer has the rows that a job was planned with."""
 
 
+def languages_of(settings: Mapping[str, Setting]) -> str:
+    """Which languages are trained on instead of the task's own train split; mostly none."""
+    return str(settings["train_languages"].value) if "train_languages" in settings else ""
+
+
 def read_split(job: Job, name: str) -> SplitRows:
     """The rows of "task:split"; ChangedRowsError where the job was planned with others."""
     task, split = name.rsplit(":", 1)
-    rows = read(find_task(task), split, parse_data(job.data), job.limit)
+    found, data = find_task(task), parse_data(job.data)
+    if split == "train" and (languages := languages_of(job.settings)):
+        rows = read_train(found, languages, data, job.limit)
+    else:
+        rows = read(found, split, data, job.limit)
     if rows.fingerprint != job.fingerprints[name]:
         raise ChangedRowsError(
             f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
@@ -50,7 +59,9 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
     task = find_task(name.rsplit(":", 1)[0])
     first = task.metrics[0].name
     counted = SUITES[task.suite].rule.cells.get(task.name, (first,))
-    wanted = [m.name for m in task.metrics if m.name in counted] or [first]
+    endings = {suffix_of(each) for each in task.source.splits}
+    wanted = [m.name for m in task.metrics if any(m.name + e in counted for e in endings)]
+    wanted = wanted or [first]
     return fmean(scores[each] for each in wanted) if scores.keys() >= set(wanted) else None
 
 

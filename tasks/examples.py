@@ -167,7 +167,8 @@ class SpanExample(Example):
     `classes` are what is said of the question beside its answer, one of each of the task's;
     `sentences` the context's, of which `facts` are the numbers of those that support the answer; a
     number that is no sentence's is of one that is not in the context, and `absent` says what the
-    benchmark calls those, in their order.
+    benchmark calls those, in their order. `language` is that of the answers, for scorers that go by
+    it.
     """
 
     question: str
@@ -183,6 +184,7 @@ class SpanExample(Example):
     sentences: tuple[tuple[int, int], ...] = _later(())
     facts: tuple[int, ...] = _later(())
     absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
+    language: str = _later("")
     gold_field: ClassVar[str] = "answers"
     is_in_unit: ClassVar[bool] = True
 

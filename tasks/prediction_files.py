@@ -267,6 +267,8 @@ def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, N
 
 
 def _conlleval(_task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
+    if not found.columns:
+        return {}, {}
     official = official_conlleval(found.columns)
     return official, {tag_accuracy.name: official["accuracy"] / 100}
 

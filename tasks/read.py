@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -177,6 +177,24 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     left_out = len(examples) - len(chosen)
     cut = len(chosen) - len(kept)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept), left_out=left_out, cut=cut)
+
+
+def read_train(task: Task, languages: str, data: Data, limit: int | None = None) -> SplitRows:
+    """The training rows of some languages ("de+fr", or "all"), one after the other.
+
+    Raises DataError where it has none in one of them, or as `read` does.
+    """
+    known = {s.partition("_")[2] or "en": s for s in task.source.splits if s.startswith("train")}
+    wanted = [*known] if languages == "all" else languages.split("+")
+    if unknown := [code for code in wanted if code not in known]:
+        raise DataError(
+            f"{task.name} has no training rows in {unknown[0]!r}: it has {', '.join(known)}; give "
+            "some of them as train_languages."
+        )
+    parts = {code: read(task, known[code], data, limit) for code in wanted}
+    examples = (replace(e, id=f"{code}-{e.id}") for code in parts for e in parts[code].examples)
+    left_out = sum(part.left_out for part in parts.values())
+    return replace(part_of(examples), left_out=left_out)
 
 
 def _convert(task: Task, row: Row, place: str) -> Example:

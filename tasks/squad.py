@@ -33,7 +33,8 @@ def _folders(version: str) -> tuple[str, ...]:
     return (*(f"squad{name}" for name in names), f"v{version}")
 
 
-def _question(row: Row) -> SpanExample:
+def question(row: Row) -> SpanExample:
+    """A row of SQuAD's layout as an example."""
     context = text(row, "context")
     answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
     placed = [(answer, find_answer(context, answer, start)) for answer, start in answers]
@@ -65,7 +66,7 @@ SQUAD_1 = SpanTask(
     source=_source(
         "rajpurkar/squad", "plain_text", "7b6d24c440a36b6815f21b70d25016731768db1f", "1.1"
     ),
-    convert=_question,
+    convert=question,
     metrics=SQUAD_V1,
     leaves_out=cannot_be_learned,
     cite="Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension, EMNLP 2016",
@@ -78,7 +79,7 @@ SQUAD_2 = SpanTask(
     source=_source(
         "rajpurkar/squad_v2", "squad_v2", "3ffb306f725f7d2ce8394bc1873b24868140c412", "2.0"
     ),
-    convert=_question,
+    convert=question,
     metrics=SQUAD_V2,
     details=SQUAD_V2_DETAILS,
     no_answer=True,

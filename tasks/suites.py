@@ -23,6 +23,7 @@ from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.sst import SST_TASKS
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
+from benchharness.tasks.xtreme import XTREME_CELLS, XTREME_TASKS
 
 # Score rules: how the scores of a suite's tasks become one number.
 #
@@ -163,10 +164,16 @@ _ONE = (
 # fmt: on
 """Rules that are the mean over tasks of one score each: name, score, tasks, paper."""
 
+XTREME_7 = ScoreRule(
+    name="XTREME-7",
+    cells=XTREME_CELLS,
+    cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
+)
+
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
 RULES: Mapping[str, ScoreRule] = MappingProxyType(
-    {rule.name: rule for rule in _GLUE_RULES}
+    {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7)}
     | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 )
 """By name."""
@@ -214,6 +221,7 @@ _suites = {
         *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
         *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
         *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
+        _suite("XTREME", XTREME_TASKS, "XTREME-7", "Hu et al., XTREME, ICML 2020"),
         *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
         _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
         _suite("Pseudo-perplexity", [PERPLEXITY]),
@@ -226,13 +234,13 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_UNTRAINED = {"blimp", "beir", "retrieval", "pairs", "text"}
+_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"seeds": tuple(name for name in SUITES if name not in _UNTRAINED)}
+    {"seeds": tuple(name for name in SUITES if name not in _APART)}
 )
 """Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
-results on; an encoder without the head of a language model can run all of it."""
+results on; an English encoder without the head of a language model can run all of it."""
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:

@@ -122,9 +122,10 @@ class Task:
     up when a change of ours changes scores. `title` is what papers call the task, the part of its
     name after the slash where it is not given; `split_titles` what they call its splits where there
     are two of a kind ("m" of MNLI-m). `benchmark` names what several tasks are versions of: they
-    share rows, so that no encoder is trained on two of them together. `definition` is all that the
-    task is made of, as plain data, where it was found in somebody's own data: a job carries it to
-    whoever works on it.
+    share rows, so that no encoder is trained on two of them together. With `public_tests` its test
+    splits have their labels, and a run is scored on them too. `definition` is all that the task is
+    made of, as plain data, where it was found in somebody's own data: a job carries it to whoever
+    works on it.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Task:
     split_titles: Mapping[str, str] = field(default_factory=dict)
     definition: Mapping[str, Any] | None = None
     benchmark: str = ""
+    public_tests: bool = False
     head: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -169,12 +171,19 @@ class Task:
     @property
     def dev_splits(self) -> tuple[str, ...]:
         """The splits with public labels that a run is scored on (MNLI has two)."""
-        return tuple(s for s in self.source.splits if s.startswith("dev"))
+        kinds = ("dev", "test") if self.public_tests else ("dev",)
+        return tuple(s for s in self.source.splits if s.startswith(kinds))
+
+    @property
+    def shown_split(self) -> str:
+        """Which kind of split its scores are mostly of: "dev" or "test"."""
+        return "test" if self.public_tests or not self.dev_splits else "dev"
 
     @property
     def test_splits(self) -> tuple[str, ...]:
         """The splits that the official server scores."""
-        return tuple(s for s in self.source.splits if s.startswith("test"))
+        splits = () if self.public_tests else self.source.splits
+        return tuple(s for s in splits if s.startswith("test"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,17 +292,8 @@ class RankingTask(Task):
     convert: Callable[[Row], QueryExample]
     metrics: tuple[Metric[RankingPrediction, QueryExample], ...]
     details: tuple[Metric[RankingPrediction, QueryExample], ...] = ()
+    public_tests: bool = True
     head: ClassVar[str] = "ranking"
-
-    @property
-    def dev_splits(self) -> tuple[str, ...]:
-        """All that it does not learn."""
-        return tuple(split for split in self.source.splits if split != "train")
-
-    @property
-    def test_splits(self) -> tuple[str, ...]:
-        """None: there is no server."""
-        return ()
 
 
 def score(

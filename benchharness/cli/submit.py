@@ -53,7 +53,7 @@ def submit(
     *,
     wanted: Submitted,
     out: str | None = option(
-        None, "The submission to write; for squad and conll2012 a folder.", metavar="FILE"
+        None, "The submission to write; for squad, conll2012 and xtreme a folder.", metavar="FILE"
     ),
     check: str | None = option(
         None, "List every fault of a submission, whoever made it.", metavar="FILE"

@@ -18,8 +18,9 @@ from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
 from benchharness.recipes.zero_shot import zero_shot_recipe
+from benchharness.splits import languages_of
 from benchharness.tasks.errors import BenchError, DataError, ModelError
-from benchharness.tasks.read import document_digest, has_split, read
+from benchharness.tasks.read import SplitRows, document_digest, has_split, read, read_train
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task
@@ -329,6 +330,8 @@ class Parts:
         fingerprints = {
             name: digest for each in tasks for name, digest in self.fingerprints[each].items()
         }
+        if languages := languages_of(recipe.settings):
+            fingerprints |= {f"{each}:train": self.reader.train(each, languages) for each in tasks}
         if recipe.is_zero_shot:
             # Nothing is learned from train, so other rows there must not make it another job.
             fingerprints = {n: f for n, f in fingerprints.items() if not n.endswith(":train")}
@@ -545,6 +548,7 @@ class _Reader:
         self.rows: dict[str, RowCounts] = {}
         self.documents: dict[str, str] = {}
         self.words: dict[str, Sequence[int]] = {}
+        self._trained: dict[tuple[str, str], str] = {}
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
         """The digests of the train split, if it is needed, and of all that the job predicts.
@@ -574,8 +578,17 @@ class _Reader:
                 "does without."
             ) from error
 
+    def train(self, task: str, languages: str) -> str:
+        """The digest of the training rows in these languages."""
+        if (task, languages) not in self._trained:
+            rows = read_train(find_task(task), languages, self.source, self.limit)
+            self._trained[task, languages] = self._counted(find_task(task), "train", rows)
+        return self._trained[task, languages]
+
     def _fingerprint(self, task: Task, split: str) -> str:
-        rows = read(task, split, self.source, self.limit)
+        return self._counted(task, split, read(task, split, self.source, self.limit))
+
+    def _counted(self, task: Task, split: str, rows: SplitRows) -> str:
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
         if task.definition:
             self.words[rows.fingerprint] = [example.count_words() for example in rows.examples]

@@ -282,7 +282,8 @@ class Rows:
     """What is read, and of how many rows.
 
     `max_tokens` bounds an encoded example. Where `shots` is above 0, about that many rows of train
-    are trained on, with the labels in their proportions; the seed draws them.
+    are trained on, with the labels in their proportions; the seed draws them. Of a task of many
+    languages `train_languages` ("de", "de+fr", "all") are trained on instead of English.
 
     Only tasks that are trained together have a `sampling_power`: the task of each step is drawn
     with a probability proportional to its number of examples to that power. Without it, None, an
@@ -291,6 +292,7 @@ class Rows:
 
     max_tokens: int = _value(_ROOM, aliases="max_seq_length max_length")
     shots: int = _value(_COUNT_OR_NONE, 0)
+    train_languages: str = _value(_Rule(lambda value: str(value).lower(), "languages"), "")
     sampling_power: float | None = _value(_NOT_NEGATIVE, None, needs="together")
 
 

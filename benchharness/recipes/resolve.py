@@ -58,6 +58,7 @@ BASELINE = "baseline"
 """The recipe's name where it is stored; digests cover it, so it stays."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
+_XTREME = _BAG_OF_WORDS.with_name("xtreme.toml")
 
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
@@ -490,6 +491,12 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
         for layer in _file_layers(path, tables):
             yield {name: _inherited(setting, path) for name, setting in layer.items()}
     yield from _file_layers(own, tables)
+    tasks = [table for table in tables if table.startswith("xtreme/")]
+    if tasks and own.stem != "tiny":
+        # The authors of XTREME have values for all pretrained encoders; a model's own count more.
+        yield from _file_layers(_XTREME, tables)
+        for path in (*_ancestors(own), own):
+            yield from _file_layers(path, tasks)
     yield from (HINTS[table] for table in tables if table in HINTS)
 
 

@@ -145,7 +145,9 @@ def _filled(file: AnswerFile, data: str) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """Which split a suite's files are of, and what they hold, by name ("" where there is one).
+    """Which splits a suite's files are of, and what they hold, by name ("" where there is one).
+
+    A split is one of these whose name begins so; "{}" in a file's name is its language.
 
     `write(task, predictions, examples, threshold)` gets no examples unless it `needs_rows`.
     `ending` is that of a single file's name.
@@ -161,16 +163,30 @@ def _in_form(
     stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted, form: Form
 ) -> list[Gathered]:
     found: list[Gathered] = []
-    splits = [(task, form.split) for task in wanted.suite.tasks]
-    for task, run in choose_runs(rows, splits, wanted.suite, wanted.seed).items():
-        result, name = stored.result(run.key), f"{task}:{form.split}"
+    splits = [
+        (task, split)
+        for task in wanted.suite.tasks
+        for split in find_task(task).source.splits
+        if split.startswith(form.split)
+    ]
+    runs = choose_runs(rows, splits, wanted.suite, wanted.seed)
+    for task, split in splits:
+        run, name = runs.get(find_task(task).trained_on or task), f"{task}:{split}"
+        if run is None or name not in run.fingerprints:
+            continue
+        result = stored.result(run.key)
         examples = _examples(stored, result, name) if form.needs_rows else ()
         predictions = predictions_of(result.evaluation(name))
         files = form.write(find_task(task), predictions, examples, wanted.threshold)
-        folder = Path(task.rpartition("/")[2])
+        folder, language = Path(task.rpartition("/")[2]), split.removeprefix(form.split)[1:]
         found += [
-            Gathered(path=folder / name if name else Path(), task=task, content=content, run=run)
-            for name, content in files.items()
+            Gathered(
+                path=folder / each.format(language) if each else Path(),
+                task=task,
+                content=content,
+                run=run,
+            )
+            for each, content in files.items()
         ]
     return found
 
@@ -199,6 +215,16 @@ def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
     return {"": write_conversations(task.files, predictions, examples)}
 
 
+def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
+    """A label or a tag a line, an empty line after each sentence; answers by question."""
+    kind = answer_type(task)
+    if kind.is_words:
+        return {"test-{}.json": write_predictions(predictions, None)}
+    lines = [str(kind.written(each)).replace(" ", "\n") for each in predictions]
+    end = "\n\n" if task.kind == "tag" else "\n"
+    return {"test-{}.tsv": "".join(line + end for line in lines).encode()}
+
+
 FORMS: Mapping[str, Form] = {
     "squad": Form(split="dev", write=_squad),
     "race": Form(
@@ -207,6 +233,7 @@ FORMS: Mapping[str, Form] = {
         ending=".tsv",
     ),
     "conll2012": Form(split="test", write=_conll2012, needs_rows=True),
+    "xtreme": Form(split="test", write=_xtreme),
     "quac": Form(split="dev", write=_questions, ending=".jsonl"),
     "coqa": Form(split="dev", write=_questions, ending=".json"),
     "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),

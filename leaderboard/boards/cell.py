@@ -138,7 +138,8 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
         if any(metric.name + ending_of(found, split) in scores for metric in found.metrics)
     ]
     parts = [found.split_titles[split] for split in splits if split in found.split_titles]
-    return between.join(filter(None, (found.title, "/".join(parts))))
+    # Of many splits, languages, none is named.
+    return between.join(filter(None, (found.title, "/".join(parts) if len(parts) < 3 else "")))
 
 
 def spread_of(values: Sequence[float]) -> float | None:

@@ -21,6 +21,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.languages import language_tables
 from benchharness.leaderboard.boards.published import (
     PublishedBlock,
     like_those_of,
@@ -470,6 +471,20 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
     return table
 
 
+def render_languages(board: Board, console: Console) -> None:
+    """Print a table for each task of languages, in as many parts as the width asks for."""
+    for table in language_tables(board):
+        console.print(Text(f"{table.title} by language", style="bold"))
+        names = min(max(len(name) for name, _ in table.rows), console.width // 3)
+        count = max(1, (console.width - names) // len("100.0 "))
+        for start in range(0, len(table.heads), count):
+            part = slice(start, start + count)
+            found = Table("model", *table.heads[part], box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+            for name, values in table.rows:
+                found.add_row(Text(name), *values[part])
+            console.print(found)
+
+
 def print_boards(
     boards: Sequence[Board],
     *,
@@ -484,6 +499,8 @@ def print_boards(
     """
     for board in boards:
         render(board, Console(), details=details)
+        if details:
+            render_languages(board, Console())
         render_reproductions(board, Console(), details=details)
         for block in imported_blocks(board):
             render_published(block, Console())

@@ -11,7 +11,13 @@ import scipy  # its parts are loaded on first use
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
-from benchharness.tasks.metrics.entities import MEASURES, Find, arguments, entities
+from benchharness.tasks.metrics.entities import (
+    MEASURES,
+    Find,
+    are_entity_tags,
+    arguments,
+    entities,
+)
 from benchharness.tasks.task import Metric, Task, suffix_of
 
 Array = npt.NDArray[np.float64]
@@ -250,7 +256,7 @@ def _of_classes(task: Any, metric: str) -> Iterator[Breakdown]:
 
 
 def _of_entities(task: Any, metric: str) -> Iterator[Breakdown]:
-    if metric == "f1":
+    if metric == "f1" and are_entity_tags(task.tags):
         find = arguments if task.kind == "role" else entities
         yield Breakdown(parts=partial(_found_counts, find=find), score=f1_of_counts)
 

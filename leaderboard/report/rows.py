@@ -165,7 +165,7 @@ def build_column(board: Board, task: str) -> Column:
         task=task,
         name=column_title(task, board.rule),
         scores=score_names(task, board.rule),
-        split="dev" if find_task(task).dev_splits else "test",
+        split=find_task(task).shown_split,
         extra=task not in board.rule.cells,
     )
 

@@ -11,6 +11,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
+from benchharness.leaderboard.boards.languages import LanguageTable, language_tables
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.comparing.contrast import Contrast
@@ -28,7 +29,7 @@ from benchharness.leaderboard.report.rows import (
     row_anchor,
 )
 from benchharness.leaderboard.text import counted, grouped
-from benchharness.tasks.suites import title_of
+from benchharness.tasks.suites import find_task, title_of
 
 # Heat and bars, behind and below the numbers, column by column.
 
@@ -159,6 +160,7 @@ class TableView:
     has_heat: bool
     has_bars: bool
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
+    languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
     """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
 
@@ -215,7 +217,7 @@ def build_table(
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
-        score_basis=basis_of("dev", (board.rule.name,)),
+        score_basis=basis_of(find_task(board.tasks[0]).shown_split, (board.rule.name,)),
         columns=columns,
         groups=groups,
         seeds=counted(min(counts), "seed", max(counts)) if counts else "",
@@ -227,6 +229,7 @@ def build_table(
         has_heat=any(cell.heat for cell in views),
         has_bars=any(cell.bar for cell in views),
         reproduced=tuple(islice(((e, ours) for e, ours in reproduced if ours), _MOST_REPRODUCED)),
+        languages=tuple(language_tables(board)),
         contrasts=tuple(
             (*(_row_anchor(board, board.entries[place]) for place in pair), _verdicts(board, found))
             for pair, found in contrasts.items()

@@ -19,6 +19,7 @@ from benchharness.tasks.answers.base import (
 )
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2, normalise
+from benchharness.tasks.metrics.xtreme import MLQA_METRICS
 
 
 def split_sentences(text: str) -> list[str]:
@@ -33,7 +34,7 @@ def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[floa
     prediction = SpanPrediction(
         id=example.id, text=answer or "", no_answer_score=float(answer is None)
     )
-    exact, f1 = SQUAD_V2 if is_v2 else SQUAD_V1
+    exact, f1 = MLQA_METRICS if example.language else SQUAD_V2 if is_v2 else SQUAD_V1
     return exact.compute([prediction], [example]) or 0, f1.compute([prediction], [example]) or 0
 
 

@@ -15,7 +15,7 @@ from benchharness.tasks.answers.base import (
     words_at,
 )
 from benchharness.tasks.examples import TagExample, TagPrediction
-from benchharness.tasks.metrics.entities import arguments, entities
+from benchharness.tasks.metrics.entities import arguments, named
 
 OUTSIDE = "O"
 
@@ -29,11 +29,11 @@ def starts_of(words: Sequence[str]) -> list[int]:
 
 
 def _kind(tag: str) -> str:
-    return tag.partition("-")[2] or OUTSIDE
+    return tag.partition("-")[2] or tag
 
 
 def _entities_of(kind: str) -> Things:
-    return lambda found: {each for each in entities(found.tags or ()) if each.kind == kind}
+    return lambda found: {each for each in named(found.tags or ()) if each.kind == kind}
 
 
 def _arguments_of(role: str) -> Things:
@@ -97,7 +97,7 @@ class Tags(AnswerType):
 
     def named(self, tags: Sequence[str]) -> Named:
         """What the tags name."""
-        return [(found.kind, ((found.start, found.end),)) for found in entities(tags)]
+        return [(found.kind, ((found.start, found.end),)) for found in named(tags)]
 
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
         """The entities: "Anna Meyer (PER)", without texts "words 3 to 4 (PER)".
@@ -121,7 +121,7 @@ class Tags(AnswerType):
 
     def stretches(self, prediction: TagPrediction, example: TagExample) -> Iterator[Stretch]:
         starts = starts_of(example.words)
-        yield from ((starts[e.start], starts[e.end] - 1) for e in entities(prediction.tags))
+        yield from ((starts[e.start], starts[e.end] - 1) for e in named(prediction.tags))
 
     def facts(self, prediction: TagPrediction, example: Any) -> dict[str, Any]:
         return {"words": list(example.words), "tags": list(prediction.tags)}

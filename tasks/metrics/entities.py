@@ -55,6 +55,18 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     return found
 
 
+def are_entity_tags(tags: Iterable[str]) -> bool:
+    """Whether each is O or has a prefix; parts of speech have none."""
+    return all(tag == "O" or tag[1:2] == "-" for tag in tags)
+
+
+def named(tags: Sequence[str]) -> list[Entity]:
+    """The entities of one sentence's tags; of parts of speech each word is one."""
+    if are_entity_tags(tags):
+        return entities(tags)
+    return [Entity(place, place + 1, tag) for place, tag in enumerate(tags)]
+
+
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
     """The same entities in IOB2: each begins with B-."""
     result = ["O"] * len(tags)
@@ -141,10 +153,15 @@ def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
     """A ratio of the counts over all sentences; 0 for 0/0, as the CoNLL scripts print."""
 
     def compute(predictions: Tagged, examples: Sentences) -> float:
-        part, whole = ratio(_counts(tagged_pairs(predictions, examples), find))
-        return part / whole if whole else 0.0
+        return of_sentences(tagged_pairs(predictions, examples), ratio, find)
 
     return Metric(name=name, compute=compute)
+
+
+def of_sentences(sentences: Iterable[Sentence], ratio: Ratio, find: Find = entities) -> float:
+    """A ratio of the counts over some sentences."""
+    part, whole = ratio(_counts(sentences, find))
+    return part / whole if whole else 0.0
 
 
 entity_precision = ratio_metric("precision", precision)
@@ -157,7 +174,7 @@ entity_f1 = ratio_metric("f1", f1)
 """The harmonic mean of entity precision and recall, in 0..1."""
 
 
-def _share_of_equal_tags(sentences: Iterable[Sentence], whole: int = 1) -> float:
+def words_share(sentences: Iterable[Sentence], whole: int = 1) -> float:
     """From 0 to `whole`, of all words; 0 where there is none."""
     hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
     return whole * sum(hits) / len(hits) if hits else 0.0
@@ -165,7 +182,7 @@ def _share_of_equal_tags(sentences: Iterable[Sentence], whole: int = 1) -> float
 
 def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
     pairs = tagged_pairs(predictions, examples)
-    return _share_of_equal_tags((to_iob2(guess), to_iob2(gold)) for guess, gold in pairs)
+    return words_share((to_iob2(guess), to_iob2(gold)) for guess, gold in pairs)
 
 
 tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
@@ -186,7 +203,7 @@ def official_conlleval(sentences: Sequence[Sentence]) -> Mapping[str, float]:
     precision = 100 * right / predicted if predicted else 0.0
     recall = 100 * right / gold if gold else 0.0
     return {
-        "accuracy": _share_of_equal_tags(sentences, 100),
+        "accuracy": words_share(sentences, 100),
         "precision": precision,
         "recall": recall,
         "FB1": harmonic(precision, recall),

@@ -31,17 +31,17 @@ def normalise(text: str) -> str:
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
 
-def exact_match(guess: str, gold: str) -> int:
-    """1 where both texts are the same once normalised, else 0."""
-    return int(normalise(guess) == normalise(gold))
+def exact_match(guess: str, gold: str, read: Callable[[str], str] = normalise) -> int:
+    """1 where both texts are the same once normalised (by `read`), else 0."""
+    return int(read(guess) == read(gold))
 
 
-def token_f1(guess: str, gold: str) -> float:
+def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> float:
     """F1 of the words that both texts share, counted with repetition; 0 where they share none.
 
     This is SQuAD 1.1's and ReCoRD's: two texts without any word ("the", "") get 0.
     """
-    guess_words, gold_words = normalise(guess).split(), normalise(gold).split()
+    guess_words, gold_words = read(guess).split(), read(gold).split()
     shared = (Counter(guess_words) & Counter(gold_words)).total()
     if shared == 0:
         return 0
@@ -145,7 +145,7 @@ def gold_texts(example: SpanExample) -> tuple[str, ...]:
     return tuple(text for text, _ in example.answers)
 
 
-def _v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
+def v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
     """The sum over questions of the best score against any gold answer; 0 for a missing answer."""
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
@@ -163,13 +163,13 @@ def _v1_points(predictions: Predictions, examples: Examples, measure: Measure) -
 def official_v1(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
     """What evaluate-v1.1.py prints: "exact_match" and "f1" in percent."""
     return {
-        "exact_match": 100.0 * _v1_points(predictions, examples, exact_match) / len(examples),
-        "f1": 100.0 * _v1_points(predictions, examples, token_f1) / len(examples),
+        "exact_match": 100.0 * v1_points(predictions, examples, exact_match) / len(examples),
+        "f1": 100.0 * v1_points(predictions, examples, token_f1) / len(examples),
     }
 
 
 def _v1_metric(name: str, measure: Measure) -> SpanMetric:
-    return Metric(name=name, compute=lambda ps, es: _v1_points(ps, es, measure) / len(es))
+    return Metric(name=name, compute=lambda ps, es: v1_points(ps, es, measure) / len(es))
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))

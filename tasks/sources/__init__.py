@@ -35,7 +35,7 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
     else:
         files, place = _official(source, split, data), str(data)
         found = _beir().file_queries(files.paths[0]) if is_beir else file_rows(files)
-    arranged = _arranged(source, found, f"the split {split} of {place}")
+    arranged = _arranged(source, split, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
 
 
@@ -70,11 +70,14 @@ def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: b
     return "; ".join(filter(None, [", ".join(wanted), *elsewhere]))
 
 
-def _arranged(source: Source, found: list[Row], place: str) -> Sequence[Row]:
-    if source.arrange is None:
-        return found
+def _arranged(source: Source, split: str, found: list[Row], place: str) -> Sequence[Row]:
+    language = source.splits[split].language
     try:
-        return source.arrange(found)
+        if language and source.language_of is not None:
+            found = [row for row in found if source.language_of(row) in (None, language)]
+        if language:
+            found = [{**row, "language": language} for row in found]
+        return found if source.arrange is None else source.arrange(found)
     except (BenchError, TypeError, ValueError) as error:
         raise DataError(f"{place} does not fit: {error}; get the official files.") from error
 

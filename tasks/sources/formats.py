@@ -266,7 +266,8 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
     marks = set[bool | None]()
-    for record, mark in squad_questions(document, str(path)):
+    has_titles = "title" not in source.optional
+    for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
     # Version 2.0 marks every question, and 1.1 none: {None} is what 1.1 gives.
@@ -282,11 +283,13 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
         )
 
 
-def squad_questions(document: Mapping[str, Any], name: str) -> Iterator[tuple[Record, bool | None]]:
+def squad_questions(
+    document: Mapping[str, Any], name: str, *, has_titles: bool = True
+) -> Iterator[tuple[Record, bool | None]]:
     """The questions of a file's articles, and what marks each as impossible (see `_questions`)."""
     for number, article in enumerate(items(document, "data", name)):
         place = f"{name} article {number}"
-        title = value(article, "title", place)
+        title = value(article, "title", place) if has_titles else ""
         for position, paragraph in enumerate(items(article, "paragraphs", place)):
             yield from _questions(paragraph, title, f"{place} paragraph {position}")
 
@@ -464,6 +467,95 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(f"{path} line {sentence[0].line}", fields)
 
 
+# Universal Dependencies' ten columns: number, form, lemma, part of speech, ..., head, relation,
+# enhanced heads. As XTREME reads them, a fused word ("3-4 zum") stands for its parts, with the tag
+# of that nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
+
+_UD_ORDER = "VERB NOUN PROPN PRON ADJ NUM ADV INTJ AUX ADP DET PART CCONJ SCONJ X PUNCT"
+_UD_ORDERS = {
+    "es": "VERB AUX PRON ADP DET",
+    "fr": "VERB AUX PRON NOUN ADJ ADV ADP DET PART SCONJ CONJ",
+    "it": "VERB AUX ADV PRON ADP DET INTJ",
+}
+"""Which tag a fused word has where several parts are as near, by the language of the treebank."""
+
+
+def conllu_records(files: OfficialFiles) -> Iterator[Record]:
+    """The sentences of all treebanks: `tokens` and the universal tags of each."""
+    source = files.source
+    for path in files.paths:
+        order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
+        lines = ("" if line.startswith("#") else line for line in read_lines(path))
+        for words in _blocks(lines):
+            place = f"{path} line {words[0].line}"
+            for number, columns in words:
+                if len(columns) != 10:
+                    raise DataError(
+                        f"{path} line {number} has {len(columns)} columns, expected the 10 of "
+                        "CoNLL-U: get the treebanks of Universal Dependencies."
+                    )
+            forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
+            if unknown := sorted({*tags} - {*source.label_names}):
+                expected = ", ".join(source.label_names)
+                raise DataError(f"{place} has the tag {unknown[0]!r}; expected one of {expected}.")
+            yield Record(place, {"tokens": list(forms), source.label: list(tags)})
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[list[Word]]:
+    """The lines between empty ones, in columns that tabs separate."""
+    block: list[Word] = []
+    for number, line in enumerate([*lines, ""], start=1):
+        if line:
+            block.append(Word(number, line.split("\t")))
+        elif block:
+            yield block
+            block = []
+
+
+def _fused(
+    words: Sequence[Sequence[str]], order: Sequence[str], place: str
+) -> Iterator[tuple[str, str]]:
+    """The forms and tags of a sentence, fused words in the place of their parts."""
+    parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
+    if not parts:
+        raise DataError(f"{place} is a sentence without words: get the treebanks of UD.")
+    spans = [(*columns[0].split("-"), columns[1]) for columns in words if "-" in columns[0]]
+    fused = {int(first): (int(last), form) for first, last, form in spans}
+    end = 0
+    for number, columns in parts.items():
+        if number <= end:
+            continue
+        end, form = fused.get(number, (number, columns[1]))
+        tag = columns[3] if end == number else _tag_of(range(number, end + 1), parts, order)
+        # Blanks and zero-width non-joiners within a word are dropped, as in utils_preprocess.py.
+        yield form.strip().replace("\u200c", "").replace(" ", ""), tag
+
+
+def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
+    """The tag of the part that depends on fewest words; of several the first of the order."""
+    above = {number: _heads(columns) for number, columns in parts.items()}
+    depths = {part: len(_reached(part, above)) for part in span if part in parts}
+    tags = [parts[part][3] for part, depth in depths.items() if depth == min(depths.values())]
+    return min(tags, key=lambda tag: order.index(tag) if tag in order else len(order))
+
+
+def _heads(columns: Sequence[str]) -> list[int]:
+    """What a word depends on: its head, and those of its enhanced dependencies."""
+    enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
+    return [int(head) for head in (columns[6], *enhanced) if head.isdecimal()]
+
+
+def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
+    """All that a word depends on, in the end."""
+    found, waiting = set[int](), [*above[number]]
+    while waiting:
+        head = waiting.pop()
+        if head not in found:
+            found.add(head)
+            waiting += above.get(head, ())
+    return found - {number}
+
+
 # CoNLL-2012's columns: a word a line with twelve columns and one more for each proposition of its
 # sentence, in documents of one or more parts. A row is a document, laid out as the hub has it.
 #
@@ -598,6 +690,7 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
         "race": race_records,
         "conll": conll_records,
         "conll2012": conll2012_records,
+        "conllu": conllu_records,
         "quac": quac_records,
         "coqa": coqa_records,
         "hotpotqa": hotpotqa_records,

@@ -23,10 +23,10 @@ Place = Union[Path, "Member"]
 """A file or folder, on the disk or in an archive; `str` names it."""
 
 _Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
-Format = Literal["tsv", "csv", "conll", "conll2012", "beir", "pairs", _Json]
+Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "beir", "pairs", _Json]
 """The layout of official files: tables with tabs or commas, a JSON object a line, SQuAD's JSON,
-RACE's folders, CoNLL's columns of 2003 and of 2012, the JSON of QuAC, CoQA and HotpotQA, BEIR's
-folders, and files of minimal pairs."""
+RACE's folders, CoNLL's columns of 2003 and of 2012, those of Universal Dependencies, the JSON of
+QuAC, CoQA and HotpotQA, BEIR's folders, and files of minimal pairs."""
 
 Column = str | int | tuple[str, ...]
 """Where a column is in an official file: its header's name or its dotted path in a JSON object, one
@@ -41,13 +41,16 @@ class Split:
     exists is read. "train/*/*.txt" stands for all the files that fit. Case and punctuation of a
     name do not matter. `columns` replaces the source's where this split is laid out differently.
     The labels of a `hidden` split are None whatever the data hold, so that every source gives equal
-    rows (the hub's MRPC test rows carry their labels, the official test file does not).
+    rows (the hub's MRPC test rows carry their labels, the official test file does not). `config`
+    is the hub's where it is not the source's. A split in a `language` has the rows in it alone.
     """
 
     hub: str
     files: tuple[str, ...]
     columns: Mapping[str, Column] | None = None
     hidden: bool = False
+    config: str = ""
+    language: str = ""
 
 
 def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
@@ -83,7 +86,9 @@ class Source:
     a split's rows into the form and order that all sources share. A `revision` that is no commit
     ("main") is one that nobody has confirmed; the fingerprint of the rows then stands alone.
     `reader` gives the rows of a split where none of the layouts is theirs: of a file or folder
-    (mini: the embedded data's), or of the hub, for which it gets None.
+    (mini: the embedded data's), or of the hub, for which it gets None. `language_of`
+    tells the language of a row where a file has several, None where a row is of any; it raises
+    ValueError for a row that is of none.
     """
 
     hub: str
@@ -106,6 +111,7 @@ class Source:
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
     arrange: Callable[[Sequence[Row]], Sequence[Row]] | None = None
     reader: Callable[[str, Path | None], Sequence[Row]] | None = None
+    language_of: Callable[[Row], str | None] | None = None
 
     @property
     def is_pinned(self) -> bool:

@@ -22,7 +22,7 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics.entities import is_iob1, to_iob1, to_iob2
+from benchharness.tasks.metrics.entities import are_entity_tags, is_iob1, to_iob1, to_iob2
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     DOCUMENT,
@@ -54,7 +54,8 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
         for sentence, example in zip(own, examples, strict=True)
     )
-    columns = tuple(_columns(task, sentences, examples))
+    is_iob = are_entity_tags(task.tags)  # conlleval counts nothing else
+    columns = tuple(_columns(task, sentences, examples)) if is_iob else ()
     return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
 
@@ -84,7 +85,8 @@ def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExamp
             known = ", ".join(task.tags)
             raise DataError(f"{path} line {line} has the tag {tag!r}, expected one of {known}.")
     try:
-        return to_iob2([columns[-1] for _, columns in sentence])
+        tags = tuple(columns[-1] for _, columns in sentence)
+        return to_iob2(tags) if are_entity_tags(task.tags) else tags
     except BenchError as error:
         raise DataError(f"{path} line {sentence[0].line}: {error}") from error
 

@@ -21,16 +21,20 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics.entities import to_iob1, to_iob2
+from benchharness.tasks.metrics.entities import are_entity_tags, to_iob1, to_iob2
 from benchharness.tasks.prediction_files import OFFICIAL
 from benchharness.tasks.submission import write_answers
 from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Text
 from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.questions import write_conversations
-from benchharness.tasks.task import PairTask, SpanTask, Task
+from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task
 
 Pair = tuple[Any, Any]
+
+
+def tags_of(task: Task) -> tuple[str, ...]:
+    return task.tags if isinstance(task, TagTask) else ()
 
 
 def guess(  # noqa: PLR0911  (one for each kind of example)
@@ -60,8 +64,15 @@ def guess(  # noqa: PLR0911  (one for each kind of example)
         case RoleExample():
             return TagPrediction(id=example.id, tags=_some_arguments(example, draw))
         case TagExample():
-            tags = [draw.choice(("O", "B-PER", "I-PER", "B-LOC")) for _ in example.words]
-            return TagPrediction(id=example.id, tags=to_iob2(tags))
+            known = (
+                ("O", "B-PER", "I-PER", "B-LOC")
+                if are_entity_tags(tags_of(task))
+                else tags_of(task)
+            )
+            tags = tuple(draw.choice(known) for _ in example.words)
+            return TagPrediction(
+                id=example.id, tags=to_iob2(tags) if are_entity_tags(tags) else tags
+            )
     raise TypeError(example)
 
 
@@ -131,7 +142,7 @@ def _columns(task: Task, pairs: Sequence[Pair]) -> str:
     """Word, part of speech, tag in IOB1; a document begins before the first sentence."""
     lines = ["-DOCSTART- -X- O", ""]
     for prediction, example in pairs:
-        tags = to_iob1(prediction.tags)
+        tags = to_iob1(prediction.tags) if are_entity_tags(tags_of(task)) else prediction.tags
         lines += [f"{word} NN {tag}" for word, tag in zip(example.words, tags, strict=True)]
         lines.append("")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from benchharness.tasks.suites import (
     find_task,
     select_tasks,
 )
+from benchharness.tasks.task import suffix_of
 
 
 def test_every_name_in_the_table_is_the_tasks_own() -> None:
@@ -91,7 +92,7 @@ def test_an_unknown_suite_is_answered_with_advice() -> None:
 
 
 def test_a_collection_is_its_suites() -> None:
-    others = {"blimp", "beir", "retrieval", "pairs", "text"}
+    others = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme"}
     trained = tuple(suite for suite in SUITES.values() if suite.name not in others)
     assert find_suites("seeds") == find_suites("SEEDS") == trained
     assert find_suites("GLUE") == (SUITES["glue"],)
@@ -111,8 +112,9 @@ def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_
     for suite in SUITES.values():
         for name, cells in suite.rule.cells.items():
             assert name in suite.tasks
-            metrics = {metric.name for metric in TASKS[name].metrics}
-            assert {cell.removesuffix("_mm") for cell in cells} <= metrics
+            endings = {suffix_of(split) for split in TASKS[name].source.splits}
+            known = {m.name + ending for m in TASKS[name].metrics for ending in endings}
+            assert {*cells} <= known
 
 
 def test_the_package_is_light_to_import() -> None:

@@ -19,6 +19,7 @@ from tests.helpers.mini_data.others import (
 from tests.helpers.mini_data.pairs import write_pairs, write_text
 from tests.helpers.mini_data.reading import write_coqa, write_hotpotqa, write_quac
 from tests.helpers.mini_data.superglue import write_superglue
+from tests.helpers.mini_data.xtreme import write_xtreme
 
 
 def write(target: Path) -> None:
@@ -39,6 +40,7 @@ def write(target: Path) -> None:
     write_beir(target / "beir" / "mini")
     write_pairs(target / "pairs")
     write_text(target / "text")
+    write_xtreme(target / "xtreme")
 
 
 if __name__ == "__main__":

@@ -99,6 +99,11 @@ def _located(story: tuple[Fact, ...], fact: Fact, answer: str) -> Json:
     return {"text": answer, "answer_start": told + fact.told().rindex(answer)}
 
 
+def located(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
+    """What answers the question of that kind, with its place in the story."""
+    return _located(story, fact, fact.answer(kind))
+
+
 # RACE in the official layout: a JSON file per passage, with four questions of four options.
 
 Question = tuple[str, tuple[str, ...], str]
@@ -192,7 +197,7 @@ Row = tuple[str, str, str, str]
 
 def write_conll2003(folder: Path) -> None:
     """Write eng.train, eng.testa (dev) and eng.testb (test)."""
-    splits = draw_splits("conll2003", _draw_sentence, CONLL_SIZES)
+    splits = draw_splits("conll2003", draw_tagged, CONLL_SIZES)
     for name, sentences in zip(("train", "testa", "testb"), splits, strict=True):
         blocks = [
             (SEPARATOR if number % SENTENCES_PER_DOCUMENT == 0 else "")
@@ -202,7 +207,8 @@ def write_conll2003(folder: Path) -> None:
         write_text(folder / f"eng.{name}", "".join(blocks))
 
 
-def _draw_sentence(rng: Random) -> tuple[Row, ...]:
+def draw_tagged(rng: Random) -> tuple[Row, ...]:
+    """A sentence: the columns of each word."""
     rows: list[Row] = []
     for item in rng.choice(TEMPLATES).split():
         word, _, part = item.partition("/")

@@ -1,0 +1,293 @@
+"""XTREME without retrieval: seven tasks, each trained on English and scored on many languages.
+
+Hu et al., XTREME, ICML 2020; https://github.com/google-research/xtreme (838c13b) has the languages
+and the averages. A language is a test split; its labels are public. `train_LANGUAGE` are what may
+be trained on instead of English. As there, one model of SQuAD answers XQuAD and MLQA.
+
+The hub's UDPOS keeps the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own
+script joins: other rows, which stand on another board.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from benchharness.tasks.conll import ENTITY_TAGS
+from benchharness.tasks.examples import TagExample
+from benchharness.tasks.glue import NLI_LABELS, pair
+from benchharness.tasks.metrics import accuracy
+from benchharness.tasks.metrics.entities import (
+    entity_f1,
+    entity_precision,
+    entity_recall,
+    tag_accuracy,
+)
+from benchharness.tasks.metrics.squad import SQUAD_V1
+from benchharness.tasks.metrics.xtreme import BARE_METRICS, MLQA_METRICS, word_accuracy
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import text, texts
+from benchharness.tasks.squad import COLUMNS, SQUAD_1, question
+from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task, cannot_be_learned, suffix_of
+
+MINI = "mini"
+"""The embedded data's language that stands for all that they have no rows of."""
+
+TaskT = TypeVar("TaskT", bound=Task)
+
+
+def _task(
+    kind: type[TaskT], title: str, languages: str, files: Mapping[str, str], hub: str, **facts: Any
+) -> TaskT:
+    """A task of these languages ("de", or "de:German" where files are called by the name).
+
+    `files` are those of test, and of train and dev where there are any, several with a blank
+    between; `hub` is the data set there, the config of a language, and what test is called. In both
+    "{code}" and "{name}" stand for a language. A file has several where the `source`, a Source's
+    other fields, has `language_of`; its "train" are the columns of train alone.
+    """
+    names = dict(each.partition(":")[::2] for each in languages.split()) | {MINI: MINI}
+    source: dict[str, Any] = dict(facts.pop("source"))
+    train_columns = source.pop("train", None)
+    several = train_columns and {**source["columns"], "language": "language"}
+    repository, config, test = hub.split()
+
+    def split(part: str, code: str) -> Split:
+        mine, others = (
+            files[part].format(code=each, name=names[each]).split() for each in (code, MINI)
+        )
+        is_apart = part == "train" and train_columns
+        has_language = kind is SpanTask or ("language_of" in source and not is_apart)
+        return Split(
+            hub={"train": "train", "dev": "validation", "test": test}[part],
+            files=(*mine, *(f"{MINI}/{path}" for path in others)),
+            columns=train_columns if is_apart else several,
+            config=config.format(code=code, name=names[code]),
+            language=code if has_language else "",
+        )
+
+    codes = [code for code in names if code != MINI]
+    splits = {part: split(part, "en") for part in ("train", "dev") if part in files}
+    splits |= {f"test_{code}": split("test", code) for code in codes}
+    if "train" in files:
+        splits |= {f"train_{code}": split("train", code) for code in codes if code != "en"}
+    source |= {"config": "en", "revision": "main", "home": "xtreme", "splits": splits}
+    return kind(
+        title=title,
+        source=Source(hub=repository, spellings={"xtreme": ("download",)}, **source),
+        split_titles={f"test_{code}": code for code in codes},
+        public_tests=True,
+        **facts,
+    )
+
+
+def _same(columns: str) -> dict[str, str]:
+    """Columns that files call as the hub does."""
+    return {name: name for name in columns.split()}
+
+
+# Pairs of sentences: XNLI's test file has all languages in one table, and so has dev.
+
+
+def _of_language(row: Row) -> str | None:
+    """What the official table says; the hub has a config for each language, and no such column."""
+    language = row.get("language")
+    return None if language in (None, MINI) else str(language)
+
+
+_XNLI = {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"}
+
+XNLI = _task(
+    *(PairTask, "XNLI", "ar bg de el en es fr hi ru sw th tr ur vi zh"),
+    {
+        "train": "XNLI-MT-1.0/multinli/multinli.train.{code}.tsv",
+        "dev": "XNLI-1.0/xnli.dev.tsv",
+        "test": "XNLI-1.0/xnli.test.tsv",
+    },
+    "facebook/xnli {code} test",
+    source={
+        "language_of": _of_language,
+        "columns": _XNLI,
+        "train": _same("premise label") | {"hypothesis": "hypo"},
+        "label_names": NLI_LABELS,
+        "label_texts": {n: n for n in NLI_LABELS} | {"contradictory": "contradiction"},
+    },
+    name="xtreme/xnli",
+    convert=pair("premise", "hypothesis"),
+    labels=NLI_LABELS,
+    metrics=(accuracy,),
+    benchmark="MNLI",
+    cite="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
+)
+
+PAWSX = _task(
+    *(PairTask, "PAWS-X", "de en es fr ja ko zh"),
+    {
+        "train": "x-final/{code}/train.tsv x-final/{code}/translated_train.tsv",
+        "dev": "x-final/{code}/dev_2k.tsv",
+        "test": "x-final/{code}/test_2k.tsv",
+    },
+    "google-research-datasets/paws-x {code} test",
+    source={"columns": _same("sentence1 sentence2 label"), "label_names": ("0", "1")},
+    name="xtreme/pawsx",
+    convert=pair("sentence1", "sentence2"),
+    labels=("0", "1"),
+    metrics=(accuracy,),
+    cite="Yang et al., PAWS-X: A Cross-lingual Adversarial Dataset, EMNLP 2019",
+)
+
+
+def _words(rows: Sequence[Row]) -> list[Row]:
+    """The sentences: the files write a language before each word ("de:Bonn"), the hub does not."""
+    return [
+        {**row, "tokens": [word.partition(":")[2] for word in texts(row, "tokens")]}
+        if "document" in row
+        else row
+        for row in rows
+    ]
+
+
+def _tagged(row: Row) -> TagExample:
+    tags = "ner_tags" if "ner_tags" in row else "pos_tags"
+    return TagExample(id=str(row["idx"]), words=texts(row, "tokens"), tags=texts(row, tags))
+
+
+def _of_tags(layout: str, column: str, tags: Sequence[str]) -> dict[str, Any]:
+    columns = _same(f"tokens {column}")
+    return {"format": layout, "columns": columns, "label": column, "label_names": tags}
+
+
+PANX_TAGS = tuple(tag for tag in ENTITY_TAGS if not tag.endswith("MISC"))
+
+PANX = _task(
+    TagTask,
+    "WikiANN",
+    "ar he vi id jv ms tl eu ml ta te af nl en de el bn hi mr ur fa fr it pt es bg ru ja ka ko th "
+    "sw yo my zh kk tr et fi hu",
+    {p: f"panx_dataset/{{code}}/{p} panx_dataset/{{code}}-{p}" for p in ("train", "dev", "test")},
+    "google/xtreme PAN-X.{code} test",
+    source={**_of_tags("conll", "ner_tags", PANX_TAGS), "arrange": _words},
+    name="xtreme/panx",
+    convert=_tagged,
+    metrics=(entity_f1,),
+    details=(entity_precision, entity_recall, tag_accuracy),
+    tags=PANX_TAGS,
+    cite="Pan et al., Cross-lingual Name Tagging and Linking for 282 Languages, ACL 2017",
+)
+
+POS_TAGS = (
+    *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN"),
+    *("PUNCT", "SCONJ", "SYM", "VERB", "X"),
+)
+"""Those of Universal Dependencies, in the hub's order."""
+
+
+def _has_no_text(_split: str, example: TagExample) -> bool:
+    """A treebank without its texts, which has "_" for words; as XTREME's script drops them."""
+    hidden = example.words.count("_")
+    return bool(hidden) and hidden >= len(example.words) - 1
+
+
+UDPOS = _task(
+    TagTask,
+    "UDPOS",
+    "af:Afrikaans ar:Arabic bg:Bulgarian de:German el:Greek en:English es:Spanish et:Estonian "
+    "eu:Basque fa:Persian fi:Finnish fr:French he:Hebrew hi:Hindi hu:Hungarian id:Indonesian "
+    "it:Italian ja:Japanese kk:Kazakh ko:Korean mr:Marathi nl:Dutch pt:Portuguese ru:Russian "
+    "ta:Tamil te:Telugu th:Thai tl:Tagalog tr:Turkish ur:Urdu vi:Vietnamese yo:Yoruba zh:Chinese",
+    # UD_German-GSD/de_gsd-ud-test.conllu, and those of the language's other treebanks.
+    {p: f"ud-treebanks-v2.5/*/{{code}}_*-ud-{p}.conllu" for p in ("train", "dev", "test")},
+    "google/xtreme udpos.{name} test",
+    source=_of_tags("conllu", "pos_tags", POS_TAGS),
+    name="xtreme/udpos",
+    convert=_tagged,
+    leaves_out=_has_no_text,
+    metrics=BARE_METRICS[:1],
+    details=(*BARE_METRICS[1:], word_accuracy),
+    tags=POS_TAGS,
+    cite="Nivre et al., Universal Dependencies v2, LREC 2020",
+)
+
+
+ENGLISH_SQUAD = replace(
+    SQUAD_1,
+    name="xtreme/squad-en",
+    title="English SQuAD",
+    metrics=SQUAD_V1[::-1],
+    cite="Hu et al., XTREME, ICML 2020: SQuAD 1.1, whose model answers XQuAD and MLQA",
+)
+"""What XQuAD and MLQA are predicted by; its F1 chooses, where something is to be chosen."""
+
+_SQUAD = {"format": "squad", "no_answer": False, "columns": _same(" ".join(COLUMNS))}
+
+XQUAD = _task(
+    *(SpanTask, "XQuAD", "en es de el ru tr ar vi th zh hi"),
+    {"test": "xquad/xquad.{code}.json"},
+    "google/xtreme XQuAD.{code} validation",
+    source=_SQUAD,
+    name="xtreme/xquad",
+    convert=question,
+    metrics=SQUAD_V1,
+    trained_on=ENGLISH_SQUAD.name,
+    cite="Artetxe et al., On the Cross-lingual Transferability of Representations, ACL 2020",
+)
+
+
+MLQA = _task(
+    *(SpanTask, "MLQA", "en es de ar hi vi zh"),
+    {p: f"MLQA_V1/{p}/{p}-context-{{code}}-question-{{code}}.json" for p in ("dev", "test")},
+    "google/xtreme MLQA.{code}.{code} test",
+    source=_SQUAD,
+    name="xtreme/mlqa",
+    convert=lambda row: replace(question(row), language=text(row, "language")),
+    metrics=MLQA_METRICS,
+    trained_on=ENGLISH_SQUAD.name,
+    cite="Lewis et al., MLQA: Evaluating Cross-lingual Extractive Question Answering, ACL 2020",
+)
+
+_TYDI = (
+    "en:english ar:arabic bn:bengali fi:finnish id:indonesian ko:korean ru:russian sw:swahili "
+    "te:telugu"
+)
+
+
+def _begins_with_language(row: Row) -> str | None:
+    """The language that a question's id begins with: "english--3215621880858840488-2"."""
+    name = text(row, "id").partition("-")[0]
+    known = {each.partition(":")[2]: each.partition(":")[0] for each in _TYDI.split()}
+    if name != MINI and name not in known:
+        raise ValueError(f"the question id {row['id']!r} begins with no language of TyDi QA")
+    return known.get(name)
+
+
+_TYDI_DEV = "tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json"
+
+TYDIQA = _task(
+    SpanTask,
+    "TyDiQA-GoldP",
+    _TYDI,
+    {
+        "train": "tydiqa/tydiqa-goldp-v1.1-train.json tydiqa-goldp-v1.1-train.json",
+        **dict.fromkeys(("dev", "test"), f"tydiqa/{_TYDI_DEV} {_TYDI_DEV}"),
+    },
+    "google-research-datasets/tydiqa secondary_task validation",
+    source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},
+    name="xtreme/tydiqa",
+    # The files have no titles, and the hub has some.
+    convert=lambda row: replace(question(row), title=""),
+    metrics=SQUAD_V1,
+    leaves_out=cannot_be_learned,
+    cite="Clark et al., TyDi QA: A Benchmark for Information-Seeking QA, TACL 2020",
+)
+
+XTREME_TASKS = (XNLI, PAWSX, UDPOS, PANX, XQUAD, MLQA, TYDIQA, ENGLISH_SQUAD)
+"""In the order of the paper's table, then what two of them are predicted by."""
+
+XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
+    task.name: tuple(
+        metric.name + suffix_of(split) for split in task.split_titles for metric in task.metrics
+    )
+    for task in XTREME_TASKS
+    if task is not ENGLISH_SQUAD
+}
+"""What XTREME's evaluate.py averages: every language's metric, and both of a question's, which is
+its (EM + F1) / 2."""
