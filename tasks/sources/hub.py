@@ -114,8 +114,12 @@ def go_offline_if_unreachable() -> bool:
 
 def hub_rows(source: Source, split_name: str) -> list[Row]:
     """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
-    configs = source.configs or (source.split(split_name).config or source.config,)
-    parts = ((name, _config_rows(replace(source, config=name), split_name)) for name in configs)
+    if not source.configs:
+        config = source.split(split_name).config or source.config
+        return _config_rows(replace(source, config=config), split_name)
+    parts = (
+        (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
+    )
     # As the reader of minimal pairs says of a file, which is a config here.
     return [{FILE: name, **row} for name, part in parts for row in part]
 

@@ -238,7 +238,8 @@ def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
 
 def write_hub(hub: Path) -> None:
     configs: dict[Path, dict[str, list[str]]] = {}
-    for task in (t for t in TASKS.values() if t.source.format != "beir" and t.suite != "xtreme"):
+    apart = ("beir", "pairs", "text", "xtreme")
+    for task in (t for t in TASKS.values() if not {t.source.format, t.suite} & {*apart}):
         source = task.source
         folder = hub / "datasets" / source.hub / COMMITS.get(source.revision, source.revision)
         schema = None
