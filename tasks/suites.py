@@ -237,10 +237,14 @@ SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 _APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"seeds": tuple(name for name in SUITES if name not in _APART)}
+    {
+        "seeds": tuple(name for name in SUITES if name not in _APART),
+        "paper": ("glue", "superglue", "squad", "beir"),
+    }
 )
 """Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
-results on; an English encoder without the head of a language model can run all of it."""
+results on; an English encoder without the head of a language model can run all of it. "paper" is what those
+of encoders have tables of (`bench paper`)."""
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:

@@ -54,6 +54,7 @@ COMMANDS = {
     "compare plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
     "compare curve": Command("curve:curve", "Test where scores still improve."),
     "compare ensemble": Command("ensemble:ensemble", "Average predictions into one system."),
+    "paper": Command("paper:paper", "Run and write the tables of a paper.", "Read"),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "Read"),
     "show suites": Command("show:suites", "List the suites."),
     "show tasks": Command("show:tasks", "List the tasks."),

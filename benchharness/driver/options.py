@@ -311,11 +311,15 @@ OF_WHICH = frozenset(OPTIONS) - {
     *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
     *("halving", "baselines", "dry_run"),
 }
+OF_OWN = {name for name, each in OPTIONS.items() if each.head == OWN}
 OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-"""The options of those two commands; `bench run` has all."""
+OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
+    *("model", "seed", "skip_missing", "dry_run"),
+}
+"""The options of those three commands; `bench run` has all."""
 
 RARE = frozenset(
     {

@@ -71,6 +71,7 @@ _MEANINGS = {
     "*": "{*}",
     "–": r"\textendash{}",
     "±": r"\ensuremath{\pm}",
+    "†": r"\dag{}",
     **{mark: "\\" + mark for mark in "{}$&#%_"},
 }
 """What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
@@ -93,7 +94,7 @@ def latex_escaped(text: str) -> str:
     return _LIGATURE.sub(r"\1{}", plain)
 
 
-def _breakable(text: str) -> str:
+def breakable(text: str) -> str:
     """The text, escaped; a word that no line may hold can be folded every ten characters."""
     words = (
         r"\allowbreak{}".join(map(latex_escaped, re.findall(r".{1,10}", word)))
@@ -151,6 +152,8 @@ class _Setting:
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
+                    # Two small numbers are higher than a line.
+                    *([r"\renewcommand{\arraystretch}{1.3}"] if self._has_ends else []),
                     # Set into a box first, whose width LaTeX compares with the line's.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + _ROWS]),
@@ -161,6 +164,10 @@ class _Setting:
                     "",
                 ]
             )
+
+    @property
+    def _has_ends(self) -> bool:
+        return any(cell.ends for row in self.table.rows for cell in row.cells)
 
     def _tabular(self, rows: Sequence[TableRow]) -> Iterator[str]:
         table = self.table
@@ -194,7 +201,7 @@ class _Setting:
     def _row(self, row: TableRow) -> str:
         name = latex_escaped(row.official)
         if len(row.official) > _LONG_NAME:
-            name = rf"\parbox[t]{{14em}}{{\raggedright {_breakable(row.official)}\strut}}"
+            name = rf"\parbox[t]{{14em}}{{\raggedright {breakable(row.official)}\strut}}"
         if row.source:
             name += rf"\textsuperscript{{{self.marks[row.source]}}}"
         words = [latex_escaped(row.fact(fact)) for fact in self.table.facts]
@@ -212,8 +219,14 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + after
 
     def _after(self, cell: TableCell) -> str:
-        """What stands behind a value: the mark of what it is of, and its spread as an index."""
+        """What stands behind a value: the mark of what it is of, and its spread as an index.
+
+        In the place of a spread its interval, the lower end below the upper one.
+        """
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
+        mark += r"\textsuperscript{\dag}" if cell.apart else ""
+        if cell.ends:
+            return mark + "$_{{{}}}^{{{}}}$".format(*cell.ends)
         return mark + (rf"$_{{{cell.spread}}}$" if cell.spread else "")
 
     def _column(self, place: int) -> str:
@@ -239,9 +252,9 @@ class _Setting:
         yield r"\begin{minipage}{\linewidth}"
         yield r"\fontsize{7}{8.5}\selectfont\raggedright"
         for note in self.table.notes:
-            yield _breakable(note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]))
+            yield breakable(note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]))
         for meaning, mark in self.marks.items():
-            yield rf"\textsuperscript{{{mark}}}\,{_breakable(meaning)}."
+            yield rf"\textsuperscript{{{mark}}}\,{breakable(meaning)}."
         yield r"\end{minipage}"
 
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import column_title, score_names, shown
-from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.published import (
     PublishedCell,
@@ -18,7 +18,7 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_task, title_of
+from benchharness.tasks.suites import RULES, find_task, title_of
 
 SCORE = "score"
 """The name of the column of the suite's score."""
@@ -38,14 +38,19 @@ class Choice:
 
     `columns` are names as a user has them ("score", "rte", "recipe"), in their order; without any
     a format has its own. `published` are names of systems, or LIKE_OURS. `spread` says whether
-    values have theirs over seeds. `ties` are, by suite and
-    task, the labels of the entries that a test does not tell apart from the best.
+    values have theirs over seeds, `intervals` whether they have theirs in its place, as far as the
+    boards know them. `ties` are, by suite and
+    task, the labels of the entries that a test does not tell apart from the best, and `apart` of
+    those, by SCORE too, that it tells apart from `other`, which is the name of a model.
     """
 
     columns: tuple[str, ...] = ()
     published: tuple[str, ...] = ()
     spread: bool = True
+    intervals: bool = False
     ties: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    apart: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    other: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +58,16 @@ class TableCell:
     """A value times 100 with its spread, empty where there is none; `best` of its column or not.
 
     `metric` is what a published value is of, where that is not all that the column's is the mean
-    of.
+    of. `ends` are those of its interval, and `apart` says that a test tells it from that of
+    another model.
     """
 
     value: str = ""
     spread: str = ""
     best: bool = False
     metric: str = ""
+    ends: tuple[str, ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +94,15 @@ class TableRow:
 class Table:
     """One board. `facts` and `columns` are those shown, `columns` name the cells of a row.
 
-    A title of a column may have two lines. `notes` are sentences for below the table.
+    A title of a column may have two lines; `names` are SCORE and tasks. `notes` are sentences for
+    below the table.
     """
 
     suite: str
     title: str
     facts: tuple[str, ...]
     columns: tuple[str, ...]
+    names: tuple[str, ...]
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...]
 
@@ -118,7 +128,7 @@ def build_tables(
             "--published: published numbers are of whole official data, and these boards are not."
         )
     for name in choice.published:
-        if not any(_published_rows(board, [name]) for board in listed):
+        if not any(published_rows(board, [name]) for board in listed):
             raise BenchError(
                 f"--published: no published row of these suites is of {name!r}: "
                 "`bench show published` shows them."
@@ -180,7 +190,7 @@ def _build_table(
             cells=tuple(_build_cell(entry, name, best[name], choice) for name in columns),
         )
         rows.append(row)
-    for printed in _published_rows(board, choice.published):
+    for printed in published_rows(board, choice.published):
         # Of what its numbers are, and who has measured them, if another.
         said = [*filter(None, (printed.said_protocol, printed.by and f"by {printed.by}"))]
         row = TableRow(
@@ -198,6 +208,7 @@ def _build_table(
         title=f"{board.title} on {board.data_label}",
         facts=facts,
         columns=tuple(titles),
+        names=columns,
         rows=tuple(_told_apart(rows, facts)),
         notes=tuple(_notes(board, columns, facts, choice, names)),
     )
@@ -215,11 +226,23 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
         return TableCell()
     is_tied = full_label(entry) in choice.ties.get(name, ())
     has_learned = cell is None or cell.has_learned
+    sure = _intervals(entry, name).both if choice.intervals else None
+    is_spread = choice.spread and not choice.intervals and spread is not None
     return TableCell(
         value=shown(score),
-        spread=shown(spread) if choice.spread and spread is not None else "",
+        spread=shown(spread) if is_spread and spread is not None else "",
         best=entry.competes and has_learned and (shown(score) == best or is_tied),
+        ends=(shown(sure.low), shown(sure.high)) if sure else (),
+        apart=full_label(entry) in choice.apart.get(name, ()),
     )
+
+
+def _intervals(entry: Entry, name: str) -> Intervals:
+    """What is known of a cell's interval, or of the score's."""
+    known = entry.uncertainty
+    if known is None:
+        return Intervals()
+    return known.score if name == SCORE else known.cells.get(name, Intervals())
 
 
 def _official_names(board: Board) -> dict[str, str]:
@@ -255,7 +278,7 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
         yield replace(row, official=f"{row.official} ({', '.join(parts)})") if parts else row
 
 
-def _published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
+def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
     """The published rows on the dev splits of a board's suite that these names stand for."""
     models = {entry.model for entry in board.entries if entry.is_single}
     ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
@@ -266,8 +289,11 @@ def _published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
     """What the row prints of a column: the mean of all that the column's is of, or one of these."""
     if name == SCORE:
-        found = [cell for cell in row.of(board.suite) if cell.scores == (board.rule.name,)]
-        return TableCell(value=found[0].printed if found else "")
+        found = {cell.scores[0]: cell for cell in row.of(board.suite)}
+        if board.rule.name in found:
+            return TableCell(value=found[board.rule.name].printed)
+        # An average by another rule, as its authors print it.
+        return next((TableCell(value=c.printed, metric=_rule(n)) for n, c in found.items()), _NONE)
     # All that the column's value is the mean of, as printed where it is one number; else the first
     # number of a part of it, with a mark that says which.
     names, cells = score_names(name, board.rule), row.of(name)
@@ -284,6 +310,13 @@ def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
     return TableCell(value=partial[0].printed, metric=" or ".join(titles))
 
 
+_NONE = TableCell()
+
+
+def _rule(name: str) -> str:
+    return f"{name} ({RULES[name].cite})" if name in RULES else name
+
+
 def _notes(
     board: Board,
     columns: Sequence[str],
@@ -296,9 +329,10 @@ def _notes(
     several = max(counts, default=0) > 1
     number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else ""
     median = f", the median over {number} seed{'s' if several else ''}" if counts else ""
-    is_spread = several and choice.spread
+    is_spread = several and choice.spread and not choice.intervals
     spread = f"; {SPREAD_NOTE}" if is_spread else ""
     yield f"Values are times 100{median}{spread}."
+    yield from _interval_notes(board, columns, choice)
     metrics = grouped((_metric_of(board, t), title_of(t)) for t in columns if t != SCORE)
     if metrics:
         parts = (f"{', '.join(tasks)}: {label}" for label, tasks in metrics.items())
@@ -330,6 +364,17 @@ def _notes(
         yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 
 
+def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Iterator[str]:
+    sure = [_intervals(e, name) for e in board.entries for name in columns if choice.intervals]
+    if scopes := dict.fromkeys(each.scope for each in sure if each.both):
+        yield f"The small numbers are the ends of the 95 % interval over {', or over '.join(scopes)}."
+    if any(choice.apart.get(name) for name in columns):
+        yield (
+            f"† is significantly different from {choice.other} in a paired test (p < 0.05, "
+            "corrected by Holm over the tasks)."
+        )
+
+
 def _metric_of(board: Board, task: str) -> str:
     """What a task's value is: "the mean of accuracy and F1"."""
     names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
@@ -350,6 +395,7 @@ _METRICS = {
     "em": "exact match",
     "pearson": "Pearson",
     "spearman": "Spearman",
+    "ndcg_10": "nDCG@10",
 }
 
 

@@ -286,9 +286,15 @@ class Store:
     it was opened.
     """
 
-    def __init__(self, engine: Engine, taken: Taken = Taken()) -> None:  # noqa: B008  (a tuple)
+    def __init__(
+        self,
+        engine: Engine,
+        taken: Taken = Taken(),  # noqa: B008  (a tuple)
+        data: str = "",
+    ) -> None:
         self._engine = engine
         self.taken = taken
+        self._data = data
 
     def __enter__(self) -> Self:
         return self
@@ -336,6 +342,10 @@ class Store:
         `since` is the moment from which on it has been held.
         """
         return Store(hurried(self._engine, seconds, since))
+
+    def reading_from(self, data: str) -> "Store":
+        """The same store, whose results have their rows there: an archive comes from elsewhere."""
+        return Store(self._engine, self.taken, data)
 
     @property
     def kept_folder(self) -> Path:
@@ -522,12 +532,16 @@ class Store:
             listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
             with reading(self._engine) as db:
                 runs = read_runs(db, RUNS.c.id.in_(listed))
-                found = {run.job_key: run_to_outcome(run) for run in runs}
+                found = {run.job_key: self._placed(run_to_outcome(run)) for run in runs}
                 for key in some:
                     if key not in found:
                         _find_key(db, key)  # which says that it is not there
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
+
+    def _placed(self, found: Result | Failure) -> Result | Failure:
+        job = replace(found.job, data=self._data or found.job.data)
+        return replace(found, job=job) if self._data else found
 
     def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
         """Where a seed of a model was run more than once on a task, every result of it.

@@ -1,0 +1,93 @@
+"""`bench paper`: a model against others on the suites of an encoder paper, as one plan."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import Schedule
+from benchharness.driver.session import Session
+from benchharness.leaderboard.result import Failure
+from benchharness.models import BASELINES
+from benchharness.stored.paper import Planned, check_paper, make_paper
+from benchharness.tasks.errors import BenchError
+
+
+def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
+    """What is run for a paper: both sides, and the suites of the collection `paper` unless others.
+
+    Of those suites tasks without files are left out; a suite that was named must be whole. Raises
+    BenchError where a side has no encoder, or the folder cannot be written.
+    """
+    check_paper(folder)
+    names = [name.strip() for word in against for name in word.split(",") if name.strip()]
+    floors = {spec.name for spec in BASELINES}
+    encoders = [name for name in names if name not in floors]
+    if not names or not options.model or floors.intersection(options.model):
+        raise BenchError(
+            "name your encoder and what it stands against (--model mine=DIR --against modernbert)."
+        )
+    if same := sorted({*options.model}.intersection(names)):
+        raise BenchError(f"{same[0]} cannot stand against itself: leave it out of --against.")
+    return replace(
+        options,
+        model=(*options.model, *dict.fromkeys(encoders)),
+        suite=options.suite or ("paper",),
+        skip_missing=options.skip_missing or not options.suite,
+        baselines=len(encoders) < len(names),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperRun:
+    """The jobs of a paper; `part` are those that are to run now, with as many seeds as fit."""
+
+    session: Session
+    whole: Plan
+    part: Plan
+    hours: float
+
+    @classmethod
+    def of(cls, session: Session, against: Sequence[str], hours: float | None) -> Self:
+        """The plan; BenchError where not even one seed of all is expected to fit the hours."""
+        if hours is not None and not 0 < hours < math.inf:
+            raise BenchError(f"--hours must be a number above 0, got {hours:g}.")
+        whole, words = session.plan(), {name.strip() for w in against for name in w.split(",")}
+        jobs = [job for job in whole.jobs if job.kind != "baseline" or job.model in words]
+        whole = whole.part(job.key for job in jobs)
+        limit, part = math.inf if hours is None else hours, whole
+        for count in range(len(session.request.seeds), 0, -1):
+            left = {*session.request.seeds[count:]}
+            part = whole.part(job.key for job in whole.jobs if job.seed not in left)
+            needed = session.preview(part).seconds / 3600
+            if needed <= limit:
+                return cls(session=session, whole=whole, part=part, hours=limit)
+        raise BenchError(
+            f"one seed of everything takes about {needed:.3g} hours here, more than --hours "
+            f"{limit:g}: give more, name fewer models, or some --suite."
+        )
+
+    @property
+    def schedule(self) -> Schedule:
+        """What would run now."""
+        return self.session.preview(self.part)
+
+    def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
+        """Runs what is missing and writes the folder; gives what failed, and what is to be said."""
+        request, until = self.session.request, time.monotonic() + 3600 * self.hours
+        tasks = [task for task in request.tasks if task.name not in self.whole.left_out]
+        first = next(j for j in self.whole.jobs if j.model == request.models[0].name)
+        planned = Planned(
+            jobs=self.whole.jobs,
+            suites=list(dict.fromkeys(task.suite for task in tasks)),
+            data=request.data,
+            mine=first.weights,
+            left_out=self.whole.left_out,
+        )
+        with self.session.drive(self.session.schedule(self.part), until) as driven:
+            failures = [each for each in driven.outcomes if isinstance(each, Failure)]
+            return failures, make_paper(driven.store, planned, folder)

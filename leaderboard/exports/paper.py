@@ -1,0 +1,200 @@
+"""The files of `bench paper`: LaTeX of boards and of an appendix, BibTeX, a README.
+
+Nothing here knows when, where or on which machine it is written: the same runs give the same bytes.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.exports.latex import breakable, latex_escaped, to_latex
+from benchharness.leaderboard.exports.table import (
+    LIKE_OURS,
+    SCORE,
+    Choice,
+    Table,
+    build_tables,
+    published_rows,
+)
+from benchharness.leaderboard.text import inert
+from benchharness.tasks.suites import SUITES, find_task
+
+RUNS = "runs.csv"
+"""Leads from each cell of the tables to its runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable:
+    """A board as one table of a paper, with its label and how it is shown."""
+
+    board: Board
+    table: Table
+    choice: Choice
+    label: str
+
+    @property
+    def rows(self) -> Iterator[tuple[str, Entry]]:
+        """The entries by the names that their rows have, behind which published rows come."""
+        for row, entry in zip(self.table.rows, self.board.entries, strict=False):
+            yield row.official, entry
+
+    def latex(self) -> str:
+        """The table, whose caption says what it is of, and not by which path it was read."""
+        title, board = latex_escaped(self.board.title), self.board
+        title += "".join(rf"~\cite{{{key}}}" for key in list(citations([board.suite]))[:1])
+        parts = [title, *(["mini data"] if "mini" in board.data else [])]
+        parts += [] if board.limit is None else [f"at most {board.limit} rows a split"]
+        splits = [split for task in board.tasks for split in find_task(task).dev_splits]
+        parts += ["development sets"] if all(s.startswith("dev") for s in splits) else []
+        return to_latex([board], self.choice, caption=", ".join(parts) + ".", label=self.label)
+
+
+def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
+    """The boards as tables, with the published rows of their models."""
+    found: list[PaperTable] = []
+    for board, choice in boards:
+        published = (LIKE_OURS,) if published_rows(board, (LIKE_OURS,)) else ()
+        own = replace(choice, published=published)
+        number = 1 + sum(each.board.suite == board.suite for each in found)
+        label = f"tab:{board.suite}" + (f"-{number}" if number > 1 else "")
+        tables = build_tables([board], own, official=True)
+        found += [PaperTable(board=board, table=t, choice=own, label=label) for t in tables]
+    return found
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """A table of the appendix: `columns` are titles with their shares of the line, 1 in all.
+
+    Cells are plain text, but for those that begin with "$": formulas.
+    """
+
+    title: str
+    columns: Mapping[str, float]
+    rows: Sequence[Sequence[str]]
+
+    def latex(self) -> str:
+        """The table, over as many pages as it takes; empty without rows."""
+        if not self.rows:
+            return ""
+        kinds = "".join(
+            rf">{{\raggedright\arraybackslash}}p{{\dimexpr{share:g}\linewidth-2\tabcolsep}}"
+            for share in self.columns.values()
+        )
+        head = rf"\toprule {_line(self.columns)} \midrule"
+        body = "\n".join(map(_line, self.rows))
+        return (
+            f"\\section{{{latex_escaped(self.title)}}}\n{{\\fontsize{{8}}{{10}}\\selectfont\n"
+            f"\\begin{{longtable}}{{{kinds}}}\n{head}\n\\endhead\n\\bottomrule\n\\endfoot\n{body}\n"
+            "\\end{longtable}}\n"
+        )
+
+
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(c if c.startswith("$") else breakable(c) for c in cells) + r" \\"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """All that a paper is made of. `figures` are PDF by caption; `missing` are sentences."""
+
+    models: Sequence[str]
+    tables: Sequence[PaperTable]
+    appendix: Sequence[LongTable]
+    figures: Mapping[str, bytes]
+    missing: Sequence[str]
+
+    def files(self) -> dict[str, bytes]:
+        """The files by name."""
+        suites = list(dict.fromkeys(each.board.suite for each in self.tables))
+        texts = {
+            f"{suite}.tex": "\n".join(t.latex() for t in self.tables if t.board.suite == suite)
+            for suite in suites
+        }
+        figures = dict(enumerate(self.figures.items(), start=1))
+        shown = "".join(
+            f"\\begin{{figure}}[t]\n\\includegraphics[width=\\linewidth]{{figure-{n}}}\n"
+            f"\\caption{{{latex_escaped(caption)}.}}\n\\end{{figure}}\n"
+            for n, (caption, _) in figures.items()
+        )
+        inputs = "".join(f"\\input{{{suite}}}\n" for suite in suites)
+        texts |= {
+            "main.tex": f"{_HEAD}{inputs}\\clearpage\n{shown}{_FOOT}",
+            "appendix.tex": "\\onecolumn\n" + "\n".join(t.latex() for t in self.appendix),
+            "references.bib": "\n".join(citations(suites).values()) + "\n",
+            "README.md": self._readme(suites),
+            RUNS: self._runs(),
+        }
+        found = {name: text.encode("utf-8") for name, text in texts.items()}
+        return found | {f"figure-{n}.pdf": drawn for n, (_, drawn) in figures.items()}
+
+    def _runs(self) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("table", "row", "column", "value", "runs"))
+        for each in self.tables:
+            titles = [title.replace("\n", " ") for title in each.table.columns]
+            for row, (name, entry) in zip(each.table.rows, each.rows, strict=False):
+                for column, title, cell in zip(each.table.names, titles, row.cells, strict=True):
+                    cells = entry.cells.values() if column == SCORE else [entry.cells.get(column)]
+                    keys = {run.key[:12]: None for c in cells if c for run in c.runs}
+                    if cell.value:
+                        where = (each.label, inert(name), title, cell.value)
+                        writer.writerow((*where, " ".join(sorted(keys))))
+        return text.getvalue()
+
+    def _readme(self, suites: Sequence[str]) -> str:
+        cited = {suite: ", ".join(citations([suite])) or SUITES[suite].cite for suite in suites}
+        rows = [row for each in self.tables for row in each.table.rows if row.source]
+        parts = {
+            f"# {self.models[0]} against {', '.join(self.models[1:])}": [_ABOUT],
+            "## What to cite, by the keys of references.bib": [
+                f"* {SUITES[suite].title}: {found}" for suite, found in cited.items()
+            ],
+            "## Published rows": sorted({f"* {row.official}: {row.source}" for row in rows}),
+            "## What is missing": [f"* {sentence}" for sentence in self.missing],
+        }
+        found = ("\n".join((head, "", *lines)) for head, lines in parts.items() if lines)
+        return "\n\n".join(found) + "\n"
+
+
+_HEAD = r"""\documentclass[twocolumn]{article}
+\usepackage{array,booktabs,graphicx,longtable}
+\begin{document}
+"""
+
+_FOOT = r"""\bibliographystyle{plain}
+\nocite{*}
+\bibliography{references}
+\appendix
+\input{appendix}
+\end{document}
+"""
+
+_ABOUT = f"""`bench paper` has written these files, and writes them anew unless somebody changes them.
+
+* `main.tex` shows all of it: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
+  A paper takes in what it needs, `\\input{{glue}}`, with the packages of its preamble.
+* `{RUNS}` has the runs of each number: `bench show KEY` shows one.
+* `appendix.tex` has every value of the recipes with its source, seeds, data, compute,
+  and measured numbers beside published ones.
+
+The same runs give the same tables: `bench export --all` and `bench import` take them elsewhere."""
+
+
+def citations(suites: Iterable[str]) -> dict[str, str]:
+    """The BibTeX entries of some suites and of their tasks by key; the suite's own first."""
+    text = (files("benchharness.leaderboard.exports") / "suites.bib").read_text(encoding="utf-8")
+    found = {}
+    for suite in suites:
+        for line in text.splitlines():
+            # @article{wang2019glue, keywords={glue}, title={...}, ...}
+            key, keywords = re.findall(r"\{(\w+), keywords=\{([\w, ]+)\}", line)[0]
+            if suite in keywords.split(", "):
+                found[key] = line
+    return found
