@@ -32,6 +32,7 @@ from benchharness.driver.live import RunState
 from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import (
     DATABASE,
+    OF_PAPER,
     OF_WHICH,
     RunOptions,
     in_python,
@@ -39,6 +40,8 @@ from benchharness.driver.options import (
     speaks_python,
     takes_options,
 )
+from benchharness.driver.paper import PaperRun, paper_options
+from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
@@ -174,16 +177,20 @@ def run(
         if not asked.dry_run:
             with session.run(planned) as driven:
                 failed = [each for each in driven.outcomes if isinstance(each, Failure)]
-    names = job_names(planned.jobs)
-    tasks = session.request.every_task
+    return _results(session, planned, failed)
+
+
+def _results(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
+    names, tasks = job_names(planned.jobs), session.request.every_task
+    is_dry = session.options.dry_run
     return Results(
-        db=asked.db,
+        db=session.options.db,
         keys=tuple(job.key for job in planned.jobs),
         suites=tuple(dict.fromkeys(task.suite for task in tasks)),
         failures=tuple(f"{names[each.job.key]}: {each.error}" for each in failed),
         left_out=dict(planned.left_out),
         said=session.request.notes,
-        schedule=tuple(session.preview(planned).to_json()) if asked.dry_run else (),
+        schedule=tuple(session.preview(planned).to_json()) if is_dry else (),
     )
 
 
@@ -260,6 +267,34 @@ def which(
         left=search.left,
         failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
     )
+
+
+@takes_options(OF_PAPER)
+def paper(
+    model: Words,
+    *,
+    against: Words,
+    to: str | Path = "paper",
+    hours: float | None = None,
+    plugins: str | Path | Iterable[str | Path] = (),
+    **options: Any,
+) -> Results:
+    """Runs an encoder and others on the suites of a paper and writes the folder `to`.
+
+    As `bench paper` does: LaTeX tables, figures, an appendix and what to cite. Of `hours` as many
+    seeds run as are expected to fit. The options are as `run` takes them. Raises BenchError where
+    nothing has finished; what the tables lack is a warning.
+    """
+    _load(plugins)
+    others = listed(against)
+    asked = paper_options(_options({"model": model, **options}), others, Path(to))
+    session = Session.of(asked, _watching(None))
+    with session.prepared():
+        found = PaperRun.of(session, others, hours)
+        failed, notes = ([], found.whole.notes) if asked.dry_run else found.run(Path(to))
+    for note in notes:
+        warnings.warn(note, stacklevel=3)
+    return _results(session, found.part if asked.dry_run else found.whole, failed)
 
 
 def _watching(progress: bool | None) -> Any:

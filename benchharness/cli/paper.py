@@ -1,21 +1,19 @@
 """`bench paper`: the tables of an encoder paper, from the runs to the LaTeX."""
 
-from collections import Counter
 from pathlib import Path
 
 import typer
 from rich.console import Console
 
 from benchharness.cli.options import AsJson, with_options
-from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
+from benchharness.cli.output import complaints, exit_code, print_json, tell_notes
+from benchharness.cli.run import show_schedule
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_PAPER, OPTIONS, WHAT, RunOptions, option
 from benchharness.driver.paper import PaperRun, paper_options
-from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
-from benchharness.tasks.suites import SUITES
 
 
 @with_options(but=OPTIONS.keys() - OF_PAPER)
@@ -50,9 +48,12 @@ def paper(
             schedule = found.schedule
         tell_notes(f"{task} is left out: {why}." for task, why in found.whole.left_out.items())
         tell_notes(found.whole.notes)
-        _announce(schedule, found, as_json=as_json)
+        if later := len(found.whole.jobs) - len(found.part.jobs):
+            tell_notes([f"{later} jobs of other seeds do not fit --hours {hours:g}."])
         if options.dry_run:
+            show_schedule(schedule, {}, as_json=as_json)
             return
+        typer.echo(visible(schedule.sentence()), err=as_json)
         failures, notes = found.run(to)
     tell_notes(notes)
     tell_notes(complaints(failures, job_names(found.whole.jobs)))
@@ -61,27 +62,3 @@ def paper(
     else:
         typer.echo(visible(f"paper: {to}, LaTeX in main.tex, what to cite in README.md"))
     raise typer.Exit(exit_code(failures))
-
-
-def _announce(schedule: Schedule, found: PaperRun, *, as_json: bool) -> None:
-    """How much there is to run, by suite, in hours of a job's device."""
-    dry_run = found.session.options.dry_run
-    if as_json:
-        if dry_run:
-            print_json({"dry_run": True, "jobs": schedule.to_json()})
-        return
-    typer.echo(visible(schedule.sentence()))
-    if later := len(found.whole.jobs) - len(found.part.jobs):
-        typer.echo(f"{later} more jobs, of other seeds, do not fit --hours {found.hours:g}.")
-    jobs, todo, hours = (Counter[str]() for _ in range(3))
-    for job in schedule.jobs:
-        suite = SUITES[job.task.partition("/")[0]].title
-        jobs[suite] += 1
-        todo[suite] += job.key in schedule.estimates
-        hours[suite] += schedule.weights.get(job.key, 0.0) / 3600
-    if dry_run:
-        rows = [
-            {"suite": s, "jobs": str(n), "to run": str(todo[s]), "device-hours": f"{hours[s]:.2f}"}
-            for s, n in jobs.items()
-        ]
-        print_table(rows, list(rows[0]), "nothing to run.")

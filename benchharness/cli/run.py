@@ -51,7 +51,7 @@ def run(options: RunOptions, *, out: Out = REPORT, as_json: AsJson = False) -> N
         planned = _plan(session)
         halving = session.halving(planned)
         if options.dry_run:
-            _show_schedule(session.preview(planned), _left_out(planned), as_json=as_json)
+            show_schedule(session.preview(planned), _left_out(planned), as_json=as_json)
         elif halving is not None:
             tell_notes(session.preview(planned).notes)
         if halving is not None and not (options.dry_run and as_json):
@@ -77,7 +77,7 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
     return {"left_out": dict(planned.left_out)} if planned.left_out else {}
 
 
-def _show_schedule(
+def show_schedule(
     schedule: Schedule, left_out: Mapping[str, Mapping[str, str]], *, as_json: bool
 ) -> None:
     """What would run; of a halving the whole grid."""

@@ -13,7 +13,7 @@ from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.leaderboard.result import Failure
 from benchharness.models import BASELINES
-from benchharness.stored.paper import Planned, check_paper, make_paper
+from benchharness.stored.paper import check_paper, make_paper
 from benchharness.tasks.errors import BenchError
 
 
@@ -78,16 +78,10 @@ class PaperRun:
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
         """Runs what is missing and writes the folder; gives what failed, and what is to be said."""
-        request, until = self.session.request, time.monotonic() + 3600 * self.hours
-        tasks = [task for task in request.tasks if task.name not in self.whole.left_out]
-        first = next(j for j in self.whole.jobs if j.model == request.models[0].name)
-        planned = Planned(
-            jobs=self.whole.jobs,
-            suites=list(dict.fromkeys(task.suite for task in tasks)),
-            data=request.data,
-            mine=first.weights,
-            left_out=self.whole.left_out,
-        )
+        until = time.monotonic() + 3600 * self.hours
+        left_out = self.whole.left_out
+        asked = (task for task in self.session.request.tasks if task.name not in left_out)
+        suites = list(dict.fromkeys(task.suite for task in asked))
         with self.session.drive(self.session.schedule(self.part), until) as driven:
             failures = [each for each in driven.outcomes if isinstance(each, Failure)]
-            return failures, make_paper(driven.store, planned, folder)
+            return failures, make_paper(driven.store, self.whole.jobs, suites, left_out, folder)

@@ -2,11 +2,11 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from pkgutil import resolve_name
 
 from benchharness.leaderboard.boards.board import Board, build_boards
@@ -18,77 +18,74 @@ from benchharness.leaderboard.job import Job, value_text
 from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops
 from benchharness.leaderboard.report.plots.tradeoff import measured_points, tradeoffs
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import check_place, counted, whole_file
+from benchharness.leaderboard.text import check_place, counted, grouped, whole_file
 from benchharness.stored import Rows, gained
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, ties_of
 from benchharness.stored.report import known_sizes
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import SUITES, distinct_title, split_title, title_of
+from benchharness.tasks.suites import SUITES, split_title, title_of
 
-MANIFEST = "manifest.json"
-"""The digests of each file as it was before and as it is: what somebody has changed stays."""
+Results = Mapping[str, Result]
+"""Finished runs by key."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """What a paper is of: jobs, the suites in their order, and where the rows are on this machine.
-
-    `mine` are the weights of the model that the others stand against; `left_out` says why tasks
-    have no jobs.
-    """
-
-    jobs: Sequence[Job]
-    suites: Sequence[str]
-    data: str
-    mine: str
-    left_out: Mapping[str, str] = field(default_factory=dict)
+_RECIPES = {"Model": 0.15, "Setting": 0.16, "Value": 0.12, "Tasks": 0.27, "Source": 0.3}
+_COSTS = {"Model": 0.24, "Suite": 0.13, "Seeds": 0.1, "Precision": 0.11, "Runs": 0.07}
+_COSTS |= {"Device-hours": 0.1, "FLOP": 0.1, "Device": 0.15}
+_DATA = {"Split": 0.4, "Rows": 0.15, "Fingerprint": 0.45}
+_PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Ours": 0.08, "Noise": 0.08}
+_PUBLISHED |= {"Verdict": 0.15, "Source": 0.25}
+"""The columns of the appendix, with their shares of the line."""
 
 
-def make_paper(store: Store, planned: Planned, folder: Path) -> list[str]:
-    """Writes the folder; gives what is to be said of it.
+def make_paper(
+    store: Store,
+    jobs: Sequence[Job],
+    suites: Sequence[str],
+    left_out: Mapping[str, str],
+    folder: Path,
+) -> list[str]:
+    """Writes the folder of these jobs, and gives what is to be said of it.
 
-    Examples are read for intervals and tests. Raises BenchError, and leaves the folder as it is,
-    where no job has finished or the folder is none of ours.
+    The first job is of the model that the others stand against; examples are read for intervals and
+    tests, from where the jobs have them on this machine. `left_out` says why tasks have no jobs.
+    Raises BenchError, and leaves the folder as it is, where no job has finished.
     """
     check_paper(folder)
-    rows = store.runs_with(job.key for job in planned.jobs)
-    if not any(row.status == "finished" for row in rows):
+    rows = store.runs_with(job.key for job in jobs)
+    finished = [row.key for row in rows if row.status == "finished"]
+    if not finished:
         raise BenchError(
-            f"none of the {counted(len(planned.jobs), 'run')} of this paper has finished, and a "
-            "table without numbers is not written: run the same command without --dry-run, or with "
-            "more --hours."
+            f"none of the {counted(len(jobs), 'run')} of this paper has finished, and tables "
+            "without numbers are not written: see why with `bench list runs`, or give more --hours."
         )
-    here = store.reading_from(planned.data)
-    boards = [board for name in planned.suites for board in build_boards(rows, SUITES[name])]
+    here = store.reading_from(jobs[0].data)
+    boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
     boards = [board for board in boards if any(entry.cells for entry in board.entries)]
     boards = [add_uncertainty(board, here) for board in gained(boards, here)]
     ties, notes = ties_of(here, boards)
-    names = [row.model for row in rows if row.weights == planned.mine]
     said = dict.fromkeys(note.removeprefix("--ties: ") for note in notes)
-    choice = Choice(intervals=True, ties=ties, other=names[0] if names else "")
+    mine = next((row.model for row in rows if row.weights == jobs[0].weights), jobs[0].model)
+    choice = Choice(intervals=True, ties=ties, other=mine)
     tables = paper_tables(
-        (board, replace(choice, apart=_apart(here, board, planned.mine, said))) for board in boards
+        (board, replace(choice, apart=_apart(here, board, mine, said))) for board in boards
     )
-    results = {r.job.key: r for r in here.results(row.key for row in rows)}
-    finished = {key: r for key, r in results.items() if isinstance(r, Result)}
-    figures, lack = _figures(tables, finished)
-    said |= dict.fromkeys(lack)
+    results = {r.job.key: r for r in here.results(finished) if isinstance(r, Result)}
+    if find_spec("matplotlib") is None:
+        said["no figures were drawn: pip install 'benchharness[paper]' draws them."] = None
     paper = Paper(
-        models=list(dict.fromkeys((*names[:1], *(job.model for job in planned.jobs)))),
+        models=list(dict.fromkeys((mine, *(row.model for row in rows)))),
         tables=tables,
         appendix=[
-            LongTable(title, shares, list(rows))
-            for title, shares, rows in (
-                ("Hyperparameters", _OF_RECIPES, _recipes(tables, finished)),
-                ("Seeds and compute", _OF_COSTS, _computed(tables, finished)),
-                ("Data", _OF_DATA, sorted({*_data(finished.values())})),
-                ("Beside published numbers", _OF_REPRODUCTIONS, _reproduced(tables)),
-            )
+            LongTable("Hyperparameters", _RECIPES, list(_recipes(tables, results))),
+            LongTable("Seeds and compute", _COSTS, list(_costs(tables, results))),
+            LongTable("Data", _DATA, sorted({*_data(results)})),
+            LongTable("Beside published numbers", _PUBLISHED, list(_published(tables))),
         ],
-        figures=figures,
-        missing=list(_missing(planned, results)),
+        figures=dict(_figures(tables, results)) if find_spec("matplotlib") else {},
+        missing=[f"{task}: {why}." for task, why in left_out.items()]
+        + list(_unfinished(jobs, results)),
     )
     _write(folder, paper.files())
     return list(said)
@@ -98,14 +95,16 @@ def _apart(
     store: Store, board: Board, mine: str, said: dict[str, None]
 ) -> dict[str, frozenset[str]]:
     """By task and SCORE, the labels of the entries that a paired test tells from mine."""
-    ours = [e for e in board.entries if any(run.weights == mine for run in e.runs)]
+    ours = [entry for entry in board.entries if entry.model == mine]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ((a, b) for a in ours for b in board.entries if b not in ours):
-        tasks = tuple(t for t in board.tasks if t in one.cells and t in other.cells)
+        rows = Rows(
+            board,
+            (one, other),
+            tuple(t for t in board.tasks if t in one.cells.keys() & other.cells),
+        )
         try:
-            contrasts = contrasts_of(
-                store, Rows(board, (one, other), tasks), "dev", with_slices=False
-            )
+            contrasts = contrasts_of(store, rows, "dev", with_slices=False)
         except BenchError as error:
             said[str(error)] = None
             continue
@@ -117,139 +116,84 @@ def _apart(
     return {name: frozenset(labels) for name, labels in found.items()}
 
 
-# The appendix: the columns of its tables, with their shares of the line, and their rows.
-
-_OF_RECIPES = {"Model": 0.15, "Setting": 0.16, "Value": 0.12, "Tasks": 0.27, "Source": 0.3}
-_OF_COSTS = {"Model": 0.24, "Suite": 0.13, "Seeds": 0.1, "Precision": 0.11, "Runs": 0.07}
-_OF_COSTS |= {"Device-hours": 0.1, "FLOP": 0.1, "Device": 0.15}
-_OF_DATA = {"Split": 0.4, "Rows": 0.15, "Fingerprint": 0.45}
-_OF_REPRODUCTIONS = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Ours": 0.08, "Noise": 0.08}
-_OF_REPRODUCTIONS |= {"Verdict": 0.15, "Source": 0.25}
-
-
-def _recipes(tables: Sequence[PaperTable], results: Mapping[str, Result]) -> Iterator[list[str]]:
-    """Every value of the recipes, with the tasks that have it and its source."""
-    known: dict[tuple[str, str, str, str], dict[str, dict[str, None]]] = {}
-    every: dict[tuple[str, str], dict[str, None]] = {}
-    for table, name, job in _jobs(tables, results):
-        every.setdefault((name, table.board.title), {})[job.title] = None
-        for setting, each in job.settings.items():
-            # A source may be a place on the machine that made the run.
-            source = each.source.rpartition("/")[2] if _is_place(each.source) else each.source
-            suites = known.setdefault((name, setting, value_text(each.value), source), {})
-            suites.setdefault(table.board.title, {})[job.title] = None
-    for (name, setting, value, source), suites in sorted(known.items()):
-        tasks = (
-            suite if len(found) == len(every[name, suite]) else ", ".join(found)
-            for suite, found in suites.items()
-        )
-        yield [name, setting.replace("_", " "), value, "; ".join(tasks), source]
+def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
+    """Every value of the recipes of encoders, with the tasks that have it and its source."""
+    known: dict[tuple[str, str, str, str], dict[str, None]] = {}
+    every: dict[str, dict[str, None]] = {}
+    for name, entry in (row for table in tables for row in table.rows):
+        for job in (results[run.key].job for run in entry.runs if run.key in results):
+            settings = {} if job.kind == "baseline" else job.settings
+            every.setdefault(name, {})[job.title] = None
+            for setting, each in settings.items():
+                # Where a file of recipes lies is another place on each machine.
+                source = PurePath(each.source).name if each.source[:1] in "/~." else each.source
+                key = name, setting, value_text(each.value), source
+                known.setdefault(key, {})[job.title] = None
+    for (name, setting, value, source), tasks in sorted(known.items()):
+        shown = "all" if tasks.keys() == every[name].keys() else ", ".join(tasks)
+        yield [name, setting.replace("_", " "), value, shown, source]
 
 
-def _jobs(
-    tables: Sequence[PaperTable], results: Mapping[str, Result]
-) -> Iterator[tuple[PaperTable, str, Job]]:
-    """The jobs of encoders, with the table and the row that they stand in."""
-    for table in tables:
-        for name, entry in table.rows:
-            jobs = (results[run.key].job for run in entry.runs if run.key in results)
-            yield from ((table, name, job) for job in jobs if job.kind != "baseline")
-
-
-def _is_place(source: str) -> bool:
-    return source.startswith(("/", "~", "."))
-
-
-def _computed(tables: Sequence[PaperTable], results: Mapping[str, Result]) -> Iterator[list[str]]:
+def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
     """What the runs of each row have taken, as far as the store knows it."""
     sizes = known_sizes()
-    for table in tables:
-        for name, entry in table.rows:
-            runs = [results[run.key] for run in entry.runs if run.key in results]
-            facts = [facts_of(run) for run in runs]
-            flops = [f and training_flops(size_of_run(entry.model, f, sizes), f) for f in facts]
-            machines = (run.provenance.get("machine", {}) for run in runs)
-            hours = [
-                run.cost.seconds / 3600 * int(machine.get("processes", 1))
-                for run, machine in zip(runs, machines, strict=True)
-            ]
-            devices = {f.machine for f in facts if f and f.machine}
-            yield [
-                name,
-                table.board.title,
-                ", ".join(map(str, sorted({run.job.seed for run in runs}))),
-                entry.precision,
-                str(len(runs)),
-                f"{sum(hours):.3g}",
-                _power(sum(filter(None, flops))) if all(flops) else "not known",
-                "; ".join(sorted(devices)) or "not known",
-            ]
+    for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
+        runs = [results[run.key] for run in entry.runs if run.key in results]
+        facts = [facts_of(run) for run in runs]
+        flops = [f and training_flops(size_of_run(entry.model, f, sizes), f) for f in facts]
+        count = (run.provenance.get("machine", {}).get("processes", 1) for run in runs)
+        hours = sum(n * run.cost.seconds / 3600 for n, run in zip(count, runs, strict=True))
+        seeds = ", ".join(map(str, sorted({run.job.seed for run in runs})))
+        digits, _, exponent = f"{sum(filter(None, flops)):.1e}".partition("e")
+        power = rf"${digits}\cdot10^{{{int(exponent)}}}$" if all(flops) else "not known"
+        devices = "; ".join(sorted({f.machine for f in facts if f}))
+        yield [name, title, seeds, entry.precision, str(len(runs)), f"{hours:.3g}", power, devices]
 
 
-def _power(value: float) -> str:
-    digits, _, exponent = f"{value:.1e}".partition("e")
-    return rf"${digits}\cdot10^{{{int(exponent)}}}$"
-
-
-def _data(results: Iterable[Result]) -> Iterator[tuple[str, str, str]]:
+def _data(results: Results) -> Iterator[tuple[str, str, str]]:
     """The splits of the runs, with their digests."""
-    for result in results:
+    for result in results.values():
         rows = result.provenance.get("data", {})
         for name, digest in result.job.fingerprints.items():
-            count = rows.get(name, {}).get("rows", "")
-            yield split_title(*name.rsplit(":", 1)), f"{count:,}" if count else "", digest[:32]
+            count = str(rows.get(name, {}).get("rows", ""))
+            yield split_title(*name.rsplit(":", 1)), count, digest[:32]
 
 
-def _reproduced(tables: Sequence[PaperTable]) -> Iterator[list[str]]:
-    for table in tables:
-        for name, entry in table.rows:
-            for each in reproductions(table.board, entry):
-                numbers = (each.ours, each.noise)
-                ours, noise = ("" if n is None else f"{n:.1f}" for n in numbers)
-                verdict = f"{each.verdict}: {each.reason}" if each.reason else each.verdict
-                task, printed = title_of(each.task), each.theirs.printed
-                source = f"{each.row.source}, {each.row.place}"
-                yield [name, task, printed, ours, noise, verdict, source]
+def _published(tables: Sequence[PaperTable]) -> Iterator[list[str]]:
+    for board, name, entry in ((t.board, *row) for t in tables for row in t.rows):
+        for each in reproductions(board, entry):
+            ours, noise = ("" if n is None else f"{n:.1f}" for n in (each.ours, each.noise))
+            verdict = ": ".join(filter(None, (each.verdict, each.reason)))
+            said = (each.theirs.printed, ours, noise, verdict)
+            yield [name, title_of(each.task), *said, f"{each.row.source}, {each.row.place}"]
 
 
-def _missing(planned: Planned, results: Mapping[str, Result | Failure]) -> Iterator[str]:
-    """A sentence for each task without jobs, and for what has not finished."""
-    yield from (f"{task}: {why}." for task, why in planned.left_out.items())
-    lacking = defaultdict(list)
-    for job in planned.jobs:
-        found = results.get(job.key)
-        if not isinstance(found, Result):
-            how = found.kind if found else "not run"
-            lacking[job.model, distinct_title(job.task), how].append(job.seed)
-    for (model, task, how), seeds in sorted(lacking.items()):
-        yield f"{model} {task}, seed {', '.join(map(str, sorted(seeds)))}: {how}."
+def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
+    found = grouped(((j.model, j.title), j.seed) for j in jobs if j.key not in results)
+    for (model, title), seeds in found.items():
+        yield f"{model} {title}: no result of seed {', '.join(map(str, seeds))}."
 
 
-# Figures.
-
-
-def _figures(
-    tables: Sequence[PaperTable], results: Mapping[str, Result]
-) -> tuple[dict[str, bytes], list[str]]:
-    """The suites' scores against sizes and operations, as PDF by caption; why there are none."""
-    if find_spec("matplotlib") is None:
-        return {}, ["no figures were drawn: pip install 'benchharness[paper]' draws them."]
+def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
+    """The suites' scores against sizes and operations, as PDF with their captions."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
-    found = {}
-    for table in tables:
-        named = named_entries(table.board, "")
+    for board in (table.board for table in tables):
         points = [
             # What training took depends on what else ran there, and is in the appendix.
             replace(p, costs={name: c for name, c in p.costs.items() if name != "training-time"})
-            for p in measured_points(named, table.board.rule, None, facts, known_sizes())
+            for p in measured_points(
+                named_entries(board, ""), board.rule, None, facts, known_sizes()
+            )
         ]
-        for figure in tradeoffs(points, table.board.title):
-            found[figure.title] = to_pdf(figure)
-    return found, []
+        for figure in tradeoffs(points, board.title):
+            yield figure.title, to_pdf(figure)
 
 
 # The folder.
+
+MANIFEST = "manifest.json"
+"""The digests of each file as it was before and as it is: what somebody has changed stays."""
 
 
 def check_paper(folder: Path) -> None:
@@ -258,8 +202,7 @@ def check_paper(folder: Path) -> None:
         check_place(folder / MANIFEST)
         there = {path.name for path in folder.iterdir()} if folder.exists() else set()
     except OSError as error:
-        reason = error.strerror or error
-        raise BenchError(f"{folder} cannot be written ({reason}): give another --to.") from error
+        raise _unwritable(folder, error) from error
     known = _known(folder)
     if there and not known:
         raise BenchError(
@@ -271,6 +214,10 @@ def check_paper(folder: Path) -> None:
                 f"{folder / name} was changed after `bench paper` had written it: give it another "
                 "name, or give another --to."
             )
+
+
+def _unwritable(folder: Path, error: OSError) -> BenchError:
+    return BenchError(f"{folder} cannot be written ({error.strerror or error}): give another --to.")
 
 
 def _known(folder: Path) -> dict[str, list[str]]:
@@ -285,14 +232,13 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Writes each file whole; those of an earlier paper that this one has not are deleted."""
     old = _known(folder)
     digests = {name: sha256(content).hexdigest() for name, content in files.items()}
-    kept = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}
-    manifest = json.dumps({"paper": kept}, indent=1)
+    known = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}
+    manifest = json.dumps({"paper": known}, indent=1).encode()
     try:
-        for name, content in {MANIFEST: manifest.encode(), **files}.items():
-            with whole_file(folder / name) as file:
-                file.write(content)
         for name in old.keys() - files.keys():
             (folder / name).unlink(missing_ok=True)
+        for name, content in {MANIFEST: manifest, **files}.items():
+            with whole_file(folder / name) as file:
+                file.write(content)
     except OSError as error:
-        reason = error.strerror or error
-        raise BenchError(f"{folder} could not be written: {reason}. Give another --to.") from error
+        raise _unwritable(folder, error) from error

@@ -176,7 +176,7 @@ _FOOT = r"""\bibliographystyle{plain}
 \end{document}
 """
 
-_ABOUT = f"""`bench paper` has written these files, and writes them anew unless somebody changes them.
+_ABOUT = f"""`bench paper` has written these files, and writes anew what nobody has changed.
 
 * `main.tex` shows all of it: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
   A paper takes in what it needs, `\\input{{glue}}`, with the packages of its preamble.

@@ -367,7 +367,8 @@ def _notes(
 def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Iterator[str]:
     sure = [_intervals(e, name) for e in board.entries for name in columns if choice.intervals]
     if scopes := dict.fromkeys(each.scope for each in sure if each.both):
-        yield f"The small numbers are the ends of the 95 % interval over {', or over '.join(scopes)}."
+        over = ", or over ".join(scopes)
+        yield f"The small numbers are the ends of the 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
             f"† is significantly different from {choice.other} in a paired test (p < 0.05, "
