@@ -45,7 +45,7 @@ def paper(
     with session.prepared():
         with Console(stderr=True).status("reading the data and the checkpoints"):
             found = PaperRun.of(session, against, hours)
-            schedule = found.schedule
+            schedule = session.preview(found.part)
         tell_notes(f"{task} is left out: {why}." for task, why in found.whole.left_out.items())
         tell_notes(found.whole.notes)
         if later := len(found.whole.jobs) - len(found.part.jobs):

@@ -9,7 +9,6 @@ from typing import Self
 
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
-from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.leaderboard.result import Failure
 from benchharness.models import BASELINES
@@ -70,11 +69,6 @@ class PaperRun:
             f"one seed of everything takes about {needed:.3g} hours here, more than --hours "
             f"{limit:g}: give more, name fewer models, or some --suite."
         )
-
-    @property
-    def schedule(self) -> Schedule:
-        """What would run now."""
-        return self.session.preview(self.part)
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
         """Runs what is missing and writes the folder; gives what failed, and what is to be said."""

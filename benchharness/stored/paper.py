@@ -58,7 +58,7 @@ def make_paper(
     if not finished:
         raise BenchError(
             f"none of the {counted(len(jobs), 'run')} of this paper has finished, and tables "
-            "without numbers are not written: see why with `bench list runs`, or give more --hours."
+            "without numbers are not written: see why with `bench show runs`, or give more --hours."
         )
     here = store.reading_from(jobs[0].data)
     boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
@@ -140,7 +140,9 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
     for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
         runs = [results[run.key] for run in entry.runs if run.key in results]
         facts = [facts_of(run) for run in runs]
-        flops = [f and training_flops(size_of_run(entry.model, f, sizes), f) for f in facts]
+        flops = [
+            training_flops(size_of_run(entry.model, f, sizes), f) if f else None for f in facts
+        ]
         count = (run.provenance.get("machine", {}).get("processes", 1) for run in runs)
         hours = sum(n * run.cost.seconds / 3600 for n, run in zip(count, runs, strict=True))
         seeds = ", ".join(map(str, sorted({run.job.seed for run in runs})))

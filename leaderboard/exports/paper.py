@@ -79,9 +79,7 @@ class LongTable:
     rows: Sequence[Sequence[str]]
 
     def latex(self) -> str:
-        """The table, over as many pages as it takes; empty without rows."""
-        if not self.rows:
-            return ""
+        """The table, over as many pages as it takes."""
         kinds = "".join(
             rf">{{\raggedright\arraybackslash}}p{{\dimexpr{share:g}\linewidth-2\tabcolsep}}"
             for share in self.columns.values()
@@ -116,22 +114,23 @@ class Paper:
             f"{suite}.tex": "\n".join(t.latex() for t in self.tables if t.board.suite == suite)
             for suite in suites
         }
-        figures = dict(enumerate(self.figures.items(), start=1))
         shown = "".join(
-            f"\\begin{{figure}}[t]\n\\includegraphics[width=\\linewidth]{{figure-{n}}}\n"
+            f"\\begin{{figure}}[t]\n\\includegraphics[width=\\linewidth]{{figure-{number}}}\n"
             f"\\caption{{{latex_escaped(caption)}.}}\n\\end{{figure}}\n"
-            for n, (caption, _) in figures.items()
+            for number, caption in enumerate(self.figures, start=1)
         )
         inputs = "".join(f"\\input{{{suite}}}\n" for suite in suites)
         texts |= {
-            "main.tex": f"{_HEAD}{inputs}\\clearpage\n{shown}{_FOOT}",
-            "appendix.tex": "\\onecolumn\n" + "\n".join(t.latex() for t in self.appendix),
+            "main.tex": _MAIN % f"{inputs}\\clearpage\n{shown}",
+            "appendix.tex": "\\onecolumn\n" + "\n".join(t.latex() for t in self.appendix if t.rows),
             "references.bib": "\n".join(citations(suites).values()) + "\n",
             "README.md": self._readme(suites),
             RUNS: self._runs(),
         }
-        found = {name: text.encode("utf-8") for name, text in texts.items()}
-        return found | {f"figure-{n}.pdf": drawn for n, (_, drawn) in figures.items()}
+        drawn = enumerate(self.figures.values(), start=1)
+        return {name: text.encode("utf-8") for name, text in texts.items()} | {
+            f"figure-{number}.pdf": content for number, content in drawn
+        }
 
     def _runs(self) -> str:
         text = io.StringIO()
@@ -141,11 +140,10 @@ class Paper:
             titles = [title.replace("\n", " ") for title in each.table.columns]
             for row, (name, entry) in zip(each.table.rows, each.rows, strict=False):
                 for column, title, cell in zip(each.table.names, titles, row.cells, strict=True):
-                    cells = entry.cells.values() if column == SCORE else [entry.cells.get(column)]
-                    keys = {run.key[:12]: None for c in cells if c for run in c.runs}
-                    if cell.value:
-                        where = (each.label, inert(name), title, cell.value)
-                        writer.writerow((*where, " ".join(sorted(keys))))
+                    cells = [c for t, c in entry.cells.items() if column in (t, SCORE)]
+                    keys = sorted({run.key[:12] for c in cells for run in c.runs})
+                    said = (each.label, inert(name), title, cell.value, " ".join(keys))
+                    writer.writerows([said] if cell.value else [])
         return text.getvalue()
 
     def _readme(self, suites: Sequence[str]) -> str:
@@ -163,12 +161,10 @@ class Paper:
         return "\n\n".join(found) + "\n"
 
 
-_HEAD = r"""\documentclass[twocolumn]{article}
+_MAIN = r"""\documentclass[twocolumn]{article}
 \usepackage{array,booktabs,graphicx,longtable}
 \begin{document}
-"""
-
-_FOOT = r"""\bibliographystyle{plain}
+%s\bibliographystyle{plain}
 \nocite{*}
 \bibliography{references}
 \appendix
@@ -184,7 +180,8 @@ _ABOUT = f"""`bench paper` has written these files, and writes anew what nobody 
 * `appendix.tex` has every value of the recipes with its source, seeds, data, compute,
   and measured numbers beside published ones.
 
-The same runs give the same tables: `bench export --all` and `bench import` take them elsewhere."""
+The same runs, taken elsewhere by `bench export --all` and `bench db import`, give the same tables.
+"""
 
 
 def citations(suites: Iterable[str]) -> dict[str, str]:

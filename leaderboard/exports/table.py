@@ -18,7 +18,7 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import RULES, find_task, title_of
+from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
 """The name of the column of the suite's score."""
@@ -293,7 +293,8 @@ def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
         if board.rule.name in found:
             return TableCell(value=found[board.rule.name].printed)
         # An average by another rule, as its authors print it.
-        return next((TableCell(value=c.printed, metric=_rule(n)) for n, c in found.items()), _NONE)
+        others = (TableCell(value=cell.printed, metric=name) for name, cell in found.items())
+        return next(others, TableCell())
     # All that the column's value is the mean of, as printed where it is one number; else the first
     # number of a part of it, with a mark that says which.
     names, cells = score_names(name, board.rule), row.of(name)
@@ -308,13 +309,6 @@ def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
         return TableCell()
     titles = dict.fromkeys(metric_title(name, score) for score in partial[0].scores)
     return TableCell(value=partial[0].printed, metric=" or ".join(titles))
-
-
-_NONE = TableCell()
-
-
-def _rule(name: str) -> str:
-    return f"{name} ({RULES[name].cite})" if name in RULES else name
 
 
 def _notes(

@@ -9,23 +9,25 @@ from matplotlib.figure import Figure as Canvas
 
 from benchharness.leaderboard.report import plots as chart
 
-_UNITS = 100  # of a chart to an inch, so that its letters are ten of its units wide
+_UNITS = 100  # of a chart to an inch, so that its letters are about ten of its units wide
 
 _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def to_pdf(figure: chart.Figure) -> bytes:
-    """A chart of points and lines; the same bytes whenever it is drawn by one matplotlib."""
-    with rc_context({"pdf.fonttype": 42, "font.size": 9, "svg.hashsalt": ""}):
+    """A chart of points and lines; the same bytes whenever one matplotlib draws it."""
+    with rc_context({"pdf.fonttype": 42, "font.size": 9, "lines.linewidth": 0.8}):
         canvas = Canvas(figsize=(figure.width / _UNITS, figure.height / _UNITS))
         axes = canvas.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, figure.width), ylim=(figure.height, 0))
         axes.set_axis_off()
         _draw_axes(axes, figure)
-        for path in figure.paths:
-            _draw_line(axes, path.d, color="0.6", linewidth=1)
+        ranges = (mark.paths.get("range", "") for mark in figure.marks)
+        for d in (*(path.d for path in figure.paths), *ranges):
+            # Polylines: "M1,2 3,4".
+            corners = [pair.split(",") for pair in re.findall(r"-?[\d.]+,-?[\d.]+", d)]
+            axes.plot([float(x) for x, _ in corners], [float(y) for _, y in corners], color="0.5")
         for mark in figure.marks:
-            _draw_line(axes, mark.paths.get("range", ""), color="0.4", linewidth=1)
             face = "black" if "on-front" in mark.kind else "white"
             axes.plot(mark.x, mark.y, "o", color="black", markerfacecolor=face, markersize=5)
             for text in mark.texts:
@@ -36,19 +38,12 @@ def to_pdf(figure: chart.Figure) -> bytes:
 
 
 def _draw_axes(axes: Axes, figure: chart.Figure) -> None:
-    x, y = figure.x, figure.y
+    x, y, bottom = figure.x, figure.y, figure.bottom
     for place, text in y.ticks:
-        axes.plot((x.start, x.end), (place, place), color="0.85", linewidth=0.6)
+        axes.plot((x.start, x.end), (place, place), color="0.85")
         axes.text(x.start - 6, place, text, ha="right", va="center")
     for place, text in x.ticks:
-        axes.plot((place, place), (figure.bottom, figure.bottom + 4), color="black", linewidth=0.6)
-        axes.text(place, figure.bottom + 18, text, ha="center")
-    axes.plot((x.start, x.end), (figure.bottom, figure.bottom), color="black", linewidth=0.6)
-    axes.text((x.start + x.end) / 2, figure.bottom + 36, x.label, ha="center")
+        axes.plot((place, place), (bottom, bottom + 4), color="black")
+        axes.text(place, bottom + 18, text, ha="center")
+    axes.text((x.start + x.end) / 2, bottom + 36, x.label, ha="center")
     axes.text(4, (y.start + y.end) / 2, y.label, rotation=90, va="center")
-
-
-def _draw_line(axes: Axes, d: str, **style: object) -> None:
-    """A polyline: "M1,2 3,4"."""
-    corners = [pair.split(",") for pair in re.findall(r"-?[\d.]+,-?[\d.]+", d)]
-    axes.plot([float(x) for x, _ in corners], [float(y) for _, y in corners], **style)
