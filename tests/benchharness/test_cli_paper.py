@@ -1,0 +1,210 @@
+"""`bench paper`: the folder that it writes, and what it refuses."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import benchharness
+from benchharness.cli.app import main
+from benchharness.leaderboard.store.archive import read_archive, write_archive
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.errors import BenchError
+from tests.helpers.bench_process import BENCH, environment
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.learned_engine import LearnedEngine
+
+SUITES = ("--suite", "snli", "--data", "mini")
+WORDS = (*SUITES, "--device", "cpu", "--precision", "fp32", "--seeds", "2")
+
+
+class _ByModel(LearnedEngine):
+    def _result(self, job, share):
+        return super()._result(job, 0.55 if job.model == "mine" else share)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return save_checkpoint(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture
+def paper(tmp_path, monkeypatch, capsys, encoder):
+    """Runs the command on an engine that trains nothing; gives its exit code and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+
+    def run(*words, share=0.95, against="tiny,majority", suites=WORDS):
+        engine = _ByModel({"snli/snli": share})
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        argv = ["bench", "paper", "--model", f"mine={encoder}", "--against", against]
+        monkeypatch.setattr(sys, "argv", [*argv, *suites, *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    return run
+
+
+def _files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, encoder):
+    code, printed = paper()
+    assert code == 0, printed.err
+    first = _files(tmp_path / "paper")
+    table = first["snli.tex"].decode()
+    assert re.search(r"^mine & 5\d\.\d\$_\{", table, re.MULTILINE), "with the ends of its interval"
+    assert re.search(r"^tiny & \\textbf\{9\d\.\d\}\\textsuperscript\{\\dag\}", table, re.MULTILINE)
+    assert "is significantly different from mine in a paired test" in table
+    assert r"\caption{SNLI, mini data, development sets.}" in table
+    rows = list(csv.DictReader(first["runs.csv"].decode().splitlines()))
+    with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
+        for row in rows:
+            runs = [store.runs(key=key)[0] for key in row["runs"].split()]
+            assert {run.model for run in runs} == {row["row"]}
+            assert len(runs) == (1 if row["row"] == "majority" else 2)
+    appendix = first["appendix.tex"].decode()
+    for word in ("Hyperparameters", "learning rate", "google-research/bert", "Fingerprint"):
+        assert word in appendix
+    assert "against tiny, majority" in first["README.md"].decode()
+    everything = b"".join(first.values())
+    for word in (str(tmp_path), str(encoder), "2026-01-01"):
+        assert word.encode() not in everything
+    # The same runs from an archive: another process, folder, time zone and language.
+    other = tmp_path / "other"
+    shutil.copytree(encoder, other / "weights")
+    archive = tmp_path / "all.jsonl.gz"
+    with open_store("results/leaderboard.sqlite") as store, archive.open("wb") as file:
+        write_archive(file, store.stored_runs())
+        (key, *_) = (run.key for run in store.runs())
+        assert store.reading_from("there").result(key).job.data == "there"
+    with open_store(other / "results" / "leaderboard.sqlite") as store:
+        assert store.add_stored(read_archive(archive)) == 5
+    words = ("paper", "--model", "mine=weights", "--against", "tiny,majority", *WORDS)
+    ended = subprocess.run(
+        (*BENCH, *words, "--to", "again"),
+        cwd=other,
+        env=environment() | {"TZ": "Pacific/Kiritimati", "LANG": "C", "LC_ALL": "C"},
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert _files(other / "again") == first
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
+def test_the_paper_compiles_and_nothing_is_too_wide(paper, tmp_path):
+    paper()
+    folder = tmp_path / "paper"
+    command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex")
+    ended = subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=120)
+    log = (folder / "main.log").read_text(encoding="latin-1")
+    assert ended.returncode == 0, log[-2000:]
+    assert re.findall(r"Overfull.*|.*Float too large.*|Missing character.*", log) == []
+    # What LaTeX has left there is nobody's work, and the same command goes on.
+    assert paper()[0] == 0
+    assert (folder / "main.pdf").exists()
+
+
+def test_what_is_somebodys_own_stays(paper, tmp_path):
+    folder = tmp_path / "paper"
+    folder.mkdir()
+    (folder / "main.tex").write_text("mine")
+    code, printed = paper()
+    assert code == 2
+    assert "paper is not empty, and `bench paper` has not made it: give another --to" in printed.err
+    assert _files(folder) == {"main.tex": b"mine"}
+    assert not (tmp_path / "results").exists(), "nothing has run"
+    assert paper("--to", "new")[0] == 0
+    (tmp_path / "new" / "snli.tex").write_text("edited")
+    before = _files(tmp_path / "new")
+    code, printed = paper("--to", "new")
+    assert code == 2
+    assert "snli.tex was changed after `bench paper` had written it" in printed.err
+    assert _files(tmp_path / "new") == before
+
+
+def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
+    code, printed = paper(share=None)
+    assert code == 2
+    assert "none of the 5 runs of this paper has finished" in printed.err
+    assert not (tmp_path / "paper").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"against": "nobody"}, "nobody"),
+        ({"against": "mine-not-there=/nowhere"}, "/nowhere"),
+        ({"against": ","}, "name your encoder and what it stands against"),
+    ],
+)
+def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
+    code, printed = paper(**words)
+    assert code in (2, 4)
+    assert said in printed.err
+    assert "Traceback" not in printed.err
+    assert not (tmp_path / "paper").exists()
+
+
+def test_hours_bound_the_seeds(paper, tmp_path):
+    code, printed = paper("--hours", "0.00001")
+    assert code == 2
+    assert "one seed of everything takes about" in printed.err
+    code, printed = paper("--dry-run", "--json")
+    every = json.loads(printed.out[printed.out.index("{") :])["jobs"]
+    seconds = {seed: sum(j["about_seconds"] for j in every if j["seed"] <= seed) for seed in (1, 2)}
+    hours = str((seconds[1] + seconds[2]) / 2 / 3600)
+    code, printed = paper("--dry-run", "--jobs", "1", "--hours", hours)
+    assert "2 jobs of other seeds do not fit --hours" in printed.err
+    assert "3 jobs" in printed.out
+    assert not (tmp_path / "paper").exists()
+
+
+def test_the_same_from_python(paper, tmp_path, encoder):
+    paper()
+    options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
+    found = benchharness.paper(f"mine={encoder}", against="tiny", to=tmp_path / "api", **options)
+    assert len(found.keys) == 4
+    assert "snli.tex" in _files(tmp_path / "api")
+    with pytest.raises(BenchError, match="tiny cannot stand against itself"):
+        benchharness.paper("tiny", against=["tiny"], to=tmp_path / "no", **options)
+
+
+@pytest.mark.soak  # some minutes on two cores
+@pytest.mark.timeout(1200)
+def test_a_whole_paper_of_small_encoders_ends_in_ten_minutes(tmp_path: Path, encoder):
+    started = os.times()
+    words = ("--model", "tiny", "--against", f"small={encoder},majority", "--data", "mini")
+    code, _, said = bench_for(tmp_path, 1200, "paper", *words, "--seeds", "2")
+    assert code == 0, said
+    ended = os.times()
+    cores = len(os.sched_getaffinity(0))
+    # Of processor time, because other work on the machine must not fail this.
+    taken = ended.children_user + ended.children_system
+    taken -= started.children_user + started.children_system
+    assert taken < 600 * min(cores, 2)
+    names = _files(tmp_path / "paper").keys()
+    assert {"glue.tex", "superglue.tex", "squad.tex", "beir.tex"} <= names
+
+
+def bench_for(folder, seconds, *words):
+    """`bench` in a process that may take so long."""
+    ended = subprocess.run(
+        (*BENCH, *words),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
