@@ -281,9 +281,8 @@ def paper(
 ) -> Results:
     """Runs an encoder and others on the suites of a paper and writes the folder `to`.
 
-    As `bench paper` does: LaTeX tables, figures, an appendix and what to cite. Of `hours` as many
-    seeds run as are expected to fit. The options are as `run` takes them. Raises BenchError where
-    nothing has finished; what the tables lack is a warning.
+    As `bench paper` does, with options as `run` takes them. What the tables lack is a warning.
+    Raises BenchError where nothing has finished.
     """
     _load(plugins)
     others = listed(against)

@@ -5,8 +5,8 @@ from pathlib import Path
 import typer
 from rich.console import Console
 
-from benchharness.cli.options import AsJson, with_options
-from benchharness.cli.output import complaints, exit_code, print_json, tell_notes
+from benchharness.cli.options import with_options
+from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.cli.run import show_schedule
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_PAPER, OPTIONS, WHAT, RunOptions, option
@@ -34,7 +34,6 @@ def paper(
         head=WHAT,
     ),
     to: Path = option(Path("paper"), "The folder to write.", metavar="DIR"),
-    as_json: AsJson = False,
 ) -> None:
     """Run an encoder and others on the suites of a paper, and write its tables as LaTeX.
 
@@ -51,14 +50,11 @@ def paper(
         if later := len(found.whole.jobs) - len(found.part.jobs):
             tell_notes([f"{later} jobs of other seeds do not fit --hours {hours:g}."])
         if options.dry_run:
-            show_schedule(schedule, {}, as_json=as_json)
+            show_schedule(schedule, {}, as_json=False)
             return
-        typer.echo(visible(schedule.sentence()), err=as_json)
+        typer.echo(visible(schedule.sentence()))
         failures, notes = found.run(to)
     tell_notes(notes)
     tell_notes(complaints(failures, job_names(found.whole.jobs)))
-    if as_json:
-        print_json({"exit_code": exit_code(failures), "folder": str(to), "failed": len(failures)})
-    else:
-        typer.echo(visible(f"paper: {to}, LaTeX in main.tex, what to cite in README.md"))
+    typer.echo(visible(f"paper: {to}, LaTeX in main.tex, what to cite in README.md"))
     raise typer.Exit(exit_code(failures))

@@ -141,6 +141,7 @@ class _Setting:
         wide = len(table.columns) + len(table.facts) > _NARROW
         environment = "table*" if wide else "table"
         starts = range(0, len(table.rows), _ROWS)
+        has_ends = any(cell.ends for row in table.rows for cell in row.cells)
         for start in starts:
             yield "\n".join(
                 [
@@ -153,7 +154,7 @@ class _Setting:
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
                     # Two small numbers are higher than a line.
-                    *([r"\renewcommand{\arraystretch}{1.3}"] if self._has_ends else []),
+                    *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
                     # Set into a box first, whose width LaTeX compares with the line's.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + _ROWS]),
@@ -164,10 +165,6 @@ class _Setting:
                     "",
                 ]
             )
-
-    @property
-    def _has_ends(self) -> bool:
-        return any(cell.ends for row in self.table.rows for cell in row.cells)
 
     def _tabular(self, rows: Sequence[TableRow]) -> Iterator[str]:
         table = self.table

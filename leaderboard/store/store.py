@@ -286,15 +286,11 @@ class Store:
     it was opened.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        taken: Taken = Taken(),  # noqa: B008  (a tuple)
-        data: str = "",
-    ) -> None:
+    _data = ""
+
+    def __init__(self, engine: Engine, taken: Taken = Taken()) -> None:  # noqa: B008  (a tuple)
         self._engine = engine
         self.taken = taken
-        self._data = data
 
     def __enter__(self) -> Self:
         return self
@@ -345,7 +341,9 @@ class Store:
 
     def reading_from(self, data: str) -> "Store":
         """The same store, whose results have their rows there: an archive comes from elsewhere."""
-        return Store(self._engine, self.taken, data)
+        found = Store(self._engine, self.taken)
+        found._data = data
+        return found
 
     @property
     def kept_folder(self) -> Path:
@@ -540,8 +538,7 @@ class Store:
             yield from (found[key] for key in some)
 
     def _placed(self, found: Result | Failure) -> Result | Failure:
-        job = replace(found.job, data=self._data or found.job.data)
-        return replace(found, job=job) if self._data else found
+        return replace(found, job=replace(found.job, data=self._data)) if self._data else found
 
     def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
         """Where a seed of a model was run more than once on a task, every result of it.

@@ -1,7 +1,6 @@
 """`bench paper`: the folder that it writes, and what it refuses."""
 
 import csv
-import json
 import os
 import re
 import shutil
@@ -155,12 +154,13 @@ def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
     assert not (tmp_path / "paper").exists()
 
 
-def test_hours_bound_the_seeds(paper, tmp_path):
+def test_hours_bound_the_seeds(paper, tmp_path, encoder):
     code, printed = paper("--hours", "0.00001")
     assert code == 2
     assert "one seed of everything takes about" in printed.err
-    code, printed = paper("--dry-run", "--json")
-    every = json.loads(printed.out[printed.out.index("{") :])["jobs"]
+    options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
+    model, against = f"mine={encoder}", ("tiny", "majority")
+    every = benchharness.paper(model, against=against, dry_run=True, **options).schedule
     seconds = {seed: sum(j["about_seconds"] for j in every if j["seed"] <= seed) for seed in (1, 2)}
     hours = str((seconds[1] + seconds[2]) / 2 / 3600)
     code, printed = paper("--dry-run", "--jobs", "1", "--hours", hours)

@@ -4,7 +4,6 @@ import io
 import re
 
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from benchharness.leaderboard.report import plots as chart
@@ -21,7 +20,15 @@ def to_pdf(figure: chart.Figure) -> bytes:
         axes = canvas.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, figure.width), ylim=(figure.height, 0))
         axes.set_axis_off()
-        _draw_axes(axes, figure)
+        x, y, bottom = figure.x, figure.y, figure.bottom
+        for place, text in y.ticks:
+            axes.plot((x.start, x.end), (place, place), color="0.85")
+            axes.text(x.start - 6, place, text, ha="right", va="center")
+        for place, text in x.ticks:
+            axes.plot((place, place), (bottom, bottom + 4), color="black")
+            axes.text(place, bottom + 18, text, ha="center")
+        axes.text((x.start + x.end) / 2, bottom + 36, x.label, ha="center")
+        axes.text(4, (y.start + y.end) / 2, y.label, rotation=90, va="center")
         ranges = (mark.paths.get("range", "") for mark in figure.marks)
         for d in (*(path.d for path in figure.paths), *ranges):
             # Polylines: "M1,2 3,4".
@@ -35,15 +42,3 @@ def to_pdf(figure: chart.Figure) -> bytes:
         file = io.BytesIO()
         canvas.savefig(file, format="pdf", metadata={"CreationDate": None})
     return file.getvalue()
-
-
-def _draw_axes(axes: Axes, figure: chart.Figure) -> None:
-    x, y, bottom = figure.x, figure.y, figure.bottom
-    for place, text in y.ticks:
-        axes.plot((x.start, x.end), (place, place), color="0.85")
-        axes.text(x.start - 6, place, text, ha="right", va="center")
-    for place, text in x.ticks:
-        axes.plot((place, place), (bottom, bottom + 4), color="black")
-        axes.text(place, bottom + 18, text, ha="center")
-    axes.text((x.start + x.end) / 2, bottom + 36, x.label, ha="center")
-    axes.text(4, (y.start + y.end) / 2, y.label, rotation=90, va="center")
