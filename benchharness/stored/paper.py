@@ -74,8 +74,9 @@ def make_paper(
     results = {r.job.key: r for r in here.results(finished) if isinstance(r, Result)}
     if find_spec("matplotlib") is None:
         said["no figures were drawn: pip install 'benchharness[paper]' draws them."] = None
+    lacking = _unfinished(jobs, results)
     paper = Paper(
-        models=list(dict.fromkeys((mine, *(row.model for row in rows)))),
+        models=[mine, *sorted({row.model for row in rows} - {mine})],
         tables=tables,
         appendix=[
             LongTable("Hyperparameters", _RECIPES, list(_recipes(tables, results))),
@@ -84,8 +85,7 @@ def make_paper(
             LongTable("Beside published numbers", _PUBLISHED, list(_published(tables))),
         ],
         figures=dict(_figures(tables, results)) if find_spec("matplotlib") else {},
-        missing=[f"{task}: {why}." for task, why in left_out.items()]
-        + list(_unfinished(jobs, results)),
+        missing=[*(f"{task}: {why}." for task, why in left_out.items()), *lacking],
     )
     _write(folder, paper.files())
     return list(said)
@@ -98,11 +98,7 @@ def _apart(
     ours = [entry for entry in board.entries if entry.model == mine]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ((a, b) for a in ours for b in board.entries if b not in ours):
-        rows = Rows(
-            board,
-            (one, other),
-            tuple(t for t in board.tasks if t in one.cells.keys() & other.cells),
-        )
+        rows = Rows(board, (one, other), tuple(t for t in one.cells if t in other.cells))
         try:
             contrasts = contrasts_of(store, rows, "dev", with_slices=False)
         except BenchError as error:

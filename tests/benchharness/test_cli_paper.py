@@ -73,7 +73,7 @@ def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, enco
     appendix = first["appendix.tex"].decode()
     for word in ("Hyperparameters", "learning rate", "google-research/bert", "Fingerprint"):
         assert word in appendix
-    assert "against tiny, majority" in first["README.md"].decode()
+    assert "against majority, tiny" in first["README.md"].decode()
     everything = b"".join(first.values())
     for word in (str(tmp_path), str(encoder), "2026-01-01"):
         assert word.encode() not in everything

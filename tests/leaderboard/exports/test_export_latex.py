@@ -86,6 +86,13 @@ def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) 
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
 
 
+def test_an_average_by_another_rule_is_as_its_authors_print_it() -> None:
+    rows = [*make_rows("modernbert-base", [0.7], data="hub"), *make_rows("minilm", data="hub")]
+    text = to_latex([one_board(rows)], WITH_PUBLISHED)
+    assert re.search(r"ModernBERT-base.* & 88.4\\textsuperscript{[a-z]} &", text)
+    assert r",GLUE-dev-8." in text
+
+
 def test_ties_are_bold_and_told(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
