@@ -37,8 +37,8 @@ def to_pdf(figure: chart.Figure) -> bytes:
         for mark in figure.marks:
             face = "black" if "on-front" in mark.kind else "white"
             axes.plot(mark.x, mark.y, "o", color="black", markerfacecolor=face, markersize=5)
-            for text in mark.texts:
-                axes.text(text.x, text.y, text.text, ha=_ALIGN[text.anchor])
+            for name in mark.texts:
+                axes.text(name.x, name.y, name.text, ha=_ALIGN[name.anchor])
         file = io.BytesIO()
         canvas.savefig(file, format="pdf", metadata={"CreationDate": None})
     return file.getvalue()
