@@ -292,7 +292,7 @@ def paper(
         found = PaperRun.of(session, others, hours)
         failed, notes = ([], found.whole.notes) if asked.dry_run else found.run(Path(to))
     for note in notes:
-        warnings.warn(note, stacklevel=3)
+        warnings.warn(in_python(note), stacklevel=4)
     return _results(session, found.part if asked.dry_run else found.whole, failed)
 
 
