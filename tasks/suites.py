@@ -243,8 +243,8 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
-results on; an English encoder without the head of a language model can run all of it. "paper" is what those
-of encoders have tables of (`bench paper`)."""
+results on; an English encoder without the head of a language model can run all of it. "paper" is
+what those of encoders have tables of (`bench paper`)."""
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
