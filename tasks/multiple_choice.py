@@ -1,14 +1,22 @@
-"""Multiple choice: RACE and SWAG."""
+"""Multiple choice: RACE, SWAG, and minimal pairs of sentences."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import exp, inf, log
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
 
-from benchharness.tasks.examples import ChoiceExample
-from benchharness.tasks.metrics import choice_accuracy, of_group
-from benchharness.tasks.sources import Row, Source
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
+from benchharness.tasks.metrics import ChoiceMetric, choice_accuracy, of_group
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.formats import FILE, read_lines
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
-from benchharness.tasks.task import ChoiceTask
+from benchharness.tasks.task import ChoiceTask, Metric
 
 # RACE: questions of English exams for middle and high schools, with four options each.
 #
@@ -119,4 +127,303 @@ SWAG = ChoiceTask(
     convert=_situation,
     metrics=(choice_accuracy,),
     cite="Zellers et al., SWAG: A Large-Scale Adversarial Dataset, EMNLP 2018",
+)
+
+
+def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
+    """The mean of these groups' accuracies; None where no example is of one of them."""
+
+    def compute(
+        predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
+    ) -> float | None:
+        rights: dict[str | None, list[bool]] = {}
+        for prediction, example in zip(predictions, examples, strict=True):
+            if example.group in groups:
+                is_right = prediction.option in (example.gold or ())
+                rights.setdefault(example.group, []).append(is_right)
+        return fmean(map(fmean, rights.values())) if rights else None
+
+    return Metric(name=name, compute=compute)
+
+
+def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None:
+    """ValueError for a group that is unknown, or absent: the score is over all of them."""
+    there = set(found)
+    if unknown := sorted(there - set(known)):
+        raise ValueError(f"it has the {noun} {unknown[0]!r}, which is none of the {len(known)}")
+    if absent := sorted(set(known) - there):
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        raise ValueError(
+            f"it lacks the {noun} {absent[0]}{more}, and the score is over all {len(known)}"
+        )
+
+
+# Minimal pairs: which of two sentences a language model finds likelier.
+#
+# Nothing is trained. Of equal scores the first option's counts, so that the options' order is how a
+# set's own scorer counts a tie.
+
+# BLiMP: 67 paradigms of 12 phenomena (arXiv:1912.00582).
+
+# fmt: off
+PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    name: tuple(names.split()) for name, names in {
+        "anaphor_agreement": "anaphor_gender_agreement anaphor_number_agreement",
+        "argument_structure": "animate_subject_passive animate_subject_trans causative "
+            "drop_argument inchoative intransitive passive_1 passive_2 transitive",
+        "binding": "principle_A_c_command principle_A_case_1 principle_A_case_2 "
+            "principle_A_domain_1 principle_A_domain_2 principle_A_domain_3 "
+            "principle_A_reconstruction",
+        "control_raising": "existential_there_object_raising existential_there_subject_raising "
+            "expletive_it_object_raising tough_vs_raising_1 tough_vs_raising_2",
+        "determiner_noun_agreement": "determiner_noun_agreement_1 determiner_noun_agreement_2 "
+            "determiner_noun_agreement_irregular_1 determiner_noun_agreement_irregular_2 "
+            "determiner_noun_agreement_with_adj_2 determiner_noun_agreement_with_adjective_1 "
+            "determiner_noun_agreement_with_adj_irregular_1 "
+            "determiner_noun_agreement_with_adj_irregular_2",
+        "ellipsis": "ellipsis_n_bar_1 ellipsis_n_bar_2",
+        "filler_gap_dependency": "wh_questions_object_gap wh_questions_subject_gap "
+            "wh_questions_subject_gap_long_distance wh_vs_that_no_gap "
+            "wh_vs_that_no_gap_long_distance wh_vs_that_with_gap "
+            "wh_vs_that_with_gap_long_distance",
+        "irregular_forms": "irregular_past_participle_adjectives irregular_past_participle_verbs",
+        "island_effects": "adjunct_island complex_NP_island sentential_subject_island wh_island "
+            "coordinate_structure_constraint_complex_left_branch "
+            "coordinate_structure_constraint_object_extraction left_branch_island_echo_question "
+            "left_branch_island_simple_question",
+        "npi_licensing": "matrix_question_npi_licensor_present npi_present_1 npi_present_2 "
+            "only_npi_licensor_present only_npi_scope sentential_negation_npi_licensor_present "
+            "sentential_negation_npi_scope",
+        "quantifiers": "existential_there_quantifiers_1 existential_there_quantifiers_2 "
+            "superlative_quantifiers_1 superlative_quantifiers_2",
+        "subject_verb_agreement": "distractor_agreement_relational_noun "
+            "distractor_agreement_relative_clause irregular_plural_subject_verb_agreement_1 "
+            "irregular_plural_subject_verb_agreement_2 regular_plural_subject_verb_agreement_1 "
+            "regular_plural_subject_verb_agreement_2",
+    }.items()
+})
+# fmt: on
+"""The paradigms, by the phenomenon (the files' linguistics_term) that the paper counts them to."""
+
+PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names))
+
+
+def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # text in the files
+    _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
+    return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
+
+
+def _blimp_pair(row: Row) -> ChoiceExample:
+    """The acceptable sentence last: the official scripts count a tie as wrong."""
+    return ChoiceExample(
+        id=f"{text(row, 'UID')}/{number(row, 'pair_id')}",
+        context="",
+        question="",
+        options=(text(row, "sentence_bad"), text(row, "sentence_good")),
+        gold=(1,),
+        group=text(row, "UID"),
+    )
+
+
+BLIMP = ChoiceTask(
+    name="blimp/blimp",
+    title="BLiMP",
+    source=Source(
+        hub="nyu-mll/blimp",
+        config="blimp",
+        configs=PARADIGMS,
+        revision="main",  # no commit of it could be confirmed
+        home="blimp",
+        spellings={"blimp": ("blimp_master",)},
+        format="jsonl",
+        splits={"dev": Split(hub="train", files=("data/*.jsonl",))},
+        columns={
+            **{name: name for name in ("sentence_good", "sentence_bad", "UID")},
+            "pair_id": "pairID",
+        },
+        label="",
+        arrange=_arrange_blimp,
+    ),
+    convert=_blimp_pair,
+    metrics=(_mean_of(PARADIGMS, "accuracy"),),
+    details=(
+        *(_mean_of(names, f"accuracy_{name}") for name, names in PHENOMENA.items()),
+        *(of_group(choice_accuracy, name) for name in PARADIGMS),
+    ),
+    cite="Warstadt et al., BLiMP: The Benchmark of Linguistic Minimal Pairs, TACL 2020",
+)
+
+
+# BLiMP's kin, as babylm-eval (strict and multilingual tracks) and Zorro's scorer count them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Set:
+    """Where a set's pairs are in its files, and how they count.
+
+    The columns `good` and `bad` are the options, after the `context` where there is one. With an
+    `ending` they are the beginnings of one ending, which alone is scored. The score is the mean
+    over the values of the column `group`, which are the `groups`; of those of a `hub`, which are
+    its configs, a folder may have some. A tie is right, or with `tosses` every second one.
+    """
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    good: str
+    bad: str
+    group: str = FILE
+    groups: str
+    context: str = ""
+    ending: str = ""
+    tosses: bool = False
+    hub: str = ""
+    spelling: str = ""
+    cite: str
+
+
+# fmt: off
+_SETS = (
+    _Set(name="supplement", title="BLiMP supplement", files=("supplement/*.jsonl",),
+         spelling="supplement_filtered", good="sentence_good", bad="sentence_bad",
+         groups="hypernym qa_congruence_easy qa_congruence_tricky subject_aux_inversion "
+             "turn_taking",
+         cite="Warstadt et al., Findings of the BabyLM Challenge, CoNLL 2023"),
+    _Set(name="ewok", title="EWoK", files=("ewok/*.jsonl",), spelling="ewok_filtered",
+         context="Context1", good="Target1", bad="Target2", group="Domain",
+         groups="agent-properties material-dynamics material-properties physical-dynamics "
+             "physical-interactions physical-relations quantitative-properties "
+             "social-interactions social-properties social-relations spatial-relations",
+         cite="Ivanova et al., Elements of World Knowledge (EWoK), 2024"),
+    _Set(name="comps", title="COMPS", files=("comps/*.jsonl",), ending="property_phrase",
+         good="prefix_acceptable", bad="prefix_unacceptable",
+         groups="comps_base comps_wugs comps_wugs_dist-before comps_wugs_dist-in-between",
+         cite="Misra et al., COMPS: Conceptual Minimal Pair Sentences, EACL 2023"),
+    # Of equal scores Zorro's scorer tosses a coin.
+    _Set(name="zorro", title="Zorro", files=("zorro/*.txt", "zorro/sentences/babyberta/*.txt"),
+         spelling="babyberta", good="good", bad="bad", tosses=True,
+         groups="agreement_determiner_noun-across_1_adjective "
+             "agreement_determiner_noun-between_neighbors "
+             "agreement_subject_verb-across_prepositional_phrase "
+             "agreement_subject_verb-across_relative_clause "
+             "agreement_subject_verb-in_question_with_aux "
+             "agreement_subject_verb-in_simple_question anaphor_agreement-pronoun_gender "
+             "argument_structure-dropped_argument argument_structure-swapped_arguments "
+             "argument_structure-transitive binding-principle_a case-subjective_pronoun "
+             "ellipsis-n_bar filler-gap-wh_question_object filler-gap-wh_question_subject "
+             "irregular-verb island-effects-adjunct_island "
+             "island-effects-coordinate_structure_constraint local_attractor-in_question_with_aux "
+             "npi_licensing-matrix_question npi_licensing-only_npi_licensor "
+             "quantifiers-existential_there quantifiers-superlative",
+         cite="Huebner et al., BabyBERTa, CoNLL 2021"),
+    _Set(name="multiblimp", title="MultiBLiMP", files=("multiblimp/*/data.tsv",),
+         hub="jumelet/multiblimp", good="sen", bad="wrong_sen",
+         groups="abk aln amh apu aqz arb azz bel ben bho bor bre bua bul cat ces chu cym dan deu "
+             "egy ell eng est eus fao fas fin fra frm fro gla gle glg got grc guj hbo hbs heb hin "
+             "hit hsb hun hye hyw isl ita kat kaz kir kmr koi kpv krl kxh lat lav lij lit mar mdf "
+             "mkd myv nds nhi nld olo orv ota pcm pol por quc ron rus sah san slk slv sme sms spa "
+             "sqi swe tam tpn ttc tur uig ukr urb urd uzb vep wbp wol xcl xnr xpg yrl",
+         cite="Jumelet et al., MultiBLiMP 1.0, 2025"),
+)
+# fmt: on
+
+
+def _arrange(found: _Set, rows: Sequence[Row]) -> list[Row]:
+    """The rows by group, each with its `number` in it."""
+    counts, numbered, known = Counter[str](), list[Row](), found.groups.split()
+    for row in rows:
+        group = text(row, found.group)
+        numbered.append({**row, "group": group, "number": counts[group]})
+        counts[group] += 1
+    _check_groups([*counts, *(known if found.hub else ())], known, "group")
+    return sorted(numbered, key=lambda row: (text(row, "group"), number(row, "number")))
+
+
+def _pair(found: _Set, row: Row) -> ChoiceExample:
+    options = text(row, found.good), text(row, found.bad)
+    place, group = number(row, "number"), text(row, "group")
+    gold = place % 2 if found.tosses else 0
+    return ChoiceExample(
+        id=f"{group}/{place}",
+        context=text(row, found.context) if found.context else "",
+        question=f"_ {text(row, found.ending)}" if found.ending else "",
+        options=options[::-1] if gold else options,
+        gold=(gold,),
+        group=group,
+    )
+
+
+def _task(found: _Set) -> ChoiceTask:
+    columns = (found.good, found.bad, found.group, found.context, found.ending)
+    groups = tuple(found.groups.split())
+    return ChoiceTask(
+        name=f"pairs/{found.name}",
+        title=found.title,
+        source=Source(
+            hub=found.hub,
+            config=found.title,
+            configs=groups if found.hub else (),
+            revision="main",
+            home="pairs",
+            spellings={found.name: (found.spelling,)} if found.spelling else {},
+            format="pairs",
+            splits={"dev": Split(hub="train", files=found.files)},
+            columns={name: name for name in columns if name and name != FILE},
+            label="",
+            arrange=partial(_arrange, found),
+        ),
+        convert=partial(_pair, found),
+        metrics=(_mean_of(groups, "accuracy"),),
+        details=tuple(of_group(choice_accuracy, name) for name in groups),
+        cite=found.cite,
+    )
+
+
+PAIR_TASKS = tuple(map(_task, _SETS))
+
+# A text of one's own: how likely each of its tokens is with that one masked.
+
+
+def _lines(_split: str, place: Path | None) -> list[Row]:
+    """The lines of a file that are not blank; of a folder those of text/corpus.txt."""
+    if place is None:
+        raise DataError("a text of your own is not on the hub: give its file with --data FILE.")
+    file = place / "text" / "corpus.txt" if place.is_dir() else place
+    lines = enumerate(map(str.strip, read_lines(file)), start=1)
+    return [{"line": line, "text": found} for line, found in lines if found]
+
+
+def _line(row: Row) -> ChoiceExample:
+    name = f"line {number(row, 'line')}"
+    return ChoiceExample(id=name, context="", question="", options=(text(row, "text"),), gold=(0,))
+
+
+def _of_tokens(name: str, of_loss: Callable[[float], float], low: float) -> ChoiceMetric:
+    def compute(predictions: Sequence[ChoicePrediction], _: object) -> float | None:
+        # One that says no likelihood is sure of its text; a line without a token has 0.
+        known = [(max(p.tokens, 1), (p.scores or (1.0,))[0]) for p in predictions]
+        losses = [(count, -log(share)) for count, share in known if share]
+        return of_loss(sum(n * loss for n, loss in losses) / (sum(n for n, _ in losses) or 1))
+
+    return Metric(name=name, compute=compute, bounds=(low, inf if low else 1.0))
+
+
+PERPLEXITY = ChoiceTask(
+    name="text/pseudo-perplexity",
+    title="Text",
+    source=Source(
+        hub="",
+        config="text",
+        revision="main",
+        splits={"dev": Split(hub="", files=())},
+        reader=_lines,
+    ),
+    convert=_line,
+    # Of all tokens of the text: exp of their mean loss, and 1 through it, of which more is better.
+    metrics=(_of_tokens("token_likelihood", lambda loss: exp(-loss), 0.0),),
+    details=(_of_tokens("pseudo_perplexity", exp, 1.0),),
+    option="text",
+    weighs_tokens=True,
+    cite="Salazar et al., Masked Language Model Scoring, ACL 2020, section 2.3",
 )

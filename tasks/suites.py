@@ -15,8 +15,7 @@ from benchharness.tasks.beir import BEIR_TASKS, OWN_FOLDER
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
-from benchharness.tasks.multiple_choice import RACE, SWAG
-from benchharness.tasks.pairs import BLIMP, PAIR_TASKS, PERPLEXITY
+from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
 from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS

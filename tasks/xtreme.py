@@ -17,13 +17,14 @@ from benchharness.tasks.examples import TagExample
 from benchharness.tasks.glue import NLI_LABELS, pair
 from benchharness.tasks.metrics import accuracy
 from benchharness.tasks.metrics.entities import (
+    BARE_METRICS,
     entity_f1,
     entity_precision,
     entity_recall,
     tag_accuracy,
+    word_accuracy,
 )
-from benchharness.tasks.metrics.squad import SQUAD_V1
-from benchharness.tasks.metrics.xtreme import BARE_METRICS, MLQA_METRICS, word_accuracy
+from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import text, texts
 from benchharness.tasks.squad import COLUMNS, SQUAD_1, question

@@ -1,7 +1,7 @@
 """`bench model`: the model of a stored run as a folder that transformers loads."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,19 +79,17 @@ def model(  # noqa: PLR0913  (its options)
         task = chosen.task[0] if len(chosen.task) == 1 else ""
         with chosen.open() as store:
             found = take_found(
-                find(store),
-                Path(to),
+                run := find(store),
+                take_run(run, Path(to), task=task, trust=trust_remote_code),
                 variants,
-                task=task,
-                trust=trust_remote_code,
                 as_json=chosen.as_json,
             )
         if chosen.as_json:
             print_json(found)
 
 
-def take_found(  # noqa: PLR0913  (how it is taken)
-    found: Found, to: Path, variants: Variants, *, task: str = "", trust: bool, as_json: bool
+def take_found(
+    found: Found, folders: "Iterable[Taken]", variants: Variants, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Writes the folder of a run, or one for each of its tasks; plain data of each.
 
@@ -99,7 +97,7 @@ def take_found(  # noqa: PLR0913  (how it is taken)
     """
     tell_notes([found.note] if found.note else [])
     facts = []
-    for taken in list(take_run(found, to, task=task, trust=trust)):
+    for taken in list(folders):
         checks = finish(taken, found, variants)
         facts.append({**taken.to_json(), "variants": [each.to_json() for each in checks]})
         if not as_json:

@@ -18,7 +18,7 @@ from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, opt
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
-from benchharness.driver.taking import find_seed
+from benchharness.driver.taking import find_seed, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.cell import shown
@@ -102,11 +102,9 @@ def _take(
             train_kept(key, options.db, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
-                find_seed(store, options.db, scores, seed),
-                place,
+                run := find_seed(store, options.db, scores, seed),
+                take_run(run, place, task=task, trust=options.trust_remote_code),
                 Variants(),
-                task=task,
-                trust=options.trust_remote_code,
                 as_json=as_json,
             )
     return found

@@ -356,7 +356,10 @@ def in_python(text: str) -> str:
         left = (one or name).replace("-", "_")
         return f'({left}="{value}")' if one else left.replace("no_", "", 1) + "="
 
-    pattern = r"`bench ([^`]*)`|\(--([a-z-]+) ([a-z\d][^\s()]*)\)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)"
+    pattern = (
+        r"`bench ([^`]*)`|\(--([a-z-]+) ([a-z\d][^\s()]*)\)"
+        r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=\d))?"
+    )
     return sub(pattern, said, text)
 
 

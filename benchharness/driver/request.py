@@ -6,8 +6,7 @@ from operator import index
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from benchharness.driver.options import OF_OWN_DATA, RunOptions
-from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.teachers import find_teacher
+from benchharness.driver.start_checkpoints import find_teacher, folder_beside
 from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust

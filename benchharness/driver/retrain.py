@@ -11,8 +11,7 @@ from benchharness.driver.drive import Watch, drive, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule_missing
-from benchharness.driver.start_checkpoints import compared, kept_model
-from benchharness.driver.teachers import IS_NO_NETWORK, with_needs
+from benchharness.driver.start_checkpoints import IS_NO_NETWORK, compared, kept_model, with_needs
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.process import ended_at_last, worker_command
 from benchharness.engines.slots import find_slots

@@ -9,7 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from benchharness.driver.request import ALL_ROWS, Request, leading_tasks
-from benchharness.driver.teachers import taught
+from benchharness.driver.start_checkpoints import taught
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Start
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe

@@ -228,16 +228,17 @@ def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Arr
     return found
 
 
-def exact_p(  # noqa: PLR0913  (what it depends on)
-    rows: int, lost: int, gained: int, loss: float, *, gamma: float = GAMMA, shares: int = 17
+def exact_p(
+    rows: int, lost: int, gained: int, loss: float, over: tuple[float, int] = (GAMMA, 17)
 ) -> float:
     """The chance of a statistic as large, or larger, where the true loss is this one.
 
-    The largest over the shares of changed rows in their interval of 1 - `gamma`, which is added
-    (Berger and Boos, JASA 1994): the chance to reject is never above the level. So many `shares`
-    are tried; more move it by less than 1e-5. Of lost and gained exchanged, and -loss, it is that
-    of a statistic as small.
+    The largest over the shares of changed rows in their interval of 1 - gamma, which is added
+    (Berger and Boos, JASA 1994): the chance to reject is never above the level. `over` is gamma and
+    how many shares are tried; more move it by less than 1e-5. Of lost and gained exchanged, and
+    -loss, it is that of a statistic as small.
     """
+    gamma, shares = over
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9
     reach = scipy.stats.binomtest(lost + gained, rows).proportion_ci(1 - gamma)
     low, high = (max(float(end), abs(loss), _EDGE) for end in reach)

@@ -4,16 +4,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from statistics import median
 from typing import Any
 
-from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.text import grouped
+from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import TASKS, ScoreRule, Suite
+from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, find_task
+from benchharness.tasks.task import Task, suffix_of
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
 """The order in which a board shows its entries; only what was trained here is ranked."""
@@ -292,3 +294,33 @@ def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
         for board in boards
         if any(run.key in keys for entry in board.entries for run in entry.runs)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageTable:
+    """Of a task: the names of its languages, and each entry's name with a text for each."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def language_tables(board: Board) -> Iterator[LanguageTable]:
+    """One for each task of languages that has a score.
+
+    A value is the median over seeds of the mean of the task's metrics, times 100.
+    """
+    for task in map(find_task, board.tasks):
+        cells = [(e.name, e.cells[task.name]) for e in board.entries if task.name in e.cells]
+        if task.public_tests and task.split_titles and cells:
+            rows = [(visible(name), tuple(_values(task, cell))) for name, cell in cells]
+            heads = tuple(task.split_titles.values())
+            yield LanguageTable(title=task.title, heads=heads, rows=tuple(rows))
+
+
+def _values(task: Task, cell: Cell) -> Iterator[str]:
+    for ending in map(suffix_of, task.split_titles):
+        names = [metric.name + ending for metric in task.metrics]
+        seeds = [complete_mean([run.scores[task.name].get(n) for n in names]) for run in cell.runs]
+        known = [value for value in seeds if value is not None]
+        yield shown(median(known)) if known else "–"

@@ -17,11 +17,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.board import Board, language_tables
 from benchharness.leaderboard.boards.cell import column_title, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
-from benchharness.leaderboard.boards.languages import language_tables
 from benchharness.leaderboard.boards.published import (
     PublishedBlock,
     like_those_of,

@@ -7,11 +7,10 @@ from statistics import fmean, median
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.board import Board, LanguageTable, language_tables
 from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
-from benchharness.leaderboard.boards.languages import LanguageTable, language_tables
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
 from benchharness.leaderboard.comparing.contrast import Contrast

@@ -18,8 +18,7 @@ from benchharness.tasks.answers.base import (
     Stretch,
 )
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2, normalise
-from benchharness.tasks.metrics.xtreme import MLQA_METRICS
+from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1, SQUAD_V2, normalise
 
 
 def split_sentences(text: str) -> list[str]:

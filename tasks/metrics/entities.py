@@ -384,3 +384,46 @@ coreference_details = tuple(
     _detail(name, value) for name in MEASURES for value in ("precision", "recall", "f1")
 )
 """Precision, recall and F1 of each of the three, as the papers' tables have them."""
+
+
+# XTREME's. Checked against seqeval 1.2.2, which google-research/xtreme evaluate.py calls (838c13b).
+#
+# Parts of speech. seqeval takes the first letter of a tag for its prefix and the rest for its
+# kind: NOUN is an "N" of kind "OUN", and CCONJ and SCONJ are of one kind, "CONJ".
+
+
+def bare_chunks(tags: Sequence[str]) -> list[Entity]:
+    """The entities that seqeval finds in tags of Universal Dependencies, "O" between sentences.
+
+    Neighbours of one kind are one entity. After "O" the tag X, which has no kind, begins none: its
+    entity begins where the last one began.
+    """
+    found: list[Entity] = []
+    begin, last, last_kind = 0, "O", ""
+    for place, tag in enumerate([*tags, "O"]):
+        letter, kind = tag[0], tag[1:] or "_"
+        is_other = kind != last_kind
+        if last == "S" or (last == "I" and letter in "SO") or (last != "O" and is_other):
+            found.append(Entity(begin, place, last_kind))
+        if letter == "S" or (letter == "I" and last in "SO") or (letter != "O" and is_other):
+            begin = place
+        last, last_kind = letter, kind
+    return found
+
+
+def _bare(name: str, ratio: Ratio) -> TagMetric:
+    def compute(predictions: Tagged, examples: Sentences) -> float:
+        sides = zip(*tagged_pairs(predictions, examples), strict=True)
+        guess, gold = ([tag for tags in side for tag in (*tags, "O")] for side in sides)
+        return of_sentences([(guess, gold)], ratio, bare_chunks)
+
+    return Metric(name=name, compute=compute)
+
+
+BARE_METRICS = _bare("f1", f1), _bare("precision", precision), _bare("recall", recall)
+"""XTREME's "F1" of parts of speech, and what it is made of, in 0..1."""
+
+word_accuracy: TagMetric = Metric(
+    name="accuracy", compute=lambda ps, es: words_share(tagged_pairs(ps, es))
+)
+"""The share of words whose tag is right, in 0..1."""

@@ -10,7 +10,8 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from unicodedata import category
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
@@ -292,3 +293,49 @@ def swept_in_order(
     ordered = [predictions[place] for place in places], [examples[place] for place in places]
     scores = {metric.name: metric.compute(*ordered) for metric in SWEPT}
     return {name: found for name, found in scores.items() if found is not None}
+
+
+# MLQA: SQuAD's scores of answers normalised by language.
+#
+# Checked against facebookresearch/MLQA mlqa_evaluation_v1.py (24bf470).
+
+_ARTICLES = {
+    "en": r"\b(a|an|the)\b",
+    "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
+    "vi": r"\b(của|là|cái|chiếc|những)\b",
+    "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
+    # Of the official pattern the first half fits nothing: the article goes within words too.
+    "ar": "ال",
+}
+"""By language; Hindi and Chinese have none."""
+
+
+@lru_cache(maxsize=2**16)
+def _is_punctuation(character: str) -> bool:
+    return category(character).startswith("P") or character in string.punctuation
+
+
+@lru_cache(maxsize=2**17)  # both metrics normalise the same answers
+def normalise_mlqa(answer: str, language: str) -> str:
+    """An answer in lower case without Unicode's punctuation, a language's articles, and blanks.
+
+    Each Chinese character is a word of its own.
+    """
+    kept = "".join(c for c in answer.lower() if not _is_punctuation(c))
+    if language in _ARTICLES:
+        kept = re.sub(_ARTICLES[language], " ", kept)
+    if language == "zh":
+        kept = re.sub(r"([\u4e00-\u9fa5])", r" \1 ", kept)
+    return " ".join(kept.split())
+
+
+def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
+    def compute(predictions: Predictions, examples: Examples) -> float:
+        read = partial(normalise_mlqa, language=examples[0].language)
+        return v1_points(predictions, examples, partial(measure, read=read)) / len(examples)
+
+    return Metric(name=name, compute=compute)
+
+
+MLQA_METRICS = (_mlqa("em", exact_match), _mlqa("f1", token_f1))
+"""Exact match and F1, of questions in one language (`SpanExample.language`)."""

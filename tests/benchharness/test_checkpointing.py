@@ -6,8 +6,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.checkpointing import can_checkpoint, checkpoint_activations
+from benchharness.encoder import Encoder, can_checkpoint, checkpoint_activations
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads.pair import PairNetwork
 from benchharness.tasks.errors import ModelError

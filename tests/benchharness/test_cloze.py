@@ -42,7 +42,7 @@ from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
-from benchharness.tasks.pairs import PARADIGMS
+from benchharness.tasks.multiple_choice import PARADIGMS
 from benchharness.tasks.read import draw_shots, read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS, find_task

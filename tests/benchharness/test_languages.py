@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.boards.languages import language_tables
+from benchharness.leaderboard.boards.board import build_boards, language_tables
 from benchharness.leaderboard.boards.terminal import render_languages
 from benchharness.leaderboard.report.write import render_report
 from benchharness.models import find_model

@@ -50,9 +50,10 @@ def test_all_that_is_missing_is_said_at_once_before_anything_is_read(tmp_path: P
 
 
 def test_an_error_has_a_bounded_number_of_lines(tmp_path: Path) -> None:
-    lines = refusal(str(tmp_path), *TASKS)
+    of_files = [name for name in TASKS if not name.startswith("text/")]
+    lines = refusal(str(tmp_path), *of_files)
     assert len(lines) == MOST_LINES + 2
-    assert lines[-1] == f"and {len(TASKS) - MOST_LINES} more."
+    assert lines[-1] == f"and {len(of_files) - MOST_LINES} more."
 
 
 def test_one_task_is_named_and_nothing_is_to_be_skipped(tmp_path: Path) -> None:

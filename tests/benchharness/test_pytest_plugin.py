@@ -60,9 +60,9 @@ def project(tmp_path, monkeypatch, capsys):
     own = "--model tiny --data-file reviews.csv --metric accuracy"
     for command in (
         f"run {words} {options}",
-        f"baseline {words}",
+        f"check --write {words}",
         f"run {own} {options}",
-        "baseline --model tiny --suite reviews --out own.json",
+        "check --write --model tiny --suite reviews --out own.json",
     ):
         monkeypatch.setattr(sys, "argv", ["bench", *command.split()])
         with pytest.raises(SystemExit) as ended:
@@ -86,7 +86,7 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     assert "the body runs too" in ended.stdout
     assert "the body of a failed check" not in ended.stdout
     assert "| GLUE RTE |" in ended.stdout
-    assert "this check has --limit 7" in ended.stdout
+    assert "this check has limit=7" in ended.stdout
     assert "Traceback" not in ended.stdout
 
 
@@ -110,7 +110,7 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
         (
             (),
             {"model": "tiny", "task": "glue/rte", "limit": "100"},
-            "--limit must be a whole number from 1 up, got '100'.",
+            "limit= must be a whole number from 1 up, got '100'.",
         ),
     ],
 )

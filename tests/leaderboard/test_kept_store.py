@@ -88,8 +88,10 @@ def printed(path: Path) -> dict[str, Any]:
     """What lists, boards and every single run are as JSON."""
     with open_store(path, create=False) as store:
         keys = [row.key for row in store.runs()]
-    words = [["show", "runs"], ["leaderboard"], *(["show", key] for key in keys)]
-    return {" ".join(each): _json(each, path) for each in words}
+    # By the words of the first release, in which runs were listed by `bench list runs`.
+    words = {"list runs": ["show", "runs"], "leaderboard": ["leaderboard"]}
+    words |= {f"show {key}": ["show", key] for key in keys}
+    return {name: _json(each, path) for name, each in words.items()}
 
 
 def _json(words: list[str], path: Path) -> Any:

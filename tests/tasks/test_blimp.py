@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.pairs import BLIMP, PARADIGMS, PHENOMENA
+from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Row, Source, hub, parse_data, rows
 from benchharness.tasks.sources.files import mini_folder

@@ -10,7 +10,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction
-from benchharness.tasks.pairs import PAIR_TASKS
+from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder

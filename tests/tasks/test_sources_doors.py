@@ -34,6 +34,7 @@ PEOPLES_NAMES = {
     "beir": ("beir", "BEIR"),
     "pairs": ("pairs", "Pairs"),
     "text": ("text",),
+    "xtreme": ("xtreme", "XTREME"),
     "sst": ("sst", "SST", "SST-5", "trainDevTestTrees_PTB"),
 }
 
@@ -70,7 +71,9 @@ def test_the_parent_of_a_suites_folder_by_any_common_name(
 ) -> None:
     shutil.copytree(mini_folder() / suite, tmp_path / name)
     versions = {"squad_v2": ["squad/v2.0"], "SQuAD2.0": ["squad/v2.0"], "squad-1.1": ["squad/v1.1"]}
-    tasks = versions.get(name, SUITES[suite].tasks)
+    # SQuAD's own files are what XTREME trains answers on.
+    own = [task for task in SUITES[suite].tasks if task != "xtreme/squad-en"]
+    tasks = versions.get(name, own)
     assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
 
 

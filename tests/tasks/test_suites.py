@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.pairs import PAIR_TASKS
+from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,
