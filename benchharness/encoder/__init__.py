@@ -1,7 +1,7 @@
 """A network with its tokenizer, from wherever a checkpoint is, and the layers it is made of."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tokenizers import processors
 from torch import Tensor, nn
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoTokenizer
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
@@ -23,7 +23,7 @@ from benchharness.encoder.network import (
     load_network,
     takes_input,
 )
-from benchharness.encoder.packing import NARROWED, PACKING, Packing
+from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
 from benchharness.models.spec import NOTHING
@@ -380,52 +380,3 @@ def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
     first = inputs[0].new_zeros(1, dtype=torch.long) if packing is None else packing.firsts
     return tuple(states.index_select(1, first) for states in inputs)
-
-
-def can_checkpoint(network: nn.Module) -> bool:
-    """Whether layers in a network that are trained can be computed again."""
-    return any(True for _ in _encoders(network))
-
-
-def checkpoint_activations(network: nn.Module) -> None:
-    """Has the layers in a network computed again in each backward pass, while it trains.
-
-    Raises ModelError where its family has no layers that can be.
-    """
-    encoders = list(_encoders(network))
-    if not encoders:
-        raise ModelError(
-            "activation_checkpointing is on, and this encoder has no layers that transformers can "
-            "compute again: leave it out, or --set accumulation to more."
-        )
-    options = {"use_reentrant": False, "context_fn": _contexts}
-    for encoder in encoders:
-        # The second is its name in transformers before 5.23, and goes with 6.
-        name = "activation_checkpointing_enable"
-        name = name if hasattr(encoder, name) else "gradient_checkpointing_enable"
-        getattr(encoder, name)(options)
-
-
-def _encoders(network: nn.Module) -> Iterator[Any]:
-    """Those of transformers in a network: a checkpoint's own code may lose gradients."""
-    for module in network.modules():
-        known = isinstance(module, PreTrainedModel) and module.supports_gradient_checkpointing
-        can_be = any(hasattr(part, "gradient_checkpointing") for part in module.modules())
-        learns = any(weight.requires_grad for weight in module.parameters())
-        if known and can_be and learns and not is_foreign(module):
-            yield module
-
-
-def _contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """What surrounds a layer in the forward pass, and where it is computed again."""
-    return nullcontext(), _in_packing(PACKING.get())
-
-
-@contextmanager
-def _in_packing(packing: Packing | None) -> Iterator[None]:
-    # The encoder's own is over by then; a GPU's backward pass has a thread without any.
-    before = PACKING.set(packing)
-    try:
-        yield
-    finally:
-        PACKING.reset(before)

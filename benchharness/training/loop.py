@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder import can_checkpoint, checkpoint_activations
-from benchharness.encoder.packing import is_packed
+from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
 from benchharness.progress import SIGNALS, Reporter
 from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.tasks.errors import JobError

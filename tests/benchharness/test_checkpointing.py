@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from benchharness.encoder import Encoder, can_checkpoint, checkpoint_activations
-from benchharness.encoder.packing import prepare_for
+from benchharness.encoder import Encoder
+from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, prepare_for
 from benchharness.heads.pair import PairNetwork
 from benchharness.tasks.errors import ModelError
 from benchharness.training.predict import trim_memory

@@ -17,9 +17,12 @@ from benchharness.recipes.resolve import (
     unused_settings,
 )
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import TASKS
+from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]
+TASKS = {n: task for n, task in EVERY_TASK.items() if task.suite != "xtreme"}
+"""Without XTREME's, whose script chooses the best for every encoder."""
+
 NEW = (
     *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),
     *("best_checkpoint", "early_stopping", "average_last", "select_on", "deterministic"),
@@ -56,7 +59,7 @@ NAMED = set(packaged_names()) - {"features"}
 """The recipes with one point for every task."""
 
 GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
-WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "eurobert"))}
+WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdeberta", "eurobert"))}
 """The recipes of which it holds for every task; of the others see below."""
 
 

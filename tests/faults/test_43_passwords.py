@@ -46,6 +46,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     "compare explain": ("{key}", "--from", "{key}"),
     "leaderboard": (),
     "report": (),
+    "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper"),
     "compare ensemble": ("one",),
     "compare": ("one", "other"),
     "report predictions": ("one",),
@@ -84,7 +85,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """The words of each command; a new one is to be added here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "run fetch": 2, "model": 2, "predict": 4}
+CODES = {"which": 2, "check": 4, "submit": 2, "run fetch": 2, "model": 2, "predict": 2, "paper": 2}
 """What a command exits with that has nothing to do here."""
 
 
@@ -243,6 +244,7 @@ PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
     "boards": ((), {}),
     "compare": (("one", "other"), {}),
     "curve": (("abc",), {}),
+    "paper": (("tiny",), {"against": "majority", "suite": "snli", "data": "mini"}),
     "predictions": (("abc",), {}),
     "runs": ((), {}),
 }
