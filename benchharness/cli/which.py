@@ -1,7 +1,7 @@
 """`bench which`: which of some encoders is the best on some tasks, within a number of minutes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,24 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which model of the best encoder is written, and where."""
+
+    to: Path | None = option(
+        None,
+        "Write the best one's model, as bench model does: of its seeds the nearest to their "
+        "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
+        metavar="DIR",
+        head=WHAT,
+    )
+    take_seed: int | None = option(
+        None, "With --to: the model of this seed.", metavar="N", head=WHAT
+    )
+
+
 @with_options(but=OPTIONS.keys() - OF_WHICH)
-def which(  # noqa: PLR0913  (its options)
+def which(
     options: RunOptions,
     *,
     among: list[str] = option(
@@ -47,16 +63,7 @@ def which(  # noqa: PLR0913  (its options)
         metavar="N",
         head=WHAT,
     ),
-    to: Path | None = option(
-        None,
-        "Write the best one's model, as bench model does: of its seeds the nearest to their "
-        "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
-        metavar="DIR",
-        head=WHAT,
-    ),
-    take_seed: int | None = option(
-        None, "With --to: the model of this seed.", metavar="N", head=WHAT
-    ),
+    wanted: Wanted,
     as_json: AsJson = False,
 ) -> None:
     """Say which encoder is the best on some tasks, within a number of minutes.
@@ -64,8 +71,8 @@ def which(  # noqa: PLR0913  (its options)
     By successive halving over encoders, learning rates and seeds; its runs are stored as those of
     `bench run`, so the same command resumes where it stopped.
     """
-    if to is not None:
-        check_place(to)
+    if wanted.to is not None:
+        check_place(wanted.to)
     session = Session.of(options_among(options, among), displayed)
     request = session.request
     for note in request.notes:
@@ -78,22 +85,24 @@ def which(  # noqa: PLR0913  (its options)
         _show(answers, search, costs, request.slots[0].device)
         names = job_names([*search.jobs, *(failure.job for failure in failures)])
         tell_notes(complaints(failures, names))
-    taken = [] if to is None else _take(answers[-1], to, take_seed, options, as_json=as_json)
+    taken = _take(answers[-1], wanted, options, as_json=as_json)
     if as_json:
         print_json(_to_json(answers, search, costs, failures) | {"taken": taken})
     raise typer.Exit(exit_code(failures))
 
 
 def _take(
-    answer: Answer, to: Path, seed: int | None, options: RunOptions, *, as_json: bool
+    answer: Answer, wanted: Wanted, options: RunOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
     """Writes the model of the best encoder on each task, and gives what `bench model` says of it.
 
     Raises BenchError where none is above the majority.
     """
+    to, seed, found = wanted.to, wanted.take_seed, list[dict[str, Any]]()
+    if to is None:
+        return found
     if not answer.best:
         raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
-    found = []
     for task, scores in answer.candidates[0].runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
         with opened(options.db) as store:

@@ -340,6 +340,12 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
     return [each for each in fields(RunOptions) if names is None or each.name in names]
 
 
+def names_in(words: Iterable[str]) -> list[str]:
+    """The names in words that may have several with commas between, each once."""
+    names = (name.strip() for word in words for name in word.split(","))
+    return list(dict.fromkeys(filter(None, names)))
+
+
 # The same from Python.
 
 Given = ParamSpec("Given")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import RunOptions, names_in
 from benchharness.driver.plan import Plan
 from benchharness.driver.session import Session
 from benchharness.leaderboard.result import Failure
@@ -23,7 +23,7 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
     BenchError where a side has no encoder, or the folder cannot be written.
     """
     check_paper(folder)
-    names = [name.strip() for word in against for name in word.split(",") if name.strip()]
+    names = names_in(against)
     floors = {spec.name for spec in BASELINES}
     encoders = [name for name in names if name not in floors]
     if not names or not options.model or floors.intersection(options.model):
@@ -34,7 +34,7 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
         raise BenchError(f"{same[0]} cannot stand against itself: leave it out of --against.")
     return replace(
         options,
-        model=(*options.model, *dict.fromkeys(encoders)),
+        model=(*options.model, *encoders),
         suite=options.suite or ("paper",),
         skip_missing=options.skip_missing or not options.suite,
         baselines=len(encoders) < len(names),
@@ -55,8 +55,8 @@ class PaperRun:
         """The plan; BenchError where not even one seed of all is expected to fit the hours."""
         if hours is not None and not 0 < hours < math.inf:
             raise BenchError(f"--hours must be a number above 0, got {hours:g}.")
-        whole, words = session.plan(), {name.strip() for w in against for name in w.split(",")}
-        jobs = [job for job in whole.jobs if job.kind != "baseline" or job.model in words]
+        whole, names = session.plan(), names_in(against)
+        jobs = [job for job in whole.jobs if job.kind != "baseline" or job.model in names]
         whole = whole.part(job.key for job in jobs)
         limit, part = math.inf if hours is None else hours, whole
         for count in range(len(session.request.seeds), 0, -1):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchharness.driver.options import RunOptions
+from benchharness.driver.options import RunOptions, names_in
 from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.search import Search, encoder_rounds, trials_of
 from benchharness.driver.session import Session
@@ -56,8 +56,7 @@ def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
     BenchError for fewer than two encoders, for a baseline, and for a start from tasks together,
     whose job has no points.
     """
-    names = [name.strip() for word in among for name in word.split(",") if name.strip()]
-    names = list(dict.fromkeys(names))
+    names = names_in(among)
     if len(names) < 2:
         raise BenchError("name two or more encoders to choose from (--among bert,roberta).")
     if baselines := [spec.name for spec in BASELINES if spec.name in names]:
