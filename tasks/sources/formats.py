@@ -428,12 +428,15 @@ class Word(NamedTuple):
     columns: list[str]
 
 
-def sentences_of(lines: Iterable[str]) -> Iterator[list[Word]]:
-    """The words of each sentence, which an empty line ends; a document's line is one of its own."""
+def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
+    """The words of each sentence, which an empty line ends; a document's line is one of its own.
+
+    Columns are parted by blanks unless a `separator` is said.
+    """
     sentence: list[Word] = []
     # One more empty line, which ends the last sentence.
     for number, line in enumerate([*lines, ""], start=1):
-        columns = line.split()
+        columns = line.split(separator) if line else []
         if columns and columns[0] != DOCUMENT:
             sentence.append(Word(number, columns))
             continue
@@ -486,7 +489,7 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
         lines = ("" if line.startswith("#") else line for line in read_lines(path))
-        for words in _blocks(lines):
+        for words in sentences_of(lines, "\t"):
             place = f"{path} line {words[0].line}"
             for number, columns in words:
                 if len(columns) != 10:
@@ -499,17 +502,6 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
                 expected = ", ".join(source.label_names)
                 raise DataError(f"{place} has the tag {unknown[0]!r}; expected one of {expected}.")
             yield Record(place, {"tokens": list(forms), source.label: list(tags)})
-
-
-def _blocks(lines: Iterable[str]) -> Iterator[list[Word]]:
-    """The lines between empty ones, in columns that tabs separate."""
-    block: list[Word] = []
-    for number, line in enumerate([*lines, ""], start=1):
-        if line:
-            block.append(Word(number, line.split("\t")))
-        elif block:
-            yield block
-            block = []
 
 
 def _fused(
