@@ -146,10 +146,12 @@ class _Machine:
             )
         if called.name == "collections.OrderedDict":
             return {}
-        # An enum is its class with its value, or, since Python 3.11, getattr of it and its name.
+        # An enum is its class with its value, or, before Python 3.11.4, getattr of it and its name,
+        # which in transformers is the value in capitals.
         plain = [each for each in args if isinstance(each, str | int | float)]
-        is_word = len(plain) == 1 and not new
-        return plain[0] if is_word else Described(called.name, args)
+        if len(plain) != 1 or new:
+            return Described(called.name, args)
+        return str(plain[0]).lower() if name == "getattr" else plain[0]
 
     def extend(self, added: list[Any]) -> None:
         """Adds values to the list or set on the stack, or names and values to the mapping."""

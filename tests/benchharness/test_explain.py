@@ -260,6 +260,26 @@ def test_a_file_of_an_old_torch_is_several_pickles(place, trained, tmp_path):
     assert (old.unknown, new.unknown) == ((), ())
 
 
+class Named:
+    """Is saved as Python before 3.11.4 saves an enum: getattr of its class and its name."""
+
+    def __init__(self, member):
+        self.member = member
+
+    def __reduce__(self):
+        return getattr, (type(self.member), self.member.name)
+
+
+def test_an_enum_is_read_by_its_value_and_by_its_name(place, trained, tmp_path):
+    args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
+    torch.save(args, tmp_path / "value.bin")
+    args.optim, args.lr_scheduler_type = Named(args.optim), Named(args.lr_scheduler_type)
+    torch.save(args, tmp_path / "name.bin")
+    value, name = (explained(place, tmp_path / f"{each}.bin") for each in ("value", "name"))
+    assert names(name) == names(value) != []
+    assert "optimizer" not in names(name)
+
+
 def test_the_arguments_of_a_script_in_json(place, tmp_path):
     file = tmp_path / "args.json"
     given = {"task_name": "mrpc", "max_seq_length": 40, "per_device_train_batch_size": 32}
