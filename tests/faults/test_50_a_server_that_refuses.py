@@ -135,5 +135,7 @@ def test_50_whatever_else_a_store_raises_costs_no_result(
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])
 def test_50_an_odd_url(bench: Any, url: str, words: str, command: str) -> None:
+    if words == "could not be used":  # what the driver itself says
+        pytest.importorskip("psycopg", reason="psycopg is not installed")
     call = RUN if command == "run" else (command,)
     is_refused(bench(*call, "--db", url), words)
