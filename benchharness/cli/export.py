@@ -15,7 +15,7 @@ from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argument, with_options
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
-from benchharness.driver.options import DATABASE, option
+from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board
@@ -78,20 +78,26 @@ PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] =
 }
 
 
+_TABLE = "How a table looks"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """What is written, and where."""
 
     form: Format = option(
-        Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format)
+        Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format), head=OUTPUT
     )
     out: Path | None = option(
         None,
         "The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
         metavar="FILE",
+        head=OUTPUT,
     )
     predictions: bool = option(
-        False, "Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever."
+        False,
+        "Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
+        head=OUTPUT,
     )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
@@ -100,6 +106,7 @@ class Written:
         "Write everything that is stored, predictions too, for `bench db import` (.jsonl.gz).",
         flag="--all",
         metavar="FILE",
+        head=OUTPUT,
     )
 
 
@@ -112,21 +119,27 @@ class Style:
         "Only these columns, in this order: of a table rank, recipe, precision, seeds (they stand "
         "first), score and tasks (rte); of csv and json those that they have.",
         metavar="NAME,NAME",
+        head=_TABLE,
     )
     published: tuple[str, ...] = option(
         (),
         "In a table, also published rows: of its models, or of a system; repeatable.",
         metavar="models|SYSTEM",
+        head=_TABLE,
     )
-    no_spread: bool = option(False, "In a table, leave out the spread over seeds.")
-    siunitx: bool = option(False, "In LaTeX, align the numbers by siunitx's columns.")
-    caption: str | None = option(None, "In LaTeX, this caption, as LaTeX has it.", metavar="TEXT")
-    label: str | None = option(None, "In LaTeX, the label. Default: tab:SUITE.", metavar="NAME")
+    no_spread: bool = option(False, "In a table, leave out the spread over seeds.", head=_TABLE)
+    siunitx: bool = option(False, "In LaTeX, align the numbers by siunitx's columns.", head=_TABLE)
+    caption: str | None = option(
+        None, "In LaTeX, this caption, as LaTeX has it.", metavar="TEXT", head=_TABLE
+    )
+    label: str | None = option(
+        None, "In LaTeX, the label. Default: tab:SUITE.", metavar="NAME", head=_TABLE
+    )
     ties: bool = option(
         False,
         "In a table, make bold too what is not significantly different from the best, "
-        "by the "
-        "test of `bench compare`; reads the examples.",
+        "by the test of `bench compare`; reads the examples.",
+        head=_TABLE,
     )
 
 
@@ -140,6 +153,7 @@ def export(
         flag="--model --models",
         metavar="NAME[,NAME]",
         proposes="stored_models",
+        head=WHAT,
     ),
     style: Style,
     written: Written,

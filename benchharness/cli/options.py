@@ -14,7 +14,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, Option, option
+from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, WHAT, Option, option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
@@ -75,6 +75,7 @@ ShowPaths = Annotated[
     _shared(
         "show_paths",
         "Show whole paths of this machine; else a path is its last part and six digits.",
+        head=OUTPUT,
     ),
 ]
 AsJson = Annotated[bool, _shared("json", "Print JSON on stdout instead of text.", head=OUTPUT)]
@@ -85,11 +86,16 @@ DataFilter = Annotated[
         "Only boards of rows from this source.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
+        head=WHAT,
     ),
 ]
 NoTexts = Annotated[
     bool,
-    _shared("no_texts", "Write no words of the data, whose licence may not allow passing them on."),
+    _shared(
+        "no_texts",
+        "Write no words of the data, whose licence may not allow passing them on.",
+        head=OUTPUT,
+    ),
 ]
 Plugins = Annotated[
     list[Path] | None,

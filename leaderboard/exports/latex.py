@@ -22,10 +22,11 @@ from benchharness.leaderboard.exports.table import (
     build_tables,
 )
 from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
 
 _NARROW = 4  # so many columns of numbers and facts stand in one column of a page
 
-_ROWS = 36  # rows of a float, below whose last the notes still find room on the page
+_ROWS = 40  # rows of a float, below whose last the notes still find room on the page
 
 _LONG_NAME = 36  # longer names of rows are folded
 
@@ -40,8 +41,18 @@ def to_latex(
 ) -> str:
     """A table environment for each board, and above them what the preamble needs.
 
-    `caption`, in LaTeX, and `label` take the place of the board's title and of "tab:SUITE".
+    `caption`, in LaTeX, and `label` take the place of the board's title and of "tab:SUITE". Raises
+    BenchError where a paper would not compile with them.
     """
+    if _breaks(caption):
+        raise BenchError(
+            f"--caption is not LaTeX that stands alone: {caption!r}. Write \\% \\& \\# \\_, close "
+            "every { and $, and leave no empty line."
+        )
+    if label and not re.fullmatch(r"[A-Za-z0-9:./+_-]+", label):
+        raise BenchError(
+            f"--label takes letters, digits and : . / + _ -, found {label!r}: as in tab:glue."
+        )
     seen: Counter[str] = Counter()
     packages = ("booktabs", "graphicx", *(["siunitx"] if siunitx else ()))
     texts = ["".join(f"% \\usepackage{{{package}}} in the preamble\n" for package in packages)]
@@ -49,9 +60,19 @@ def to_latex(
         name = label or f"tab:{table.suite}"
         seen[name] += 1
         number = f"-{seen[name]}" if seen[name] > 1 else ""
-        title = caption or f"{latex_escaped(table.title)}."
+        title = caption or f"{latex_escaped(table.caption)}."
         texts += _Setting(table, siunitx, _marks(table)).environments(title, name + number)
     return "\n".join(texts)
+
+
+def _breaks(caption: str) -> bool:
+    """Whether a text cannot stand in braces: what is open at its end, or has no meaning there."""
+    # Without what it refers to, commands and formulas; then without braces that close.
+    plain = re.sub(r"\\(?:\w*cite\w*|\w*ref)\{[^{}%#]*\}", "", caption)
+    plain = re.sub(r"\\\S|\$(?:\\\S|[^$\\%&#])*\$", "", plain)
+    while (less := re.sub(r"\{([^{}]*)\}", r"\1", plain)) != plain:
+        plain = less
+    return re.search(r"[\\{}$%&#_^]|\n\s*\n", plain) is not None
 
 
 # The text of a cell.
@@ -140,8 +161,9 @@ class _Setting:
         table = self.table
         wide = len(table.columns) + len(table.facts) > _NARROW
         environment = "table*" if wide else "table"
-        starts = range(0, len(table.rows), _ROWS)
         has_ends = any(cell.ends for row in table.rows for cell in row.cells)
+        most = _ROWS * 9 // 10 if has_ends else _ROWS
+        starts = range(0, len(table.rows), most)
         for start in starts:
             yield "\n".join(
                 [
@@ -157,7 +179,7 @@ class _Setting:
                     *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
                     # Set into a box first, whose width LaTeX compares with the line's.
                     r"\sbox0{%",
-                    *self._tabular(table.rows[start : start + _ROWS]),
+                    *self._tabular(table.rows[start : start + most]),
                     r"}%",
                     r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
                     *(self._notes() if start == starts[-1] else ()),
@@ -196,13 +218,13 @@ class _Setting:
             yield _line([*before, *(f"{{{latex_escaped(word)}}}" for word in words)])
 
     def _row(self, row: TableRow) -> str:
-        name = latex_escaped(row.official)
+        mark = rf"\textsuperscript{{{self.marks[row.source]}}}" if row.source else ""
+        name = latex_escaped(row.official) + mark
         if len(row.official) > _LONG_NAME:
-            name = rf"\parbox[t]{{14em}}{{\raggedright {breakable(row.official)}\strut}}"
-        if row.source:
-            name += rf"\textsuperscript{{{self.marks[row.source]}}}"
-        words = [latex_escaped(row.fact(fact)) for fact in self.table.facts]
-        return _line([name, *words, *map(self._value, row.cells)])
+            words = breakable(row.official) + mark
+            name = rf"\parbox[t]{{14em}}{{\raggedright {words}\strut}}"
+        facts = [latex_escaped(row.fact(fact)) for fact in self.table.facts]
+        return _line([name, *facts, *map(self._value, row.cells)])
 
     def _value(self, cell: TableCell) -> str:
         if not cell.value:
@@ -248,7 +270,7 @@ class _Setting:
         yield r"\par\smallskip"
         yield r"\begin{minipage}{\linewidth}"
         yield r"\fontsize{7}{8.5}\selectfont\raggedright"
-        for note in self.table.notes:
+        for note in (f"{self.table.title}.", *self.table.notes):
             yield breakable(note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]))
         for meaning, mark in self.marks.items():
             yield rf"\textsuperscript{{{mark}}}\,{breakable(meaning)}."

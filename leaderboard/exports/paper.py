@@ -22,7 +22,7 @@ from benchharness.leaderboard.exports.table import (
     published_rows,
 )
 from benchharness.leaderboard.text import inert
-from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.suites import SUITES
 
 RUNS = "runs.csv"
 """Leads from each cell of the tables to its runs."""
@@ -45,13 +45,10 @@ class PaperTable:
 
     def latex(self) -> str:
         """The table, whose caption says what it is of, and not by which path it was read."""
-        title, board = latex_escaped(self.board.title), self.board
-        title += "".join(rf"~\cite{{{key}}}" for key in list(citations([board.suite]))[:1])
-        parts = [title, *(["mini data"] if "mini" in board.data else [])]
-        parts += [] if board.limit is None else [f"at most {board.limit} rows a split"]
-        splits = [split for task in board.tasks for split in find_task(task).dev_splits]
-        parts += ["development sets"] if all(s.startswith("dev") for s in splits) else []
-        return to_latex([board], self.choice, caption=", ".join(parts) + ".", label=self.label)
+        cited = "".join(rf"~\cite{{{key}}}" for key in list(citations([self.board.suite]))[:1])
+        title = latex_escaped(self.board.title)
+        caption = latex_escaped(self.table.caption).replace(title, title + cited, 1) + "."
+        return to_latex([self.board], self.choice, caption=caption, label=self.label)
 
 
 def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:

@@ -94,12 +94,13 @@ class TableRow:
 class Table:
     """One board. `facts` and `columns` are those shown, `columns` name the cells of a row.
 
-    A title of a column may have two lines; `names` are SCORE and tasks. `notes` are sentences for
-    below the table.
+    `caption` says in a paper what it is of, `title` also by which files. A title of a column may
+    have two lines; `names` are SCORE and tasks. `notes` are sentences for below the table.
     """
 
     suite: str
     title: str
+    caption: str
     facts: tuple[str, ...]
     columns: tuple[str, ...]
     names: tuple[str, ...]
@@ -206,12 +207,22 @@ def _build_table(
     return Table(
         suite=board.suite,
         title=f"{board.title} on {board.data_label}",
+        caption=_caption(board),
         facts=facts,
         columns=tuple(titles),
         names=columns,
         rows=tuple(_told_apart(rows, facts)),
         notes=tuple(_notes(board, columns, facts, choice, names)),
     )
+
+
+def _caption(board: Board) -> str:
+    """What the table is of, and not by which path it was read."""
+    parts = [board.title, *(["mini data"] if "mini" in board.data else [])]
+    parts += [] if board.limit is None else [f"at most {board.limit} rows a split"]
+    splits = [split for task in board.tasks for split in find_task(task).dev_splits]
+    parts += ["development sets"] if all(s.startswith("dev") for s in splits) else []
+    return ", ".join(parts)
 
 
 def _recipe(entry: Entry) -> str:
@@ -333,7 +344,7 @@ def _notes(
         yield f"{'; '.join(parts)}."
     if SCORE in columns:
         yield f"The score is {board.rule.name}."
-    if any(entry.competes for entry in board.entries):
+    if sum(entry.competes for entry in board.entries) > 1:
         tied = any(choice.ties.get(task) for task in columns)
         test = "and what is not significantly different from it in a paired test "
         test += "(p < 0.05, corrected by Holm)"

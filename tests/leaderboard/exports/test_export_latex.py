@@ -42,7 +42,12 @@ def _rows(text: str) -> dict[str, list[str]]:
 
 def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     text = to_latex([board])
-    for word in (r"\toprule", r"\bottomrule", r"\caption{GLUE on hub data.}", r"\label{tab:glue}"):
+    for word in (
+        r"\toprule",
+        r"\bottomrule",
+        r"\caption{GLUE, development sets.}",
+        r"\label{tab:glue}",
+    ):
         assert text.count(word) == 1
     rows = _rows(text)
     assert rows["RoBERTa-base"][0] == r"\textbf{80.0}$_{10.0}$", "its name, and the best in bold"
@@ -57,6 +62,25 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     narrow = to_latex([board], Choice(columns=("rte", "cola")), caption=r"\emph{Ours}.", label="x")
     assert r"\caption{\emph{Ours}.}" in narrow
     assert r"\label{x}" in narrow
+
+
+@pytest.mark.parametrize(
+    "caption",
+    ["50% of A", "A & B", "a_b", "x^2", "#1", "{open", "close}", "}{", "$x", "one\n\ntwo", "end\\"],
+)
+def test_a_caption_that_no_paper_compiles_with_is_refused(board: Board, caption: str) -> None:
+    with pytest.raises(BenchError, match="--caption"):
+        to_latex([board], caption=caption)
+    with pytest.raises(BenchError, match=r"--label takes letters.*'a b'"):
+        to_latex([board], label="a b")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
+def test_a_caption_in_latex_is_taken_as_it_is(board: Board, tmp_path: Path) -> None:
+    caption = r"\emph{Dev} scores, $x_{1} < 50\%$, 50\,\% \& \textbf{a {b}}\_\{ \$5, \ref{a_b}."
+    text = to_latex([board], caption=caption, label="tab:a+b_1.2-3")
+    assert caption in text
+    assert _complaints(tmp_path, text, "", ["booktabs", "graphicx"]) == []
 
 
 def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
@@ -197,7 +221,7 @@ def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
 
 
 def _boards() -> list[Board]:
-    """GLUE, SuperGLUE, and boards of several kinds of rows with names of every length."""
+    """GLUE, SuperGLUE, SQuAD, XTREME, BEIR, and boards of several kinds of rows with names of every length."""
     rows = make_rows("roberta-base", [0.7, 0.81, 0.902], data="hub") + _floor()
     rows += make_rows("org/" + "paraphrase-multilingual-" * 3 + "v2", [0.6, 0.5], data="hub")
     rows += make_rows("W" * 70, [-0.6, 1.0], data="hub")
@@ -212,6 +236,8 @@ def _boards() -> list[Board]:
         one_board(rows),
         one_board(hostile),
         _suite("squad", models, 3),
+        _suite("xtreme", ("xlm-roberta-base", "mdeberta-v3-base"), 3),
+        _suite("beir", models, 1),
     ]
 
 
