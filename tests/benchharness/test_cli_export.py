@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 
 import pytest
 import yaml
@@ -73,7 +74,7 @@ def test_tables_and_lines_have_the_columns_that_are_asked_for(bench, official):
     assert r"Model & Seeds & {RTE} \\" in text
     one = bench(*table, "--task", "cola", "--model", "tiny", "--no-spread").out
     assert "MiniLM" not in one
-    assert "pm" not in one
+    assert not re.search(r"\\pm|_{", one)
     assert "47.5" in bench(*table, "--published", "models").out
     lines = bench("export", "--columns", "model,score", "--db", official).out.splitlines()
     assert lines[0] == "model,score"

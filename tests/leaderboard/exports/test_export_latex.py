@@ -221,7 +221,7 @@ def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
 
 
 def _boards() -> list[Board]:
-    """GLUE, SuperGLUE, SQuAD, XTREME, BEIR, and boards of several kinds of rows with names of every length."""
+    """Boards of suites, and of several kinds of rows with names of every length."""
     rows = make_rows("roberta-base", [0.7, 0.81, 0.902], data="hub") + _floor()
     rows += make_rows("org/" + "paraphrase-multilingual-" * 3 + "v2", [0.6, 0.5], data="hub")
     rows += make_rows("W" * 70, [-0.6, 1.0], data="hub")
