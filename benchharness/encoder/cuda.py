@@ -74,14 +74,13 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
         of_queries = packing.once("firsts", lambda: torch.arange(count, device=key.device).int())
         longest = 1
     lengths = (of_queries, offsets, longest, bound)
-    query, key, value = (states.contiguous() for states in (query, key, value))
     if query.dtype == torch.float32:
-        states = (query[None], key[None], value[None])  # (1, tokens, heads, size)
+        states = (s.contiguous()[None] for s in (query, key, value))  # (1, tokens, heads, size)
         needs_sums = torch.is_grad_enabled()  # of the scores' exponentials, for the backward pass
         found: Tensor = torch.ops.aten._efficient_attention_forward(
             *states, None, *lengths, rate, 0, needs_sums, scale=scale
-        )[0][0]
-        return found
+        )[0]
+        return found.squeeze(0)
     # The farthest that is seen, to either side.
     reach = None if formula.window is None else formula.window - 1
     return torch.ops.aten._flash_attention_forward(  # type: ignore[no-any-return]

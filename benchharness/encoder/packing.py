@@ -263,7 +263,7 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         assert packing is not None
         scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
         # (1, heads, tokens, size) -> (tokens, heads, size)
-        query, key, value = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+        query, key, value = (t.squeeze(0).transpose(0, 1) for t in (query, key, value))
         # EuroBERT's rotation under autocast leaves fp32, which torch's own attention casts back.
         query, key = query.to(value.dtype), key.to(value.dtype)
         if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
@@ -339,7 +339,7 @@ def padded(states: Tensor, packing: Packing) -> Tensor:
     """
     if states.shape[1] < packing.tokens:  # with one token a row, both ways give the same
         return states.transpose(0, 1)  # (rows, 1, size)
-    return packing.table(states[0])[: packing.rows]
+    return packing.table(states.squeeze(0))[: packing.rows]
 
 
 # Layers that are computed again in the backward pass, packed rows too.

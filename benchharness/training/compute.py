@@ -194,21 +194,19 @@ class Compute:
         """The context in which the precision holds; each weight is cast once within it."""
         # bf16 has fp32's range, so losses need no scaling as fp16's do. A cast that was kept would
         # not be in what is recorded after it.
-        bf16, tf32 = self.precision == "bf16", self.precision == "tf32"
+        options = {"enabled": self.precision == "bf16", "cache_enabled": not self.graphs}
         # cuDNN's are convolutions (ConvBERT, SqueezeBERT) and LSTMs, in tf32 unless told otherwise.
-        products, others = torch.backends.cuda.matmul, torch.backends.cudnn
-        before = products.allow_tf32, others.allow_tf32
-        products.allow_tf32 = others.allow_tf32 = tf32
+        cudnn: Any = torch.backends.cudnn
+        kinds = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
+        before = [kind.fp32_precision for kind in kinds]
+        for kind in kinds:
+            kind.fp32_precision = "tf32" if self.precision == "tf32" else "ieee"
         try:
-            with torch.autocast(
-                self.device.type,
-                dtype=torch.bfloat16,
-                enabled=bf16,
-                cache_enabled=not self.graphs,
-            ):
+            with torch.autocast(self.device.type, dtype=torch.bfloat16, **options):
                 yield
         finally:
-            products.allow_tf32, others.allow_tf32 = before
+            for kind, precision in zip(kinds, before, strict=True):
+                kind.fp32_precision = precision
 
 
 def choose_kernels(device: torch.device, *, deterministic: bool) -> None:

@@ -129,10 +129,9 @@ class Training:
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
-            from benchharness.training.cuda import cast_together  # noqa: PLC0415  (on a GPU alone)
+            from benchharness.training.cuda import Casts  # noqa: PLC0415  (on a GPU alone)
 
-            for each in {task.network for task in tasks}:  # of several tasks their own
-                cast_together(each)
+            Casts(list(dict.fromkeys(task.network for task in tasks)))
         return cls(
             network=network,
             tasks=tuple(replace(task, targets=task.targets.to(compute.device)) for task in tasks),
@@ -413,4 +412,6 @@ def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part)
     # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
     share = loss(logits, goals).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
+    if casts := getattr(network, "casts", None):  # training/cuda.py
+        casts.collect()
     return share.detach()

@@ -220,6 +220,7 @@ def test_tf32_is_set_within_its_context_alone() -> None:
 
 
 def test_casts_at_once_give_the_bits_of_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_cuda, "JOINED", ())
     together = begin("bf16")
     plain = begin("bf16")
     for module in plain.network.modules():

@@ -22,7 +22,7 @@ from benchharness.recipes.classes import LACKING
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import Features, in_bucket
 from benchharness.training.compute import Part
-from benchharness.training.cuda import CastLinear, cast_together
+from benchharness.training.cuda import CastLinear, Casts
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.device_stand_in import Waits, recorded_on_a_cpu
@@ -438,11 +438,14 @@ def test_buckets_are_few_and_hold_every_batch() -> None:
 
 
 @pytest.mark.parametrize(("family", "kind"), [("albert", "span"), ("bert", "pair")])
-def test_casts_at_once_give_the_bits_of_autocast(family: str, kind: str) -> None:
+def test_casts_at_once_give_the_bits_of_autocast(
+    family: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_cuda, "JOINED", ())
     compute = replace(CPU, precision="bf16")
     together, single = begin(family, kind, dropout=0.1), begin(family, kind, dropout=0.1)
     names = [name for name, _ in single.network.named_parameters()]
-    cast_together(together.network)
+    Casts([together.network])
     assert [name for name, _ in together.network.named_parameters()] == names
     frozen = [dict(each.network.named_parameters())[names[5]] for each in (together, single)]
     for weight in frozen:
@@ -460,14 +463,47 @@ def test_casts_at_once_give_the_bits_of_autocast(family: str, kind: str) -> None
     assert np.array_equal(*logits), "predictions are made with the newest weights"
 
 
+@pytest.mark.parametrize("family", ["bert", "distilbert", "albert"])
+def test_layers_of_the_same_states_are_one_product(family: str) -> None:
+    """It rounds the states' gradient once, and not each layer's: no further from fp32's."""
+    exact, single, joint = (begin(family, "pair") for _ in range(3))
+    Casts([joint.network])
+    products = []
+    for each in (exact, single, joint):
+        (task,) = each.tasks
+        each.compute = replace(CPU, precision="fp32" if each is exact else "bf16")
+        with Products() as counted:
+            each._gradients(task, each.parts_of(task, np.arange(5)))
+        products.append(counted.count)
+    assert products[1] - products[2] == 3 * 2 * 2, "of three products of two layers two are saved"
+    expected = torch.cat([w.grad.flatten() for w in exact.weights if w.grad is not None])
+    apart = [
+        (torch.cat([w.grad.flatten() for w in e.weights if w.grad is not None]) - expected).norm()
+        for e in (single, joint)
+    ]
+    assert apart[1] < 1.05 * apart[0] < 0.05 * expected.norm()
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products by weights."""
+
+    count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.count += func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm)
+        return func(*args, **(kwargs or {}))
+
+
 def test_weights_are_cast_in_one_operation() -> None:
     training = begin("bert", "pair")
     linear = sum(type(module) is nn.Linear for module in training.network.modules())
     training.compute = replace(CPU, precision="bf16")
     counts = []
-    for prepare in (lambda network: None, cast_together):
-        prepare(training.network)
-        with Casts() as casts:
+    for prepare in (list, Casts):
+        prepare([training.network])
+        with CastsSeen() as casts:
             training.step()
         counts.append(casts.count)
     # The weight and the bias of each layer, there and back; one pass for all on either way.
@@ -479,12 +515,12 @@ def test_a_weight_that_is_not_trained_costs_no_gradient() -> None:
     layer = nn.Linear(4, 4)
     network = nn.Sequential(layer, nn.Linear(4, 4))
     layer.requires_grad_(False)
-    cast_together(network)
+    casts = Casts([network])
     with replace(CPU, precision="bf16").autocast():
         network(torch.randn(2, 4)).sum().backward()
+    casts.collect()
     assert isinstance(layer, CastLinear)
-    assert layer.cast is not None
-    assert [each is not None and each.requires_grad for each in layer.cast] == [False, False]
+    assert not any(each.requires_grad for each in layer.joint._weights)
     assert [weight.grad is None for weight in network.parameters()] == [True, True, False, False]
 
 
@@ -492,8 +528,7 @@ def test_networks_that_share_layers_compute_with_the_newest_weights() -> None:
     """As several tasks do on one encoder."""
     shared = nn.Linear(4, 4)
     networks = [nn.Sequential(shared, nn.Linear(4, 2)) for _ in range(2)]
-    for each in networks:
-        cast_together(each)
+    Casts(networks)
     states = torch.randn(3, 4)
     for each in networks:
         with torch.no_grad():
@@ -510,7 +545,7 @@ def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
     """It stays on the stream that it was made on, and recording fails where that is another one."""
     training = begin("bert", "pair")
     training.compute = replace(CPU, precision="bf16")
-    cast_together(training.network)
+    Casts([training.network])
     training.step()
     for weight in training.weights:
         accumulator(weight).metadata["from"] = "the first step"
@@ -524,7 +559,7 @@ def accumulator(weight: nn.Parameter) -> Any:
     return last.next_functions[0][0]
 
 
-class Casts(TorchDispatchMode):
+class CastsSeen(TorchDispatchMode):
     """Counts casts."""
 
     count = 0

@@ -2,6 +2,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,16 +59,32 @@ def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
     assert resolve_precision("auto", gpu=True) == "bf16"
     monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
     compute = Compute(device=torch.device("cuda"), precision="tf32")
-    products, others = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = others.allow_tf32
+    cudnn: Any = torch.backends.cudnn
+    kinds = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
+    before = [kind.fp32_precision for kind in kinds]
     with compute.autocast():
-        assert products.allow_tf32
-        assert others.allow_tf32
+        assert {kind.fp32_precision for kind in kinds} == {"tf32"}
         assert not torch.is_autocast_enabled("cuda")
-    assert not products.allow_tf32
     with Compute(device=CPU, precision="fp32").autocast():
-        assert not others.allow_tf32, "torch's default is tf32, for convolutions and LSTMs"
-    assert others.allow_tf32 == before
+        assert {kind.fp32_precision for kind in kinds} == {"ieee"}, "cuDNN's default is tf32"
+    assert [kind.fp32_precision for kind in kinds] == before
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "off"), [("allow_tf32", True, False), ("fp32_precision", "tf32", "none")]
+)
+def test_others_may_set_tf32_by_its_old_name_or_its_new_one(
+    name: str, on: bool | str, off: bool | str
+):
+    """torch refuses to read the old one where a process has set the new one."""
+    products = torch.backends.cuda.matmul
+    setattr(products, name, on)
+    try:
+        with Compute(device=CPU, precision="fp32").autocast():
+            assert products.fp32_precision == "ieee"
+        assert getattr(products, name) == on
+    finally:
+        setattr(products, name, off)
 
 
 def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):

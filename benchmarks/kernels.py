@@ -1,0 +1,103 @@
+"""Kernels that one training step asks a GPU for, counted on one that is pretended.
+
+    python -m benchmarks.kernels
+
+A bf16 step of an encoder of BERT-base's depth on 32 rows of MRPC's packaged ones. Views and empty
+memory are none; attention is one kernel forward and three backward, an operation over many tensors
+is one. The last line ends with their number.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from benchharness.encoder import cuda
+from benchharness.training.loop import Training
+from benchharness.worker.job import run_job
+from tests.helpers.families import save_family
+from tests.helpers.mini_jobs import make_job
+from tests.helpers.pretend_gpu import pretended_gpu
+
+NONE = ("empty", "new_empty", "_unsafe_view", "lift_fresh", "bernoulli_", "div_")
+"""Operations that ask for nothing; the last two are parts of a CPU's dropout, one of a GPU."""
+
+TWICE = ("select_backward", "slice_backward")
+"""They fill with zeros and copy."""
+
+
+class Kernels(TorchDispatchMode):
+    """Counts kernels by the names of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name = func.overloadpacket.__name__
+        is_none = func.is_view or name.startswith("_record") or name.removesuffix("_like") in NONE
+        if not is_none:
+            self.found[name] += 2 if name in TWICE else 1
+        return func(*args, **(kwargs or {}))
+
+
+class _Attention(torch.autograd.Function):
+    """As many operations as a GPU's kernels; it computes nothing."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, _formula: Any) -> Tensor:
+        ctx.save_for_backward(query, key, value)
+        return query.clone()
+
+    @staticmethod
+    def backward(ctx: Any, _gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        return *(states.clone() for states in ctx.saved_tensors), None
+
+
+def count(family: str, sizes: Mapping[str, int]) -> tuple[Counter[str], int]:
+    """The kernels of a job's third step, and how often the host waited in it."""
+    step, waits = Training._step, 0
+    kernels = Kernels()
+
+    def counted(training: Training) -> None:
+        nonlocal waits
+        if training.meter.step != 2:
+            return step(training)
+        before = gpu.waits.total()
+        with kernels:
+            step(training)
+        waits = gpu.waits.total() - before
+        return None
+
+    with TemporaryDirectory() as folder:
+        save_family(Path(folder) / family, family, **sizes)
+        settings = {"batch_size": "32", "epochs": "3", "evaluations": "1"}
+        job = make_job("mrpc", model=str(Path(folder) / family), **settings)
+        with (
+            pretended_gpu() as gpu,
+            patch.object(Training, "_step", counted),
+            patch.object(cuda, "_has_kernel", lambda *_: True),
+            patch.object(cuda, "_by_kernel", _Attention.apply),
+        ):
+            run_job(replace(job, precision="bf16"))
+    return kernels.found, waits
+
+
+def main() -> None:
+    found, waits = count("bert", {"num_hidden_layers": 12})
+    for name, number in found.most_common():
+        print(f"{number:5} {name}")
+    print(f"a bf16 step of BERT-base's depth: {waits} waits, kernels: {found.total()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Kernels of a step, counted on a GPU that is pretended."""
+
+import pytest
+import torch
+
+from benchmarks.kernels import Kernels, count
+
+
+@pytest.mark.parametrize(("family", "most"), [("bert", 152), ("roberta", 154), ("distilbert", 137)])
+def test_a_step_asks_for_few_kernels_and_waits_for_nothing(family: str, most: int) -> None:
+    """Of two layers; `python -m benchmarks.kernels` has the number of twelve."""
+    sizes = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}
+    found, waits = count(family, sizes)
+    assert waits == 0
+    assert 0.9 * most < found.total() <= most, found
+
+
+def test_views_are_no_kernels() -> None:
+    states = torch.ones(4, 6, requires_grad=True)
+    with Kernels() as kernels:
+        (states.view(2, 12).T[0] * torch.empty(2)).sum().backward()
+    # The product, its sum, what begins the backward pass, its product, and a row put back
+    # and laid out as the states.
+    assert kernels.found == {"mul": 2, "sum": 1, "ones_like": 1, "select_backward": 2, "clone": 1}
