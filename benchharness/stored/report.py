@@ -226,6 +226,7 @@ def known_sizes() -> Sizes:
                 backbone=None if spec.backbone is None else spec.backbone * 1e6,
                 is_dense=spec.family not in NOT_DENSE,
                 family=spec.family,
+                cite=spec.cite,
             )
             for name in (spec.checkpoint.rpartition("/")[2], *spec.aliases, spec.name):
                 found[name.lower()] = size

@@ -141,6 +141,11 @@ class Entry:
         return self.kind == "model"
 
     @property
+    def has_learned(self) -> bool:
+        """Whether a run has learned something; what has not is nowhere the best."""
+        return any(cell.has_learned for cell in self.cells.values())
+
+    @property
     def shown_kind(self) -> str:
         """The kind as JSON and exports have it: they call every single model a "model"."""
         return "model" if self.is_single else self.kind

@@ -236,7 +236,7 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
     if score is None or (cell is None and name != SCORE):
         return TableCell()
     is_tied = full_label(entry) in choice.ties.get(name, ())
-    has_learned = cell is None or cell.has_learned
+    has_learned = (entry if cell is None else cell).has_learned
     sure = _intervals(entry, name).both if choice.intervals else None
     is_spread = choice.spread and not choice.intervals and spread is not None
     return TableCell(

@@ -55,6 +55,11 @@ class Group:
     runs: tuple[RunSection, ...]
     predictions: tuple[tuple[str, str], ...]
 
+    @property
+    def scores(self) -> Sequence[str]:
+        """The names of the runs' scores; one without name where all have failed."""
+        return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRuns:
@@ -63,6 +68,11 @@ class EntryRuns:
     entry: Entry
     groups: tuple[Group, ...]
     is_packed: bool = False
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """Of all runs."""
+        return sorted({run.job.seed for group in self.groups for run in group.runs})
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -46,14 +46,16 @@ function drawComparison(board, boards) {
 function sheetOf(board, records, remove) {
   const rows = records.map((record) => describe(board, record));
   const tests = records.map((record) => contrastOf(board, records[0], record));
+  const ofSeeds = rows.map((row, place) => (place && !tests[place] ? seedTests(board, rows[0], row) : null));
   const first = rows[0].name;
   const text =
     rows.length === 1
       ? "Choose another row to compare it with this one."
       : `Differences are to ${first}, of the same scores on the same split; a number that shares ` +
         "none says what it is of. The best of each line is bold. The address of this page leads here. " +
-        testsSaid(rows, tests);
-  const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, tests));
+        testsSaid(rows, tests, ofSeeds);
+  const said = tests.map((test, place) => test ?? ofSeeds[place]);
+  const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, said));
   const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
   table.prepend(caption);
   const scroll = makeElement("div", { className: "scroll", tabIndex: 0 }, table);
@@ -69,15 +71,54 @@ function contrastOf(board, one, other) {
   return one === other ? null : found?.[2];
 }
 
-function testsSaid(rows, tests) {
-  const untested = rows.filter((row, place) => place && !tests[place] && row.kind === "measured");
-  const said = tests.some(Boolean)
-    ? ["* is a difference that chance does not explain: test of bench compare, corrected for the tasks; its note has p."]
-    : [];
-  if (untested.length && rows[0].kind === "measured") {
-    const names = untested.map(({ name }) => name).join(", ");
-    said.push(`Not tested here against ${rows[0].name}: ${names}. The command bench compare tests any two.`);
-  }
+// Welch's t-test over the seeds of two rows, task by task, corrected by Holm for the tasks.
+function seedTests({ heads }, one, other) {
+  const found = [];
+  heads.forEach((head, column) => {
+    const [a, b] = [one, other].map(({ cells }) => cells[column]);
+    if (head.matches(".score") || !a.seeds || !b.seeds || a.basis !== b.basis) return;
+    const p = welch(a.seeds, b.seeds);
+    if (p !== null) found.push({ name: head.textContent.trim(), p, counts: `${a.seeds.length} and ${b.seeds.length}` });
+  });
+  found.sort((a, b) => a.p - b.p);
+  let least = 0;
+  const said = found.map(({ name, p, counts }, place) => {
+    least = Math.max(least, Math.min(1, p * (found.length - place)));
+    return [name, `${least < 0.05 ? "* " : ""}Welch's t over ${counts} seeds: p = ${least.toPrecision(2)} after Holm`];
+  });
+  return said.length ? Object.fromEntries(said) : null;
+}
+
+function welch(one, other) {
+  const [a, b] = [one, other].map((values) => {
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+    return { mean, error: squares / (values.length - 1) / values.length, free: values.length - 1 };
+  });
+  const error = a.error + b.error;
+  if (error === 0) return null;
+  const free = error ** 2 / (a.error ** 2 / a.free + b.error ** 2 / b.free);
+  // Both tails of Student's t: with t = sqrt(free) tan(x) its density is cos(x) ** (free - 1).
+  const area = (from) => {
+    const step = (Math.PI / 2 - from) / 2000;
+    let sum = 0;
+    for (let i = 0; i < 2000; i += 1) sum += Math.cos(from + (i + 0.5) * step) ** (free - 1);
+    return sum * step;
+  };
+  return area(Math.atan(Math.abs(a.mean - b.mean) / Math.sqrt(error * free))) / area(0);
+}
+
+function testsSaid(rows, tests, ofSeeds) {
+  const named = (kept) => rows.filter((_, place) => place && kept(place)).map(({ name }) => name).join(", ");
+  const by = (kind, names) => (names ? `against ${names} ${kind}` : "");
+  const stars = [
+    by("the test of bench compare, corrected for the tasks", named((place) => tests[place])),
+    by("a t-test over the seeds alone, which knows nothing of other examples", named((place) => ofSeeds[place])),
+  ].filter(Boolean);
+  const left = named((place) => !tests[place] && !ofSeeds[place] && rows[place].kind === "measured");
+  const said = stars.length ? [`* is a difference that chance does not explain, its note has p: ${stars.join("; ")}.`] : [];
+  if (left && rows[0].kind === "measured") said.push(`Not tested here against ${rows[0].name}: ${left}.`);
+  if (left || ofSeeds.some(Boolean)) said.push("The command bench compare tests any two over examples and seeds.");
   return said.join(" ");
 }
 
@@ -100,11 +141,12 @@ function readCell(cell, head) {
   const basis = cell.dataset.basis ?? head.dataset.basis;
   return {
     text: (link ?? cell.querySelector("span") ?? cell).textContent.trim(),
-    spread: cell.querySelector("small")?.textContent ?? "",
+    spread: cell.querySelector("small:not(.ends)")?.textContent ?? "",
     value: number,
     basis,
     parts: number === null ? {} : { ...JSON.parse(cell.dataset.parts ?? "{}"), [basis]: number },
     href: link?.getAttribute("href"),
+    seeds: cell.dataset.seeds?.split(" ").map(Number),
   };
 }
 

@@ -49,7 +49,7 @@ function readCopied(cell) {
   const text = (cell.querySelector("a, span") ?? cell).textContent.trim();
   return {
     text: cell.dataset.value === undefined ? "" : text,
-    spread: cell.querySelector("small")?.textContent.slice(1) ?? "",
+    spread: cell.querySelector("small:not(.ends)")?.textContent.slice(1) ?? "",
     best: cell.matches(".best"),
   };
 }

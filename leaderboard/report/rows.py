@@ -35,9 +35,9 @@ class CellView:
 
     `basis` says what the number is of ("dev accuracy"): only numbers of one basis are compared. It
     is empty where it is that of the column. `parts` are the numbers that it is the mean of, by
-    their own basis, where there are several. `ends` are those of what is drawn below the number, in
-    percent: its 95 % interval, or the lowest and the highest seed. `heat` and `bar` are what
-    `heated` makes of them.
+    their own basis, where there are several. `ends` are those of its 95 % interval, or the lowest
+    and the highest seed; `seeds` the values of several, in percent. `heat` is what `heated` makes
+    of the numbers of what `has_learned` something.
     """
 
     text: str
@@ -49,9 +49,10 @@ class CellView:
     best: bool = False
     basis: str = ""
     parts: Mapping[str, float] = field(default_factory=dict)
-    ends: tuple[float, float] | None = None
+    ends: str = ""
+    seeds: tuple[str, ...] = ()
+    has_learned: bool = True
     heat: int = 0
-    bar: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,8 @@ class RowView:
 
     `href` leads to its runs or to its source. `ranks` are those that a ranked row may as well have,
     empty where they are its rank alone. `family`, `size` (millions of parameters) and `year` are
-    what a page is filtered by, empty where they are not known.
+    what a page is filtered by, empty where they are not known. `card` is the address of the model's
+    card on the hub, `cite` its paper.
     """
 
     anchor: str
@@ -78,6 +80,8 @@ class RowView:
     family: str = ""
     size: str = ""
     year: str = ""
+    card: str = ""
+    cite: str = ""
 
     @property
     def words(self) -> str:
@@ -211,8 +215,13 @@ def _published_row(
         href=source_link(row.source, is_ours=block.origin == "published"),
         family=known.family if known else "",
         size=f"{size / 1e6:.4g}" if size else "",
-        year=next(iter(re.findall(r"\b(?:19|20)\d\d\b", f"{row.date} {row.source}")), ""),
+        year=year_in(f"{row.date} {row.source}"),
     )
+
+
+def year_in(text: str) -> str:
+    """The first year that a text names, empty without one."""
+    return next(iter(re.findall(r"\b(?:19|20)\d\d\b", text)), "")
 
 
 # The forms that the published tables cite in: a paper on arXiv, a site, a repository of GitHub.

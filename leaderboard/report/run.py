@@ -1,7 +1,7 @@
 """The section of one run: what was run, on what, with which values, and what came out."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -34,11 +34,16 @@ from benchharness.leaderboard.result import (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
-    """A finished or failed run, ready to be shown; `error` and `log` are a failed one's."""
+    """A finished or failed run, ready to be shown; `error` and `log` are a failed one's.
+
+    `scores` are those of the first split that has any.
+    """
 
     job: Job
     finished: str
     summary: str
+    scores: Mapping[str, str] = field(default_factory=dict)
+    time: str = ""
     status: str = "finished"
     error: str = ""
     log: str = ""
@@ -49,6 +54,11 @@ class RunSection:
     cost: tuple[tuple[str, str], ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     parity: str = ""
+
+    @property
+    def flags(self) -> Sequence[str]:
+        """What is odd with its scores and its loss."""
+        return [*(flag for line in self.evaluations for flag in line.flags), *self.curve_flags]
 
     @property
     def anchor(self) -> str:
@@ -77,16 +87,18 @@ def build_run(run: Result | Failure) -> RunSection:
             error=run.error,
             log=run.details,
         )
-    # The scores of the first split that has any, and the time. A perplexity is no share.
+    # A perplexity is no share.
     scored = next((each.scores for each in run.evaluations if each.scores), {})
     numbers = {n: shown(v) if v <= 1 else f"{v:.4g}" for n, v in scored.items()}
-    scores = [f"{name} {number}" for name, number in numbers.items()]
+    scores, time = [f"{n} {number}" for n, number in numbers.items()], _duration(run.cost.seconds)
     selection = Selection.from_json(run.provenance.get("selection"))
     chosen = selection_labels([selection] if selection else [])
     return RunSection(
         job=run.job,
         finished=run.finished,
-        summary=", ".join([*scores, *chosen, _duration(run.cost.seconds)]),
+        summary=", ".join([*scores, *chosen, time]),
+        scores=numbers,
+        time=time,
         evaluations=run.evaluations,
         curve=run.curve,
         figures=curve_figures(run.curve, run.job.curve_split),

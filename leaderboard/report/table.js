@@ -200,6 +200,8 @@ function addTools(board) {
     }
     draw(board);
   });
+  const fold = tools.querySelector(".fold"); // in a narrow window most tools are behind it
+  fold.addEventListener("click", () => { fold.ariaExpanded = String(tools.classList.toggle("all")); });
   const menus = [...tools.querySelectorAll(".menu")];
   document.addEventListener("click", ({ target }) => {
     for (const menu of menus) if (!menu.contains(target)) menu.open = false;

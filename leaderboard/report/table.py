@@ -1,4 +1,4 @@
-"""A board as the report's table shows it: every text and number ready, with heat and bars."""
+"""A board as the report's table shows it: every text and number ready, with heat."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from itertools import islice
 from statistics import fmean, median
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 from benchharness.leaderboard.boards.board import Board, LanguageTable, language_tables
 from benchharness.leaderboard.boards.cell import Cell, shown
@@ -30,7 +31,7 @@ from benchharness.leaderboard.report.rows import (
 from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import find_task, title_of
 
-# Heat and bars, behind and below the numbers, column by column.
+# Heat behind the numbers, column by column.
 
 LEVELS = 5
 """Of heat; a number at the low end of its scale has none."""
@@ -39,7 +40,7 @@ _FEWEST = 3  # two numbers have no scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """The groups with heat and bars in their cells.
+    """The groups with heat in their cells.
 
     Only numbers of the same scores on the same split share a scale, so that a published test score
     is not seen as better than a dev score. A scale ends as far below the column's median as twice
@@ -67,52 +68,27 @@ def _cells(row: RowView) -> tuple[CellView, ...]:
     return (row.score, *row.cells)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """From `low` (no heat) to `high` (most), and the least and greatest that bars reach."""
+def _scales(cells: Iterable[CellView]) -> dict[str, tuple[float, float]]:
+    """The scale of each basis of a column that has numbers enough, and not all the same.
 
-    low: float
-    high: float
-    least: float
-    greatest: float
-
-    def place(self, value: float) -> float:
-        """In percent of a cell's width."""
-        share = (value - self.least) / (self.greatest - self.least)
-        return round(100 * min(max(share, 0.0), 1.0), 1)
-
-
-def _scales(cells: Iterable[CellView]) -> dict[str, _Scale]:
-    """The scale of each basis of a column that has numbers enough, and not all the same."""
+    It goes from no heat to most.
+    """
     scales = {}
-    for basis, found in grouped((cell.basis, cell) for cell in cells if cell.order).items():
-        values = [float(cell.order) for cell in found]
-        high, middle = max(values), median(values)
-        low = max(min(values), middle - 2 * (high - middle))
-        if len(found) < _FEWEST or high - low < 0.05:  # all look the same
-            continue
-        ends = [end for cell in found for end in cell.ends or ()]
-        # A bar may go beyond the scale by a quarter of it; a longer one is cut off there.
-        room = 0.25 * (high - low)
-        scales[basis] = _Scale(
-            low=low,
-            high=high,
-            least=max(min(ends, default=low), low - room),
-            greatest=min(max([high, *ends]), high + room),
-        )
+    known = (cell for cell in cells if cell.order and cell.has_learned)
+    for basis, found in grouped((cell.basis, float(cell.order)) for cell in known).items():
+        high, middle = max(found), median(found)
+        low = max(min(found), middle - 2 * (high - middle))
+        if len(found) >= _FEWEST and high - low >= 0.05:  # else all look the same
+            scales[basis] = low, high
     return scales
 
 
-def _with_heat(cell: CellView, scale: _Scale | None) -> CellView:
-    """The cell on its column's scale; a bar begins, has the number and ends at three places."""
-    if scale is None or not cell.order:
+def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
+    """The cell on its column's scale."""
+    if scale is None or not cell.order or not cell.has_learned:
         return cell
-    value = float(cell.order)
-    share = (value - scale.low) / (scale.high - scale.low)
-    bar = None
-    if cell.ends is not None and value >= scale.least:
-        bar = scale.place(cell.ends[0]), scale.place(value), scale.place(cell.ends[1])
-    return replace(cell, heat=round(LEVELS * min(max(share, 0.0), 1.0)), bar=bar)
+    share = (float(cell.order) - scale[0]) / (scale[1] - scale[0])
+    return replace(cell, heat=round(LEVELS * min(max(share, 0.0), 1.0)))
 
 
 # The table.
@@ -157,7 +133,7 @@ class TableView:
     has_ranks: bool
     has_intervals: bool
     has_heat: bool
-    has_bars: bool
+    has_ends: bool
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
@@ -226,7 +202,7 @@ def build_table(
         has_ranks=any(row.ranks for row in rows),
         has_intervals=any(entry.uncertainty is not None for entry in board.entries),
         has_heat=any(cell.heat for cell in views),
-        has_bars=any(cell.bar for cell in views),
+        has_ends=any(cell.ends for cell in views),
         reproduced=tuple(islice(((e, ours) for e, ours in reproduced if ours), _MOST_REPRODUCED)),
         languages=tuple(language_tables(board)),
         contrasts=tuple(
@@ -283,14 +259,19 @@ def _entry_row(
 ) -> RowView:
     failed, runs = len(entry.failures), entry.runs
     # The ranks that an entry may as well have, where they are not its own alone.
-    label = "" if entry.uncertainty is None else entry.uncertainty.rank_label
-    tied = () if entry.uncertainty is None else entry.uncertainty.tied
+    sure = entry.uncertainty
+    ranks = (sure and sure.ranks) or (entry.rank,)
+    label = " to ".join(dict.fromkeys(map(str, ranks)))
+    tied = () if sure is None else sure.tied
     details = [entry.beside_name]
     if entry.is_single:
         low, high = entry.seeds
         details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
         details += [*entry.gain_labels, *entry.selection_labels]
     known = known_size(entry.model, sizes)
+    # A folder of the user's own may be called as another's model.
+    hub = {run.weights for run in runs if run.weights.startswith("hub:")}
+    name = hub.pop().removeprefix("hub:").rpartition("@")[0] if len(hub) == 1 else ""
     weights = [run.parameters for run in runs if run.parameters and entry.is_single]
     return RowView(
         anchor=_row_anchor(board, entry),
@@ -309,6 +290,8 @@ def _entry_row(
         family=known.family if known else "",
         size=f"{median(weights) / 1e6:.4g}" if weights else "",
         year=max((run.finished[:4] for run in runs), default=""),
+        card=f"https://huggingface.co/{quote(name)}" if name else "",
+        cite=known.cite if known and name else "",
     )
 
 
@@ -332,8 +315,12 @@ def _score(board: Board, entry: Entry) -> CellView:
         spread="" if entry.spread is None else shown(entry.spread),
         order=percent(entry.score),
         note=_with_interval(note, intervals),
-        best=entry.rank == 1 and sum(other.rank is not None for other in board.entries) > 1,
+        best=entry.rank == 1
+        and entry.has_learned
+        and sum(other.rank is not None for other in board.entries) > 1,
         ends=_ends(intervals, seeds),
+        seeds=_seeds(seeds),
+        has_learned=entry.has_learned,
     )
 
 
@@ -360,6 +347,8 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
             for score in (column.scores if len(column.scores) > 1 else ())
         },
         ends=_ends(intervals, cell.values),
+        seeds=_seeds(cell.values),
+        has_learned=cell.has_learned,
     )
 
 
@@ -371,8 +360,12 @@ def _with_interval(note: str, intervals: Intervals) -> str:
     return f"{note}\n95 % from {low} to {high} over {intervals.scope}".lstrip()
 
 
-def _ends(intervals: Intervals, values: Sequence[float]) -> tuple[float, float] | None:
-    """The ends of the interval, else the lowest and the highest seed, in percent."""
+def _ends(intervals: Intervals, values: Sequence[float]) -> str:
+    """The ends of the interval, else the lowest and the highest seed."""
     if intervals.both is not None:
-        return 100 * intervals.both.low, 100 * intervals.both.high
-    return (100 * min(values), 100 * max(values)) if len(values) > 1 else None
+        return f"{shown(intervals.both.low)}–{shown(intervals.both.high)}"
+    return f"{shown(min(values))}–{shown(max(values))}" if len(values) > 1 else ""
+
+
+def _seeds(values: Sequence[float]) -> tuple[str, ...]:
+    return tuple(map(percent, values)) if len(values) > 1 else ()

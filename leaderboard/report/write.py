@@ -25,7 +25,7 @@ from benchharness.leaderboard.report import (
     groups_of,
 )
 from benchharness.leaderboard.report.plots.section import Background, Pages, Places
-from benchharness.leaderboard.report.rows import RowView, digest_of
+from benchharness.leaderboard.report.rows import RowView, digest_of, source_link, year_in
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import group_anchor, run_anchor
 from benchharness.leaderboard.result import Failure, Result
@@ -264,6 +264,8 @@ def _templates() -> Environment:
         task=distinct_title,
         split=lambda e: split_title(e.task, e.split),
         shown=shown,
+        year=year_in,
+        source=partial(source_link, is_ours=True),
     )
     return found
 

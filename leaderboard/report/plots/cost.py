@@ -59,15 +59,16 @@ _NEAR = 0.15
 class ModelSize:
     """A checkpoint's weights: all of them, and those besides embeddings, None where unknown.
 
-    `family` is its architecture ("roberta"), empty where unknown. `is_dense` where every token
-    passes every weight besides embeddings once: not where layers share weights (ALBERT), nor where
-    later layers see fewer tokens (Funnel).
+    `family` is its architecture ("roberta"), `cite` its paper, both empty where unknown. `is_dense`
+    where every token passes every weight besides embeddings once: not where layers share weights
+    (ALBERT), nor where later layers see fewer tokens (Funnel).
     """
 
     parameters: float
     backbone: float | None = None
     is_dense: bool = True
     family: str = ""
+    cite: str = ""
 
 
 Sizes = Mapping[str, ModelSize]

@@ -167,8 +167,8 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 def tradeoffs(points: Sequence[Point], score: str) -> tuple[chart.Figure, ...]:
     """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
 
-    Times are those on one kind of machine, the one that trained most of the points. A single point
-    is no plot.
+    Times are those on one kind of machine, the one that trained most of the points. Where all cost
+    the same there is no plot.
     """
     figures = []
     for quantity in QUANTITIES:
@@ -177,7 +177,8 @@ def tradeoffs(points: Sequence[Point], score: str) -> tuple[chart.Figure, ...]:
         if quantity.name == "training-time" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
-        if len(known) > 1:
+        # Costs that all look the same would be one line of points, upright.
+        if len({quantity.text(point.costs[quantity.name]) for point in known}) > 1:
             title = quantity.title + (f" ({chart.shortened(machine, 40)})" if machine else "")
             figures.append(_figure(known, quantity, score, title, len(points) - len(known)))
     return tuple(figures)

@@ -1,7 +1,5 @@
 """Heat and bars: what shares a scale, and what an outlier does to it."""
 
-import pytest
-
 from benchharness.leaderboard.report.table import build_table
 from tests.helpers.boards import make_row, one_board
 
@@ -36,13 +34,17 @@ def test_equal_numbers_have_no_heat():
     assert {cell.heat for cell in cells.values()} == {0}
 
 
-def test_a_bar_reaches_from_the_lowest_to_the_highest_seed():
-    seeds = {"a": (0.9, 0.8), "b": (0.7, 0.75), "c": (0.6, 0.6)}
+def test_what_learned_nothing_has_no_heat_and_makes_no_scale():
+    collapsed = make_row("majority", scores=0.95, flags={"glue/rte": ("constant predictions",)})
+    scores = {"a": 0.9, "b": 0.8, "c": 0.7}
+    cells = rows_of(*(make_row(name, scores=score) for name, score in scores.items()), collapsed)
+    assert [cells[name].heat for name in ("a", "c", "majority")] == [5, 0, 0]
+
+
+def test_below_a_number_stand_the_lowest_and_the_highest_seed():
+    seeds = {"a": (0.9, 0.8), "b": (-0.7, 0.75), "c": (0.6,)}
     cells = rows_of(
         *(make_row(n, seed=s, scores=v) for n, found in seeds.items() for s, v in enumerate(found))
     )
-    assert cells["a"].ends == (80.0, 90.0)
-    low, at, high = cells["a"].bar
-    assert high == 100.0
-    assert at == pytest.approx((low + high) / 2, abs=0.1)
-    assert cells["c"].bar[0] == cells["c"].bar[2] < cells["b"].bar[0] < low
+    assert [cells[name].ends for name in seeds] == ["80.0–90.0", "-70.0–75.0", ""]
+    assert [cells[name].seeds for name in seeds] == [("90", "80"), ("-70", "75"), ()]

@@ -249,6 +249,34 @@ def test_the_board_looks_as_accepted(page: Opened, width: int, scheme: str) -> N
     page.page.emulate_media(color_scheme="light")
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_columns_stay_where_they_are_when_published_rows_open(page: Opened, width: int) -> None:
+    page.page.set_viewport_size({"width": width, "height": 900})
+    lefts = (
+        "() => [...document.querySelectorAll('.scroll > .rows thead th')].map((h) => h.offsetLeft)"
+    )
+    before = page.run(lefts)
+    for kind in ("dev", "test"):
+        page.page.get_by_role("button", name=f"Published, {kind}").click()
+        assert page.run(lefts) == before
+    assert len(set(before)) >= 13
+
+
+def test_on_a_phone_the_table_begins_below_two_lines_of_controls(page: Opened) -> None:
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    tools = page.page.locator(".tools")
+    height = "(tools) => tools.getBoundingClientRect().height"
+    assert tools.evaluate(height) < 80
+    assert not page.page.get_by_label("Family").is_visible()
+    fold = page.page.get_by_role("button", name="Filters")
+    fold.click()
+    assert fold.get_attribute("aria-expanded") == "true"
+    page.page.get_by_label("Family").select_option("albert")
+    assert 0 < len(page.names()) < 24
+    fold.click()
+    assert tools.evaluate(height) < 80
+
+
 def test_a_board_of_one_task_has_one_column(browser: "Browser", tmp_path: Path) -> None:
     runs = [
         make_result(make_job(model=model, seed=seed, data="hub"))

@@ -1,11 +1,14 @@
 """The report in a real browser, opened from disk."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from scipy.stats import ttest_ind
 
+from benchharness.leaderboard.statistics import holm
 from tests.helpers.browser import Opened, opened
 
 if TYPE_CHECKING:
@@ -145,7 +148,8 @@ def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
     assert heads == ["minilm", "roberta-base", "ALBERT (1.5M)"]
     ours, other, published = line(report, "CoLA")
     number = float(ours.split()[0])
-    assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}"
+    assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}*"
+    assert "against roberta-base a t-test over the seeds" in report.page.inner_text(".compare p")
     assert published == f"71.4 +{71.4 - number:.1f}"
     assert "in accuracy" in line(report, "mrpc")[2]
     best = report.page.locator(".compare tr", has_text="CoLA").locator("td.best").all_inner_texts()
@@ -182,12 +186,41 @@ def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None
     group = report.page.locator("section.group:target")
     assert group.locator("h4").text_content() == "roberta-base on CoLA"
     assert group.is_visible()
-    group.locator("summary").last.click()
-    assert "bench run --model" in group.inner_text()
+    assert group.locator("details.run:visible").count() == 0, "the table above has all seeds"
+    number = report.page.locator("details.entry[open] .overview td a").first
+    number.click()
+    run = report.page.locator(f"details{number.get_attribute('href')}")
+    assert "bench run --model" in run.inner_text()
     failed = report.page.locator(".failures a")
     failed.click()
     run = report.page.locator(f"details{failed.get_attribute('href')}")
     assert run.get_attribute("open") is not None
+
+
+def test_seeds_are_tested_as_scipy_tests_them(report: Opened) -> None:
+    draw = random.Random(3)
+    for one, other in ((2, 2), (3, 5), (10, 2), (5, 5)):
+        samples = [
+            [draw.gauss(80, 2) for _ in range(one)],
+            [draw.gauss(85, 1) for _ in range(other)],
+        ]
+        found = report.run("([a, b]) => welch(a, b)", samples)
+        assert found == pytest.approx(ttest_ind(*samples, equal_var=False).pvalue, rel=1e-3)
+    assert report.run("() => welch([1, 1], [1, 1])") is None
+    p_values = [0.01, 0.04, 0.03]
+    script = """(ps) => {
+        const rows = [0, 1].map(() => ({ cells: ps.map((p) => ({ seeds: [p, p], basis: "" })) }));
+        const heads = ["a", "b", "c"].map((t) => ({ textContent: t, matches: () => false }));
+        const real = welch;
+        welch = ([p]) => p;
+        const found = seedTests({ heads }, ...rows);
+        welch = real;
+        return found;
+    }"""
+    said = report.run(script, p_values)
+    told = [float(said[name].split("p = ")[1].split()[0]) for name in "abc"]
+    assert told == pytest.approx(holm(p_values), rel=0.01)
+    assert [said[name][0] for name in "abc"] == ["*", "W", "W"]
 
 
 def test_colours_can_be_chosen(report: Opened) -> None:

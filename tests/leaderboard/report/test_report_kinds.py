@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.entry import Intervals, Uncertainty
 from benchharness.leaderboard.job import Setting, Trust
+from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.run import build_run, command_of
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import CurvePoint
+from benchharness.models import MODELS
+from benchharness.stored.report import known_sizes
 from tests.helpers.boards import GLUE, make_job, make_row, make_rows, one_board
 from tests.helpers.results import make_result
 
@@ -51,6 +55,50 @@ def test_the_suites_score_has_the_seeds_in_its_note() -> None:
     (row,) = group.rows
     assert row.score.text == "61.0"
     assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
+
+
+def test_only_weights_of_the_hub_lead_to_their_card_and_paper() -> None:
+    rows = make_rows("roberta-base", [0.9], weights="hub:FacebookAI/roberta-base@e2da8e2")
+    rows += make_rows("minilm", [0.8], weights="sha256:" + "ab" * 32)
+    rows += make_rows("x", [0.7], weights='hub:we/a b"c?#@1')
+    board = one_board(rows)
+    (group,) = build_table(board, 1, known_sizes()).groups
+    assert [(row.card, row.cite) for row in group.rows] == [
+        ("https://huggingface.co/FacebookAI/roberta-base", MODELS["roberta-base"].cite),
+        ("", ""),
+        ("https://huggingface.co/we/a%20b%22c%3F%23", ""),
+    ]
+    html = render_report([board], [], "today", Background(sizes=known_sizes()))
+    assert 'href="https://huggingface.co/FacebookAI/roberta-base"' in html
+    assert (
+        html.count('href="https://arxiv.org/abs/1907.11692" rel="noopener noreferrer" title') == 1
+    )
+
+
+def test_ranks_that_a_row_may_as_well_have_are_words() -> None:
+    board = one_board(make_rows("a", [0.9]) + make_rows("b", [0.8]) + make_rows("c", [0.7]))
+    unsure = Uncertainty(cells={t: Intervals() for t in board.tasks}, score=Intervals())
+    ranks = [(1, 3), (2, 2), None]
+    entries = [
+        replace(entry, uncertainty=replace(unsure, ranks=each))
+        for entry, each in zip(board.entries, ranks, strict=True)
+    ]
+    (group,) = build_table(replace(board, entries=tuple(entries)), 1).groups
+    assert [row.ranks for row in group.rows] == ["1 to 3", "", ""]
+
+
+def test_a_model_that_learned_nothing_is_nowhere_the_best() -> None:
+    rows = [
+        make_row(model, task, scores=score, flags={task: ("constant predictions",)})
+        for task in GLUE.rule.cells
+        for model, score in (("a", 0.9), ("b", 0.8), ("c", 0.7))
+    ]
+    table = build_table(one_board(rows), 1)
+    (group,) = table.groups
+    cells = [cell for row in group.rows for cell in (row.score, *row.cells)]
+    assert not any(cell.best or cell.heat for cell in cells)
+    assert not table.has_best
+    assert not table.has_heat
 
 
 def test_collapsed_runs_are_counted_in_the_note() -> None:

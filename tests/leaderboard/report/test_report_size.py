@@ -63,7 +63,7 @@ def test_packed_runs_open_by_their_links(
         assert "model-" in (found.page.locator("section.group:target h4").text_content() or "")
         assert found.page.locator("section.group:target").is_visible()
         found.page.locator("details.entry").nth(3).locator("summary").first.click()
-        found.page.locator("details.entry").nth(3).locator("details.run").first.wait_for()
+        found.page.locator("details.entry").nth(3).locator(".overview").wait_for()
         assert found.page.locator("details.run").count() == 8
         assert found.complaints == []
 

@@ -93,9 +93,10 @@ def test_measured_and_published_have_a_front_each() -> None:
     assert [mark.kind for mark in figure.marks] == ["published on-front", "measured on-front"]
 
 
-def test_two_equal_points_are_a_figure_and_one_is_none() -> None:
+def test_points_of_one_cost_are_no_figure_and_two_costs_are_one() -> None:
     assert tradeoffs([point()], "rte") == ()
-    figure = only([point(), point()])
+    assert tradeoffs([point(), point(70), point(80, 1.001e7)], "rte") == (), "all look like 10M"
+    figure = only([point(), point(parameters=2e7)])
     assert len(figure.x.ticks) >= 2
     assert len(figure.y.ticks) >= 2
     assert figure.description.startswith("2 measured points. ")
@@ -120,16 +121,17 @@ def test_two_hundred_points_stay_inside_and_only_the_front_is_named() -> None:
 
 
 def test_axis_says_that_it_does_not_start_at_zero() -> None:
-    figure = only([point(60), point(70)])
+    figure = only([point(60), point(70, 2e7)])
     lowest = figure.y.ticks[0].text
     assert figure.y.label == f"rte × 100, axis from {lowest}"
-    assert only([point(2), point(70)]).y.label == "rte × 100"
+    assert only([point(2), point(70, 2e7)]).y.label == "rte × 100"
     assert "log scale" in figure.x.label
 
 
 def test_points_without_a_cost_are_counted() -> None:
     costs = {"parameters": 1e7, "training-flops": 1e15}
-    parameters, flops = tradeoffs([point(costs=costs), point(costs=costs), point(70)], "rte")
+    more = {name: 2 * cost for name, cost in costs.items()}
+    parameters, flops = tradeoffs([point(costs=costs), point(costs=more), point(70)], "rte")
     assert "not known" not in parameters.note
     assert "Of 1 more row it is not known." in flops.note
     assert "6·N·T" in flops.note

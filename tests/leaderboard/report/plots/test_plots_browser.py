@@ -47,7 +47,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = [
         with_ax(run)
         for model, (score, size) in levels.items()
-        for run in suite_of(model, score, seeds=(0, 1), parameters=int(size))
+        for run in suite_of(model, score, (0, 1), parameters=int(size), seconds=size / 1e6)
     ]
     twice = next(run for run in runs if run.job.model == "minilm" and run.job.task == "glue/rte")
     past = [
@@ -176,7 +176,7 @@ def test_plots_of_long_boards_are_unpacked_when_they_are_looked_at(
     browser: "Browser", tmp_path: Path
 ) -> None:
     runs = [
-        plotted(f"model {i}", task, score=0.5 + i / 200, parameters=10**6 * (i + 1))
+        plotted(f"model {i}", task, 0, 0.5 + i / 200, parameters=10**6 * (i + 1), seconds=60 + i)
         for i in range(FEW_ENTRIES + 1)
         for task in ("glue/rte", "glue/cola")
     ]

@@ -147,17 +147,17 @@ def test_store_without_finished_runs_has_no_plots() -> None:
 
 
 def test_two_runs_are_drawn_and_one_is_not() -> None:
-    page = html_of([plotted(), plotted("tiny", score=0.5)])
+    page = html_of([plotted(), plotted("tiny", score=0.5, parameters=670_000)])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
     assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
     assert Svgs(html_of([plotted()])).charts == []
 
 
 def test_suite_score_stands_open_where_a_model_has_it() -> None:
-    whole = plots_of(html_of([*suite_of("minilm", 0.6), *suite_of("tiny", 0.5)]))
+    whole = plots_of(html_of([*suite_of("minilm", 0.6), *suite_of("tiny", 0.5, parameters=9)]))
     assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
-    cola = [plotted(name, task="glue/cola") for name in ("minilm", "tiny")]
-    part = plots_of(html_of([plotted(), plotted("tiny"), plotted("small"), *cola]))
+    cola = [plotted(n, "glue/cola", parameters=size) for n, size in (("minilm", 5), ("tiny", 9))]
+    part = plots_of(html_of([plotted(), plotted("tiny", parameters=9), plotted("small"), *cola]))
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
