@@ -207,7 +207,7 @@ def test_the_report_has_them_in_its_notes() -> None:
     table = build_table(shown_board(), 1)
     assert table.has_intervals
     first = table.groups[0].rows[0]
-    assert first.ranks == "1-2"
+    assert first.ranks == "1 to 2"
     assert first.ranks_note.endswith("not significantly different from a")
     assert "95 % from " in first.score.note
     assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
