@@ -19,6 +19,7 @@ from platformdirs import user_cache_path
 from benchharness import __version__
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.text import counted
 from benchharness.models import find_model
 from benchharness.models.weights import hub_revision
 
@@ -158,6 +159,11 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         text = ""
     found = re.search(r"(?m)^model name\s*:\s*(.+)$", text)
     return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def machine_name(threads: int) -> str:
+    """A processor and how many threads of it a process has."""
+    return f"{cpu_model()}, {counted(threads, 'thread')}"
 
 
 def text_digest(text: str) -> str:

@@ -31,6 +31,12 @@ TOGETHER = "together"
 ZERO_SHOT = "zero-shot"
 """The recipe of a job that trains nothing; also its kind, where others train."""
 
+TIMED = "timed"
+"""The same of a job that measures speed and memory."""
+
+MACHINE = "machine"
+"""The setting that names what a model is timed on."""
+
 METHOD = 5
 """Goes up when a change to training or prediction changes results: old ones are not reused."""
 
@@ -247,8 +253,8 @@ class Job(Described):
 
     @property
     def is_zero_shot(self) -> bool:
-        """Whether a language model scores its task as it is, and nothing is trained."""
-        return self.recipe == ZERO_SHOT and not self.own_recipe
+        """Whether a model does its task as it is, and nothing is trained."""
+        return self.recipe in (ZERO_SHOT, TIMED) and not self.own_recipe
 
     @property
     def started_from(self) -> str:

@@ -152,6 +152,20 @@ class PairExample(Example):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TimedExample(PairExample):
+    """A document that encoders are timed on: so many random `tokens`, or (0) those of its texts."""
+
+    text_a: str = ""
+    label: str | float | tuple[str, ...] | None = ""
+    tokens: int = 0
+
+    @property
+    def content(self) -> Hashable:
+        """Its texts, if it has any."""
+        return super().content if self.text_a else self.id
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpanExample(Example):
     """A question on a context. `answers` are (text, start character) of every gold answer.
 
@@ -434,6 +448,25 @@ class PairPrediction(Prediction):
     label: str | float | tuple[str, ...]
     scores: tuple[float, ...] = ()
     text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedPrediction(Prediction):
+    """What a document of so many real `tokens` took, in seconds as medians over passes.
+
+    `train` and `predict` are its share, by tokens, of a pass over all documents: by the clock, of
+    the processor (0 on a GPU), and what the reference takes of the latter (on a GPU by the clock).
+    `alone` are clock and processor where it is predicted alone. `peaks` are the bytes that the
+    process held at most in prediction and in training, `largest` how many documents fit into one
+    micro-batch of a training on a GPU, 0 on a CPU; both are of the whole split.
+    """
+
+    tokens: int
+    train: tuple[float, float, float]
+    predict: tuple[float, float, float]
+    alone: tuple[float, float]
+    peaks: tuple[int, int]
+    largest: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

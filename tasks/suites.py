@@ -11,8 +11,8 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any
 
-from benchharness.tasks.beir import BEIR_TASKS, OWN_FOLDER
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
+from benchharness.tasks.encoders import BEIR_TASKS, EFFICIENCY_TASKS, OWN_FOLDER, SPEEDS
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
@@ -169,10 +169,16 @@ XTREME_7 = ScoreRule(
     cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
 )
 
+EFFICIENCY = ScoreRule(
+    name="Efficiency",
+    cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
+    cite="ours: tokens a second in percent of the reference's, the mean of both lengths",
+)
+
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
 RULES: Mapping[str, ScoreRule] = MappingProxyType(
-    {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7)}
+    {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7, EFFICIENCY)}
     | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 )
 """By name."""
@@ -223,7 +229,7 @@ _suites = {
         _suite("XTREME", XTREME_TASKS, "XTREME-7", "Hu et al., XTREME, ICML 2020"),
         *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
         _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
-        _suite("Pseudo-perplexity", [PERPLEXITY]),
+        *(_suite("Pseudo-perplexity", [PERPLEXITY]), _suite("Efficiency", EFFICIENCY_TASKS)),
     )
 }
 
@@ -233,7 +239,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme"}
+_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

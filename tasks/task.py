@@ -1,7 +1,7 @@
 """What a benchmark task is: where its rows are, what a row means, and how it is scored.
 
 The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, CorefTask,
-RankingTask.
+RankingTask, TimedTask.
 """
 
 import math
@@ -29,6 +29,8 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagExample,
     TagPrediction,
+    TimedExample,
+    TimedPrediction,
 )
 from benchharness.tasks.sources.source import Row, Source
 
@@ -113,7 +115,7 @@ def harmonic(precision: float, recall: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A benchmark task; use one of the six subclasses.
+    """A benchmark task; use one of the subclasses.
 
     `metrics` count for the task's score; `details` are shown beside it and never averaged in.
     `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
@@ -296,6 +298,20 @@ class RankingTask(Task):
     head: ClassVar[str] = "ranking"
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimedTask(Task):
+    """Documents on which an encoder's speed and memory are measured; nothing is learned.
+
+    None is longer than `longest` tokens, or (0) than what a recipe reads.
+    """
+
+    convert: Callable[[Row], TimedExample]
+    metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
+    details: tuple[Metric[TimedPrediction, TimedExample], ...] = ()
+    longest: int = 0
+    head: ClassVar[str] = "timed"
+
+
 def score(
     task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Mapping[str, float]:
@@ -368,6 +384,8 @@ def find_fault(task: Task, example: Example) -> str:
             faults = _cluster_faults(example)
         case RankingTask(), QueryExample():
             faults = iter(() if example.text.strip() else ("has no text",))
+        case TimedTask(), TimedExample():
+            faults = iter(())
         case _:
             return f"is a {type(example).__name__}, which no {task.head} task has"
     return next(faults, "")

@@ -9,21 +9,27 @@ from typing import NamedTuple, Self
 
 from benchharness.driver.request import Request, leading_tasks
 from benchharness.driver.technique import Technique, techniques_of
-from benchharness.engines.slots import have_bf16
-from benchharness.leaderboard.job import Job, Kind, Start
+from benchharness.engines.slots import have_bf16, machine_of
+from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.models.folder import stated_pooling
+from benchharness.models.weights import reach
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
-from benchharness.recipes.zero_shot import zero_shot_recipe
+from benchharness.recipes.zero_shot import (
+    TIMED_DOCUMENTS,
+    is_readable,
+    timed_recipes,
+    zero_shot_recipe,
+)
 from benchharness.splits import languages_of
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import SplitRows, document_digest, has_split, read, read_train
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
-from benchharness.tasks.task import Task
+from benchharness.tasks.task import Task, TimedTask
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 """The points of the recipe of every model on every task: one, or those of a sweep."""
@@ -113,7 +119,7 @@ def plan(request: Request) -> Plan:
     learned |= {task for _, task in added}
 
     # ---- Read the rows, and make the jobs.
-    reader = _Reader(source, request.options.limit, request.splits, learned)
+    reader = _Reader(source, request, learned)
     parts = _read_parts(reader, request, resolver, recipes, added)
     for technique in parts.techniques:
         technique.check_rows(parts)
@@ -131,6 +137,7 @@ def plan(request: Request) -> Plan:
             *_unused_poolings(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
+            *unreadable(encoders, leading_tasks(request.single_tasks)),
         ),
     )
 
@@ -276,6 +283,7 @@ def _read_parts(
         techniques=resolver.techniques,
         seeds=request.seeds,
         precision=_precision(request),
+        machine=machine_of(request.slots),
     )
 
 
@@ -290,13 +298,14 @@ class Parts:
     techniques: Sequence[Technique]
     seeds: Sequence[int]
     precision: str
+    machine: str
 
     def trainings(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
         """The jobs of encoders: those that techniques add, then every point of single tasks."""
         for technique in self.techniques:
             yield from technique.jobs(self)
         for model, task in product(models, tasks):
-            points = range(len(self.recipes[model, task.name]))
+            points = range(len(self.recipes.get((model, task.name), ())))
             for point, seed in product(points, self.seeds):
                 yield from self.chain(model, task.name, point, seed)
 
@@ -351,18 +360,24 @@ class Parts:
             overridden=recipe.overridden,
             is_sweep=recipe.is_sweep,
             off=recipe.off,
-            settings=recipe.settings,
+            settings={**recipe.settings, **self._timed(known)},
             start=recipe.start,
             stage=model.stage,
             seed=seed,
             precision=self.precision,
             # Where the limit takes nothing away, the job is the one without a limit.
-            limit=self.reader.limit if is_cut else None,
+            limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
             definition=find_task(task).definition,
             documents=self._documents(fingerprints) if "context" in recipe.settings else {},
         )
+
+    def _timed(self, task: Task) -> Mapping[str, Setting]:
+        """Where a model is timed; on another machine it is another job."""
+        if not isinstance(task, TimedTask):
+            return {}
+        return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
         """The digests of what the sentences of tagging tasks stand in, by "task:split"."""
@@ -471,7 +486,7 @@ class Resolver:
         problems: dict[str, None] = {}
         waiting = [(model, task) for model in self.models for task in tasks]
         for model, task in waiting:
-            if (model, task.name) in resolved:
+            if (model, task.name) in resolved or not is_readable(task, model):
                 continue
             try:
                 found = tuple(self._points(model, task))
@@ -483,6 +498,8 @@ class Resolver:
             if start := start_task(found[0]):
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
+        if not (resolved or problems):
+            problems |= dict.fromkeys(unreadable(self.models, tasks))
         if problems:
             raise BenchError(*problems)
         return resolved
@@ -496,8 +513,20 @@ class Resolver:
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
                 start = self.start_from
                 yield with_start(point, model, task, recipe=self.recipe, start_from=start)
-        if any(technique.asks_untrained(task) for technique in self.techniques):
+        if isinstance(task, TimedTask):
+            yield from timed_recipes(task, model, self.recipe, self.overrides)
+        elif any(technique.asks_untrained(task) for technique in self.techniques):
             yield zero_shot_recipe(task.name, model)
+
+
+def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator[str]:
+    """A sentence about each length that an encoder does not read."""
+    for model, task in product(models, tasks):
+        if isinstance(task, TimedTask) and not is_readable(task, model):
+            yield (
+                f"{model.name} reads at most {reach(model):,} tokens, and the documents of "
+                f"{task.name} have {task.longest:,}: it is not timed on them."
+            )
 
 
 def _circles(recipes: Recipes) -> Iterator[str]:
@@ -539,16 +568,19 @@ class _Reader:
     and `words` how many each row of the user's own has, by fingerprint, where it may be cut.
     """
 
-    def __init__(
-        self, source: Data, limit: int | None, splits: Sequence[str], learned: Collection[str]
-    ) -> None:
-        self.source, self.limit = source, limit
+    def __init__(self, source: Data, request: Request, learned: Collection[str]) -> None:
+        self.source, self._limit = source, request.options.limit
+        self._timed = TIMED_DOCUMENTS["cuda" if request.slots[0].is_gpu else "cpu"]
         self._learned = learned
-        self._splits = splits
+        self._splits = request.splits
         self.rows: dict[str, RowCounts] = {}
         self.documents: dict[str, str] = {}
         self.words: dict[str, Sequence[int]] = {}
         self._trained: dict[tuple[str, str], str] = {}
+
+    def limit_of(self, task: Task) -> int | None:
+        """How many rows of a split are read, None for all."""
+        return self._limit or (self._timed if isinstance(task, TimedTask) else None)
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
         """The digests of the train split, if it is needed, and of all that the job predicts.
@@ -581,12 +613,12 @@ class _Reader:
     def train(self, task: str, languages: str) -> str:
         """The digest of the training rows in these languages."""
         if (task, languages) not in self._trained:
-            rows = read_train(find_task(task), languages, self.source, self.limit)
+            rows = read_train(find_task(task), languages, self.source, self._limit)
             self._trained[task, languages] = self._counted(find_task(task), "train", rows)
         return self._trained[task, languages]
 
     def _fingerprint(self, task: Task, split: str) -> str:
-        return self._counted(task, split, read(task, split, self.source, self.limit))
+        return self._counted(task, split, read(task, split, self.source, self.limit_of(task)))
 
     def _counted(self, task: Task, split: str, rows: SplitRows) -> str:
         self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)

@@ -189,6 +189,8 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     # ---- Where it runs.
     # Tasks together are one job of each model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
+    if any(task.head == "timed" for task in tasks):
+        asked = 1  # one at a time: they are not to take each other's
     placement = _find_placement(complaints, options, models, asked)
 
     complaints.check()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchharness.machine import is_instance
+from benchharness.machine import is_instance, machine_name
 from benchharness.tasks.errors import BenchError
 
 
@@ -178,6 +178,19 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
         return all(float(capability) >= AMPERE for capability in listed.split())
     except (OSError, subprocess.SubprocessError, ValueError):
         return True
+
+
+def machine_of(slots: Sequence[Slot]) -> str:
+    """What a slot computes on: a GPU's name, or the processor's with the threads of a job."""
+    if slots[0].is_gpu:
+        try:
+            return _nvidia_smi(f"--id={slots[0].gpus[0]}", *GPU_NAME).strip()
+        except (OSError, subprocess.SubprocessError):
+            return "a GPU"
+    return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
+
+
+GPU_NAME = ("--query-gpu=name", "--format=csv,noheader")
 
 
 def _nvidia_smi(*arguments: str) -> str:

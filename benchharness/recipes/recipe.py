@@ -467,6 +467,32 @@ class RankingOptions:
     similarity_scale: float = _value(_POSITIVE, 20.0, stated=True)
 
 
+SHAPES: Mapping[str, tuple[int, int]] = {
+    "bert-base": (12, 768),
+    "bert-large": (24, 1024),
+    "bert-small": (4, 512),
+    "bert-mini": (4, 256),
+}
+"""The layers and the width of BERT's sizes (arXiv:1810.04805, 3; arXiv:1908.08962, table 1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedOptions:
+    """Of an encoder that is timed: `passes` over all documents, in turns with the `reference`.
+
+    That is a BERT of this size with random weights.
+    """
+
+    heads: ClassVar = ("timed",)
+    reference: str = _value(
+        _one_of(*SHAPES),
+        "bert-base",
+        stated=True,
+        excludes=dict.fromkeys(("features", "lora_rank", "as_text"), "is timed for no encoder"),
+    )
+    passes: int = _value(_COUNT, 5, stated=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """Of answers in words: an encoder-decoder reads the row as one text.
@@ -522,6 +548,7 @@ class Recipe:
     tag: TagOptions | None = None
     coref: CorefOptions | None = None
     ranking: RankingOptions | None = None
+    timed: TimedOptions | None = None
     text: TextOptions | None = None
     student: StudentOptions | None = None
 

@@ -12,6 +12,7 @@ from benchharness.leaderboard.job import (
     PRETRAINED,
     SET,
     START_FROM,
+    TIMED,
     TOGETHER,
     ZERO_SHOT,
     Setting,
@@ -113,7 +114,7 @@ class ResolvedRecipe:
     @property
     def is_zero_shot(self) -> bool:
         """Whether nothing is trained by it."""
-        return self.name == ZERO_SHOT and not self.is_own
+        return self.name in (ZERO_SHOT, TIMED) and not self.is_own
 
     @property
     def label(self) -> str:

@@ -4,19 +4,26 @@ The patterns of papers are in fixed/zero_shot.toml, the fields of an example in 
 """
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from benchharness.leaderboard.job import ZERO_SHOT, Setting
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Setting
 from benchharness.models.folder import stated_pooling
 from benchharness.models.spec import ModelSpec
+from benchharness.models.weights import reach
 from benchharness.recipes.recipe import FIRST, LAST, MEAN
-from benchharness.recipes.resolve import MAX_TOKENS, ResolvedRecipe, for_own_rows, within_reach
+from benchharness.recipes.resolve import (
+    MAX_TOKENS,
+    ResolvedRecipe,
+    for_own_rows,
+    resolve_sweep,
+    within_reach,
+)
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, RankingTask
+from benchharness.tasks.task import ChoiceTask, RankingTask, Task, TimedTask
 
 PATTERN, WORD = "pattern", "word "
 """The names of its settings: the pattern's, and what stands before a label in that of its word."""
@@ -60,6 +67,28 @@ def _patterns() -> Mapping[str, _Pattern]:
     """Those of papers, by task."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return {task: _Pattern(**lines) for task, lines in tables.items()}
+
+
+TIMED_DOCUMENTS = {"cpu": 8, "cuda": 1024}
+"""How many are timed where no limit is given: some seconds a pass, some minutes in all."""
+
+
+def is_readable(task: Task, spec: ModelSpec) -> bool:
+    """Whether a model reads documents as long as those that it is to be timed on."""
+    return not isinstance(task, TimedTask) or task.longest <= (reach(spec) or task.longest)
+
+
+def timed_recipes(
+    task: TimedTask, spec: ModelSpec, recipe: str | None, overrides: Mapping[str, str]
+) -> Iterator[ResolvedRecipe]:
+    """How an encoder is timed: by the recipe that it is trained by.
+
+    Raises BenchError as `resolve_sweep` does.
+    """
+    for point in resolve_sweep(spec, task.name, recipe, overrides):
+        reads = {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
+        settings = {**point.settings, **reads}
+        yield replace(point, name=TIMED, is_own=False, settings=settings)
 
 
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:

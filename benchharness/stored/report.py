@@ -10,7 +10,7 @@ from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.plots import Figure
-from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes
+from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
 from benchharness.leaderboard.report.table import Contrasts
@@ -145,6 +145,7 @@ def _background(
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
+        timed=timed_of(store.runs(suite="efficiency")),
         past=store.past_runs(_runs(boards)),
         stages=stages,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},

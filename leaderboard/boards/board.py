@@ -11,6 +11,7 @@ from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
+from benchharness.leaderboard.job import MACHINE
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
@@ -29,7 +30,8 @@ class Board:
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
     are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
-    the user has hidden. `parity` is what `parity_of` says of runs, by key, where it was asked.
+    the user has hidden. `machine` is what models were timed on, if they were. `parity` is what
+    `parity_of` says of runs, by key, where it was asked.
     """
 
     suite: str
@@ -42,6 +44,7 @@ class Board:
     entries: tuple[Entry, ...]
     imported: tuple[RunRow, ...] = ()
     hidden: int = 0
+    machine: str = ""
     parity: Mapping[str, str] = field(default_factory=dict)
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
@@ -53,6 +56,7 @@ class Board:
         """What the scores were measured on, for a title: "mini data, first 100 rows a split"."""
         sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
+        names += f" on {self.machine}" if self.machine else ""
         return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
 
     @property
@@ -127,6 +131,7 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
         entries=tuple(told_apart(_ranked(entries))),
         imported=tuple(imported),
         hidden=len(group_by_recipe([run for run in runs if run.is_hidden])),
+        machine=next((str(s.value) for r in runs if (s := r.settings.get(MACHINE))), ""),
     )
 
 

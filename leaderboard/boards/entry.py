@@ -17,6 +17,7 @@ from benchharness.leaderboard.boards.grouping import variant_of
 from benchharness.leaderboard.job import (
     PAPER,
     SINGLE,
+    TIMED,
     TOGETHER,
     ZERO_SHOT,
     Kind,
@@ -249,7 +250,8 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     elif len(first.trained_tasks) > 1:  # the encoder is shared
         words = (*words, Word(first.title, TOGETHER))
     # What a row's name leaves out: all where the user has named it, else the usual recipe.
-    usual = PAPER if first.kind in ("model", ZERO_SHOT) else first.recipe_label
+    is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
+    usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
     # From here on `runs` are those of the best points, and `tried` all of a sweep.

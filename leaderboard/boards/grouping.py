@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from benchharness.leaderboard.job import FEATURES_SETTING
+from benchharness.leaderboard.job import FEATURES_SETTING, MACHINE
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import storable
 
@@ -16,10 +16,14 @@ _SWEPT = "any values"  # stands for the hyperparameters of a sweep's points
 
 @dataclass(kw_only=True)
 class _DataGroup:
-    """Runs of one limit, all mini or none, whose evaluation fingerprints agree."""
+    """Runs of one limit, all mini or none, whose evaluation fingerprints agree.
+
+    Where they measure a `machine` it is one.
+    """
 
     limit: int | None
     mini: bool
+    machine: object
     sources: set[str] = field(default_factory=set)
     fingerprints: dict[str, str] = field(default_factory=dict)
     runs: list[RunRow] = field(default_factory=list)
@@ -27,6 +31,8 @@ class _DataGroup:
     def admits(self, run: RunRow) -> bool:
         """Its limit, no conflict, and a reason to belong: the same source, or a split in common."""
         if not (self.limits(run) and self.mini == (run.data == "mini")):
+            return False
+        if self.machine != _value(run, MACHINE):
             return False
         known = evaluation_fingerprints(run)
         shared = known.keys() & self.fingerprints.keys()
@@ -68,7 +74,8 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     # Limited runs first, so that there are groups for whole runs of small tasks to join.
     for run in sorted(runs, key=lambda run: run.limit is None):
         # The seeds of a task, and other models on it, join what the first one has joined.
-        alike = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
+        rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
+        alike = (*rows, _value(run, MACHINE))
         if alike not in homes:
             homes[alike] = _homes(run, groups)
         for group in homes[alike]:
@@ -88,7 +95,8 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
     open_to_it.sort(key=lambda group: run.data not in group.sources)
     own = [group for group in open_to_it if group.limit == run.limit]
     if not own:
-        own = [_DataGroup(limit=run.limit, mini=run.data == "mini")]
+        machine = _value(run, MACHINE)
+        own = [_DataGroup(limit=run.limit, mini=run.data == "mini", machine=machine)]
         groups += own
     found = [own[0], *(group for group in open_to_it if group.limit != run.limit)]
     for group in found:

@@ -125,7 +125,8 @@ def build_page(
         if not places:
             sections[run.job.key] = build_run(run)
         if (found := facts_of(run)) is not None:
-            facts[run.job.key] = found
+            seconds = background.timed.seconds.get(run.job.weights)
+            facts[run.job.key] = replace(found, predict_seconds=seconds)
         parity[run.job.key] = parity_of(run)
     tables = tuple(
         build_table(

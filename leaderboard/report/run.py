@@ -10,9 +10,11 @@ from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.reproduction import parity_of
 from benchharness.leaderboard.job import (
     FEATURES_SETTING,
+    MACHINE,
     PAPER,
     PRETRAINED,
     START_FROM,
+    TIMED,
     TOGETHER,
     Job,
 )
@@ -148,6 +150,9 @@ def command_of(job: Job) -> str:
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())
             words = ["compare", "ensemble", *members, *_task(job), "--name", job.model]
+        case _ if job.recipe == TIMED:
+            words = ["run", *_model(job), *_task(job), "--precision", job.precision]
+            words += [*_chosen(job), *_splits(job), *trusted]
         case _ if job.is_zero_shot:
             words = ["run", *_model(job), *_task(job), "--shots", "0", "--precision", job.precision]
             words += [*_splits(job), *trusted, "--no-baselines"]
@@ -205,13 +210,18 @@ def _recipe(job: Job) -> Iterator[str]:
         if job.as_text:
             yield "--text-to-text"
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
+    yield from _chosen(job)
+    for name, value in job.off.items():  # which the settings are without
+        yield from ("--set", f"{name}={value}")
+
+
+def _chosen(job: Job) -> Iterator[str]:
+    """The values that no recipe has by a name."""
     for name, setting in job.settings.items():
         is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # which 0 are none
         chosen = setting.source == "--set" or not _is_packaged(job) or name == FEATURES_SETTING
-        if name != START_FROM and chosen and not is_replaced:
+        if name not in (START_FROM, MACHINE) and chosen and not is_replaced:
             yield from ("--set", f"{name}={setting.value}")
-    for name, value in job.off.items():  # which the settings are without
-        yield from ("--set", f"{name}={value}")
 
 
 def _scoring(job: Job) -> Iterator[str]:

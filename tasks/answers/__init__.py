@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
 from benchharness.tasks.answers.clusters import Coreference
-from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
+from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers, Timings
 from benchharness.tasks.answers.rankings import Rankings
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
@@ -22,6 +22,7 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "role": Roles,
     "coref": Coreference,
     "ranking": Rankings,
+    "timed": Timings,
 }
 """By the kind of a task."""
 

@@ -1,4 +1,4 @@
-"""Of one text or two: a class, a set of labels, or a number."""
+"""Of one text or two: a class, a set of labels, a number, or a measurement."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -14,7 +14,12 @@ from benchharness.tasks.answers.base import (
     mean_scores,
     sure_of,
 )
-from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.examples import (
+    PairExample,
+    PairPrediction,
+    TimedExample,
+    TimedPrediction,
+)
 
 
 def label_set(found: Any) -> tuple[str, ...]:
@@ -198,3 +203,40 @@ class Numbers(_Labels):
         # A model may predict beyond the range; that counts at its end.
         gold, guess = (str(round(min(max(number, low), high))) for number in numbers)
         return [(gold, guess)] if self.rows() else []
+
+
+class Timings(AnswerType):
+    """A measurement is what it is; no two are compared by document."""
+
+    prediction = TimedPrediction
+    noun = "measurement"
+    matrix = ("documents", "Measured")
+
+    def from_python(self, example: Any, answer: Any) -> TimedPrediction:
+        raise self.refuse(example, answer, "only `bench run --suite efficiency` measures")
+
+    def golds(self, example: Any) -> tuple[Any, ...]:
+        return ()
+
+    def key(self, prediction: TimedPrediction) -> Hashable:
+        return prediction.tokens
+
+    def is_right(self, prediction: Any, example: Any) -> bool:
+        return True
+
+    def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
+        """None by the measurements alone: the worker says how far its passes are apart."""
+        return ()
+
+    def said(self, prediction: TimedPrediction, example: Any = None, *, texts: bool = True) -> str:
+        return f"{prediction.tokens} tokens, {1000 * prediction.alone[0]:.3g} ms alone"
+
+    def written(self, prediction: TimedPrediction, *, texts: bool = True) -> str:
+        return str(prediction.alone[0])
+
+    def facts(self, prediction: TimedPrediction, example: Any) -> dict[str, Any]:
+        return {name: value for name, value in vars(prediction).items() if name != "id"}
+
+    def passages(self, example: TimedExample) -> Iterator[Passage]:
+        if example.text_a:
+            yield Passage("text", example.text_a)

@@ -18,8 +18,9 @@ ROBERTA = MODELS["roberta-large"]
 NAMES = [*SETTINGS]
 WINDOWS = {"stride", "max_question_tokens"}
 VECTORS = {"pooling", "similarity_scale"}
-REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS
-OF_HEADS = {"span": WINDOWS, "ranking": VECTORS}
+TIMES = {"reference", "passes"}
+REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS - TIMES
+OF_HEADS = {"span": WINDOWS, "ranking": VECTORS, "timed": TIMES}
 OURS = ("fast", "checkpoints", "features", "few-shot")
 PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
 

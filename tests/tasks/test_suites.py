@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from benchharness.tasks.encoders import EFFICIENCY_TASKS
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
@@ -32,7 +33,8 @@ def test_every_task_that_another_one_trains_names_one_with_a_train_split() -> No
     alone = [task for task in TASKS.values() if task.trained_on is None]
     assert all(task.dev_splits for task in alone)
     untrained = {task.name for task in alone if not task.has_train}
-    kin = {"blimp/blimp", "text/pseudo-perplexity", *(task.name for task in PAIR_TASKS)}
+    kin = {"blimp/blimp", "text/pseudo-perplexity"}
+    kin |= {task.name for task in (*PAIR_TASKS, *EFFICIENCY_TASKS)}
     assert {name for name in untrained if not name.startswith("beir/")} == kin
 
 

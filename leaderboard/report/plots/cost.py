@@ -1,10 +1,11 @@
 """What a model costs: the facts of its runs, its size, what they compute, and how it is written."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, printed_size
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.job import MACHINE
+from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
@@ -16,7 +17,8 @@ class RunFacts:
     """The cost of one run.
 
     `tokens` are real ones seen in training; `train_seconds` are 0 where nothing was trained.
-    `trains_all` where every weight was trained with every token.
+    `trains_all` where every weight was trained with every token. `predict_seconds` are those of a
+    million tokens, None where its model was not timed.
     """
 
     parameters: int
@@ -24,6 +26,7 @@ class RunFacts:
     train_seconds: float
     machine: str
     trains_all: bool
+    predict_seconds: float | None = None
 
 
 Facts = Mapping[str, RunFacts]
@@ -49,6 +52,32 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
             for name, value in _EVERY_WEIGHT.items()
         ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """Seconds for a million tokens in prediction, by a model's weights, all on one machine."""
+
+    machine: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+TIMED_TASK = "efficiency/drawn-256"
+"""Whose documents a model's speed is told by: of about 256 tokens."""
+
+
+def timed_of(rows: Iterable[RunRow]) -> Timed:
+    """The newest measurements, of the machine and number format that most models were timed in."""
+    found: dict[tuple[object, ...], dict[str, float]] = {}
+    for row in rows:
+        rate = row.scores.get(TIMED_TASK, {}).get("predict_tokens_per_second")
+        if rate and MACHINE in row.settings and not row.is_hidden:
+            place = (row.settings[MACHINE].value, row.precision, row.limit, row.data == "mini")
+            found.setdefault(place, {})[row.weights] = 1e6 / rate
+    if not found:
+        return Timed()
+    (machine, precision, *_), seconds = max(found.items(), key=lambda each: len(each[1]))
+    return Timed(machine=f"{machine}, {precision}", seconds=seconds)
 
 
 _NEAR = 0.15
@@ -188,6 +217,16 @@ QUANTITIES = (
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
+    ),
+    Quantity(
+        name="prediction-time",
+        title="prediction time",
+        axis="a million tokens (log scale)",
+        note="Of a million real tokens, in documents of about 256, as `bench run --suite "
+        "efficiency` has measured it; models that were not timed on this machine are left out.",
+        of=lambda facts, _: facts.predict_seconds,
+        text=lambda seconds: _in_units(seconds, (60, " min"), (1, " s"), (1e-3, " ms")),
+        steps=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_TIMES),
     ),
     Quantity(
         name="training-time",

@@ -10,7 +10,7 @@ from benchharness.leaderboard.report.plots import (
     Table,
     named_entries,
 )
-from benchharness.leaderboard.report.plots.cost import Facts, Sizes
+from benchharness.leaderboard.report.plots.cost import Facts, Sizes, Timed
 from benchharness.leaderboard.report.plots.lines import histories, layer_figures, shot_figures
 from benchharness.leaderboard.report.plots.rows import (
     MOST_ROWS,
@@ -53,7 +53,7 @@ def board_key(board: Board) -> BoardKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What plots show that is on no board: sizes of checkpoints, and runs over time.
+    """What plots show that is on no board: sizes and times of checkpoints, and runs over time.
 
     `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
     tests of two entries of a board, by their places on it. `predictions` are where runs lead to,
@@ -61,6 +61,7 @@ class Background:
     """
 
     sizes: Sizes = field(default_factory=dict)
+    timed: Timed = field(default_factory=Timed)
     past: Sequence[PastRun] = ()
     stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
@@ -128,7 +129,7 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
     """
     named = named_entries(board, anchor)
     past = histories(board, background.past, facts)
-    found = tuple(_tradeoffs(board, anchor, named, facts, background.sizes))
+    found = tuple(_tradeoffs(board, anchor, named, facts, background))
     spreads = (spread_of_task(named, task) for task in board.tasks)
     categories = (categories_of_task(named, board.rule, task) for task in board.tasks)
     ranked = sorted(found, key=lambda each: (each.score != board.rule.name, -each.measured))
@@ -150,15 +151,15 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
 
 
 def _tradeoffs(
-    board: Board, anchor: str, named: Sequence[NamedEntry], facts: Facts, sizes: Sizes
+    board: Board, anchor: str, named: Sequence[NamedEntry], facts: Facts, known: Background
 ) -> Iterator[Tradeoff]:
     for place, task in enumerate((None, *board.tasks)):
-        measured = measured_points(named, board.rule, task, facts, sizes)
+        measured = measured_points(named, board.rule, task, facts, known.sizes)
         if not measured:
             continue
-        points = [*measured, *published_points(board, anchor, task, sizes)]
+        points = [*measured, *published_points(board, anchor, task, known.sizes)]
         score = board.rule.name if task is None else title_of(task)
-        if figures := tradeoffs(points, score):
+        if figures := tradeoffs(points, score, known.timed.machine):
             yield Tradeoff(
                 anchor=f"{anchor}-cost-{place}",
                 score=score,

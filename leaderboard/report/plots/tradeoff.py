@@ -63,6 +63,11 @@ def measured_points(
     return points
 
 
+_TIMED = "prediction-time"
+_ONCE = ("parameters", _TIMED)
+"""Quantities of a model, whatever it is trained on."""
+
+
 def _measured(
     named: chart.NamedEntry, task: str | None, cells: Sequence[Cell], facts: Facts, sizes: Sizes
 ) -> Point:
@@ -82,7 +87,7 @@ def _measured(
             known += [median(filter(None, found))] if all(found) else []
         if len(known) == len(cells) and (machine or quantity.name != "training-time"):
             # Sizes are one model's, what training takes adds up.
-            costs[quantity.name] = median(known) if quantity.name == "parameters" else sum(known)
+            costs[quantity.name] = median(known) if quantity.name in _ONCE else sum(known)
     return Point(
         kind="measured",
         entry=named.id,
@@ -164,16 +169,17 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     return found
 
 
-def tradeoffs(points: Sequence[Point], score: str) -> tuple[chart.Figure, ...]:
+def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
     """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
 
-    Times are those on one kind of machine, the one that trained most of the points. Where all cost
-    the same there is no plot.
+    Times are those on one kind of machine: of training the one that trained most of the points, of
+    prediction the one that all were `timed` on. Where all cost the same there is no
+    plot.
     """
     figures = []
     for quantity in QUANTITIES:
         known = [point for point in points if quantity.name in point.costs]
-        machine = ""
+        machine = timed if quantity.name == _TIMED else ""
         if quantity.name == "training-time" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
@@ -286,18 +292,18 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 def cost_table(points: Sequence[Point]) -> chart.Table:
     """Points with all their costs, the best first, and MOST_MARKS of each kind."""
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
+    # Most boards have nothing that was timed.
+    found = [q for q in QUANTITIES if q.name != _TIMED or any(q.name in p.costs for p in points)]
     rows = []
     for kind in _SHAPES:
         for point in [point for point in ranked if point.kind == kind][:MOST_MARKS]:
-            costs = (
-                q.text(point.costs[q.name]) if q.name in point.costs else "–" for q in QUANTITIES
-            )
+            costs = (q.text(point.costs[q.name]) if q.name in point.costs else "–" for q in found)
             cells = (point.kind, f"{point.score:.1f}", *costs, point.machine or "–")
             rows.append(
                 chart.TableRow(name=point.name, href=point.href, details=point.details, cells=cells)
             )
     return chart.Table(
-        columns=("model", "kind", "score × 100", *(q.title for q in QUANTITIES), "trained on"),
+        columns=("model", "kind", "score × 100", *(q.title for q in found), "trained on"),
         words=("kind", "trained on"),
         rows=tuple(rows),
     )

@@ -1,0 +1,320 @@
+"""One job that measures an encoder: its speed and memory in training and in prediction.
+
+What is timed is what a job does: batches, packing, number format, optimizer, as its recipe says.
+All layers compute every token, as papers time them, whatever a head would read. The encoder and a
+reference take turns, pass by pass, so that whatever slows the machine down meets both.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import fmean, median, stdev
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from transformers import BertConfig
+
+from benchharness.encoder import Encoder, check_reach, set_dropout
+from benchharness.encoder.network import draw_network
+from benchharness.heads import Limits, head_for
+from benchharness.heads.pair import encode
+from benchharness.heads.tokens import Frame, join
+from benchharness.leaderboard.job import MACHINE, Job
+from benchharness.leaderboard.result import Cost, Result
+from benchharness.machine import machine_name
+from benchharness.progress import Progress, Reporter
+from benchharness.recipes.recipe import SHAPES, Recipe, Schedule
+from benchharness.splits import evaluate_split, read_split
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.examples import TimedExample, TimedPrediction
+from benchharness.tasks.suites import find_task
+from benchharness.training.batching import Features, Indices
+from benchharness.training.compute import Compute
+from benchharness.training.loop import TaskBatches, Training
+from benchharness.training.optimizer import can_be_cut, cut_vocabulary
+from benchharness.training.predict import OutOfMemoryError, free_memory, predict
+from benchharness.worker.job import find_compute, now, peak_memory, provenance_of
+from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
+
+HEAD = "glue/sst2"
+"""The task whose head stands on what is timed: two classes of a text."""
+
+LOW, HIGH = 100, 16000
+"""The ids of random tokens, as AnswerDotAI/ModernBERT efficiency/multiprocess_bench.py draws them.
+"""
+
+MOST_ALONE = 100
+"""Documents that are predicted alone in a pass."""
+
+FAR_APART = 0.05
+"""Passes whose standard deviation is a larger share of their mean are said to vary."""
+
+LARGEST = 4096
+"""Documents beyond which no larger batch is tried."""
+
+PHASES = ("predict", "train")
+
+Times = NDArray[np.float64]
+"""Seconds by the clock and of the processor, (..., 2)."""
+
+
+def time_encoder(job: Job, report: Reporter) -> Result:
+    """Times an encoder on the documents of a task.
+
+    Raises JobError where this is not the machine that the job was planned for, DataError where the
+    documents are not those, and ModelError for a checkpoint that cannot be used.
+    """
+    began, started = time.monotonic(), now()
+    recipe = Recipe.from_settings(job.settings)
+    compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
+    check_machine(str(job.settings[MACHINE].value), compute)
+    report(Progress(phase="loading"))
+    (name,) = job.fingerprints
+    rows = read_split(job, name)
+    encoder = load_pretrained(job, recipe)
+    set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
+    provenance = provenance_of(job, {name: rows}, encoder.tokenizer, compute, started)
+    features = documents(rows.examples, encoder, recipe.rows.max_tokens)  # type: ignore[arg-type]
+    parameters = sum(weight.numel() for weight in encoder.network.parameters())
+    side = partial(Side.of, recipe=recipe, compute=compute, seed=job.seed)
+
+    # ---- Alone at first: what a process has held at most only grows.
+    ours = side(encoder, features)
+    ours.predict()
+    peak = peak_memory()
+    ours.train()
+    peaks, loaded = (peak, peak_memory()), time.monotonic()
+    assert recipe.timed is not None, "a job that is timed says how"
+    reference = side(*reference_of(recipe.timed.reference, encoder, features))
+    for warm_up in (reference.predict, reference.train):
+        warm_up()
+
+    # ---- Then in turns.
+    sides, passes = (ours, reference), recipe.timed.passes
+    found = np.empty((2, len(PHASES), passes, 2))  # of each side and phase
+    alone = np.empty((passes, min(MOST_ALONE, len(features)), 2))
+    chosen = np.linspace(0, len(features) - 1, alone.shape[1]).astype(np.int64)
+    for turn in range(passes):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            for number, phase in enumerate(PHASES):
+                found[place, number, turn] = getattr(sides[place], phase)()
+        alone[turn] = [ours.predict(np.array([row])) for row in chosen]
+        report(Progress(phase="predicting", step=turn + 1, steps=passes))
+
+    # ---- What came of it, document by document.
+    del reference, sides
+    predictions = _predictions(rows.examples, features.lengths, found)
+    singly = np.median(alone, axis=0).tolist()  # (documents alone, 2)
+    nearest = np.abs(chosen[:, None] - np.arange(len(features))).argmin(axis=0)
+    largest = largest_batch(ours) if compute.on_gpu else 0
+    predictions = [
+        replace(each, alone=tuple(singly[at]), peaks=peaks, largest=largest)
+        for each, at in zip(predictions, nearest, strict=True)
+    ]
+    end = time.monotonic()
+    cost = Cost.without_network(end - began, 0.0, end - loaded)
+    evaluation = evaluate_split(name, rows, predictions)
+    return Result(
+        job=job,
+        evaluations=(replace(evaluation, flags=tuple(variations(found[0]))),),
+        curve=(),
+        cost=replace(cost, parameters=parameters, peak_memory_bytes=peaks[1]),
+        provenance={**provenance, "passes": _passes(found)},
+        finished=now(),
+    )
+
+
+def check_machine(planned: str, compute: Compute) -> None:
+    """Raises JobError where a job was planned for another machine than this."""
+    found = machine_name(torch.get_num_threads())
+    if compute.on_gpu:
+        found = torch.cuda.get_device_name()
+    if not (compute.on_gpu and planned == "a GPU") and not found.startswith(planned):
+        raise JobError(
+            f"this job was planned to be timed on {planned}, and here is {found}: start `bench "
+            "run` on the machine that is to be timed."
+        )
+
+
+def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
+    """The documents as an encoder reads them: random tokens within its special ones, or texts."""
+    if not examples[0].tokens:
+        return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
+    check_reach(max_tokens, encoder.max_tokens)
+    network: Any = encoder.network
+    high = min(HIGH, network.get_input_embeddings().num_embeddings)
+    draw, frame = np.random.default_rng(0), Frame.of(encoder.tokenizer, texts=1)
+    sizes = [example.tokens - frame.size for example in examples]
+    texts = [draw.integers(min(LOW, high // 2), high, size, dtype=np.int32) for size in sizes]
+    return Features(**join([frame.row(text) for text in texts], frame, max_tokens))
+
+
+def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Encoder, Features]:
+    """A BERT of that size with random weights, and what it reads of the same documents."""
+    layers, size = SHAPES[shape]
+    config = BertConfig(
+        num_hidden_layers=layers,
+        hidden_size=size,
+        num_attention_heads=size // 64,
+        intermediate_size=4 * size,
+        max_position_embeddings=max(512, features.max_tokens),
+    )
+    made = replace(encoder, network=draw_network(config), config=config, family="bert")
+    ids = features.token_ids % config.vocab_size
+    return made, replace(features, token_ids=ids, token_types=np.zeros_like(ids), pad_id=0)
+
+
+@dataclass(kw_only=True)
+class Side:
+    """A network and its documents: in `steps` of a training that never ends, and in predictions."""
+
+    network: nn.Module
+    batches: TaskBatches
+    recipe: Recipe
+    compute: Compute
+    seed: int
+    steps: Iterator[int] = field(default_factory=lambda: iter(()))
+
+    @classmethod
+    def of(
+        cls, encoder: Encoder, features: Features, *, recipe: Recipe, compute: Compute, seed: int
+    ) -> Self:
+        """An encoder with a head, and documents without one of its tokens left out."""
+        task = find_task(HEAD)
+        setup = TaskSetup(task=task, head=head_for(task), trained="", predicted=(), judged="")
+        network: Any = network_of([setup], encoder, compute.device, every_state=True)
+        if can_be_cut(network.encoder):
+            cut, _ = cut_vocabulary(network.encoder, {"": features})
+            features = cut[""]
+        batches = TaskBatches(
+            network=network,
+            features=features,
+            targets=torch.zeros(len(features), dtype=torch.long),
+            loss=setup.head.loss,
+        )
+        made = cls(network=network, batches=batches, recipe=recipe, compute=compute, seed=seed)
+        made.steps = made.training(recipe, batches)
+        return made
+
+    def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
+        """The steps of a training, without an end."""
+        schedule: Schedule = replace(recipe.schedule, steps=10**6)
+        selection = replace(recipe.selection, evaluations=1)
+        training = Training.begin(
+            self.network,
+            [batches],
+            replace(recipe, schedule=schedule, selection=selection),
+            seed=self.seed,
+            compute=self.compute,
+            report=lambda _: None,
+        )
+        return iter(training)
+
+    def train(self) -> Times:
+        """Trains on all documents once."""
+        steps = -(-self.batches.items // self.recipe.optim.batch_size)
+        self.network.train()
+        return self._timed(lambda: [next(self.steps) for _ in range(steps)])
+
+    def predict(self, rows: Indices | None = None) -> Times:
+        """Predicts all documents, or these."""
+        features = self.batches.features if rows is None else part(self.batches.features, rows)
+        return self._timed(lambda: predict(self.network, features, self.compute, lambda _: None))
+
+    def _timed(self, call: Callable[[], object]) -> Times:
+        before = self._clocks()
+        call()
+        return self._clocks() - before
+
+    def _clocks(self) -> Times:
+        """By the clock, and of the processor, which a GPU's is not."""
+        if not self.compute.on_gpu:
+            return np.array([time.perf_counter(), time.process_time()])
+        torch.cuda.synchronize()
+        return np.array([time.perf_counter(), 0.0])
+
+
+def part(features: Features, rows: Indices) -> Features:
+    """Some rows of features without more than tokens."""
+    places, types = features.tokens_of(rows), features.token_types
+    return replace(
+        features,
+        token_ids=features.token_ids[places],
+        token_types=None if types is None else types[places],
+        starts=np.cumsum([0, *features.lengths[rows]]),
+        truncated=None,
+    )
+
+
+def largest_batch(side: Side) -> int:
+    """How many documents at most make a step of training in one micro-batch, to an eighth."""
+
+    def fits(count: int) -> bool:
+        rows = np.arange(count) % side.batches.items
+        features = part(side.batches.features, rows)
+        targets = torch.zeros(count, dtype=torch.long)
+        # Whole: no batch of it is cut, however many tokens it has.
+        whole = replace(side.batches, features=features, targets=targets, is_whole=True)
+        optim = replace(side.recipe.optim, batch_size=count, accumulation=1)
+        try:
+            next(side.training(replace(side.recipe, optim=optim), whole))
+        except OutOfMemoryError:
+            return False
+        return True
+
+    def try_it(count: int) -> bool:
+        found = fits(count)
+        free_memory()
+        return found
+
+    most, too_many = 0, 1
+    while too_many <= LARGEST and try_it(too_many):
+        most, too_many = too_many, 2 * too_many
+    while too_many <= LARGEST and too_many - most > max(1, most // 8):
+        middle = (most + too_many) // 2
+        most, too_many = (middle, too_many) if try_it(middle) else (most, middle)
+    return most
+
+
+def _predictions(
+    examples: Sequence[Any], tokens: NDArray[np.int64], found: Times
+) -> list[TimedPrediction]:
+    """Each document's share of the median pass; `found` is (sides, phases, passes, 2)."""
+    shares, took = tokens / tokens.sum(), {}
+    for number, phase in enumerate(PHASES):
+        clock, processor = (median(found[0, number, :, kind]) for kind in (0, 1))
+        counts = int(processor > 0)
+        # The median of the turns' ratios: two sides of a turn had the same machine.
+        ratio = median(found[1, number, :, counts] / found[0, number, :, counts])
+        took[phase] = clock, processor, ratio * (processor or clock)
+    return [
+        TimedPrediction(
+            id=example.id,
+            tokens=int(count),
+            **{phase: tuple(share * seconds for seconds in took[phase]) for phase in PHASES},
+            alone=(0.0, 0.0),
+            peaks=(0, 0),
+        )
+        for example, count, share in zip(examples, tokens, shares.tolist(), strict=True)
+    ]
+
+
+def variations(found: Times) -> Iterator[str]:
+    """A note about each phase whose passes vary; `found` is (phases, passes, 2)."""
+    for phase, passes in zip(PHASES, found, strict=True):
+        seconds = passes[:, int(passes[0, 1] > 0)].tolist()
+        if len(seconds) > 1 and (share := stdev(seconds) / fmean(seconds)) > FAR_APART:
+            yield f"passes of {phase} vary by {100 * share:.0f} %"
+
+
+def _passes(found: Times) -> dict[str, Any]:
+    """The seconds of every pass by phase and side: by the clock and of the processor."""
+    names = ("encoder", "reference")
+    return {
+        phase: {side: found[place, number].tolist() for place, side in enumerate(names)}
+        for number, phase in enumerate(PHASES)
+    }

@@ -1,0 +1,221 @@
+"""What papers of encoders have tables of besides fine-tuning: retrieval, and efficiency.
+
+BEIR's sets are scored on the split that the paper prints: test, and dev of MS MARCO. CQADupstack is
+left out, whose number is the mean of twelve sets.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
+
+import numpy as np
+
+from benchharness.tasks.examples import PairExample, QueryExample, TimedExample, TimedPrediction
+from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.metrics import mrr_10, ndcg_10, recall_100
+from benchharness.tasks.sources.files import mini_folder
+from benchharness.tasks.sources.source import Row, Source, Split, number, text
+from benchharness.tasks.task import Metric, RankingTask, TimedTask
+
+# Queries on a corpus, ranked (Thakur et al., BEIR, NeurIPS 2021), and folders of one's own.
+
+_CITE = "Thakur et al., BEIR, NeurIPS Datasets and Benchmarks 2021"
+
+# Of each set its folder, what papers call it, and the splits that are trained on and scored.
+_SETS = (
+    ("msmarco", "MS MARCO", "train dev"),
+    ("trec-covid", "TREC-COVID", "test"),
+    ("nfcorpus", "NFCorpus", "train test"),
+    ("nq", "NQ", "test"),
+    ("hotpotqa", "HotpotQA retrieval", "train test"),
+    ("fiqa", "FiQA", "train test"),
+    ("arguana", "ArguAna", "test"),
+    ("webis-touche2020", "Touche-2020", "test"),
+    ("quora", "Quora", "test"),
+    ("dbpedia-entity", "DBPedia", "test"),
+    ("scidocs", "SCIDOCS", "test"),
+    ("fever", "FEVER", "train test"),
+    ("climate-fever", "Climate-FEVER", "test"),
+    ("scifact", "SciFact", "train test"),
+)
+
+_MINI = "mini"
+"""The folder of the embedded set, which stands for each of them."""
+
+
+def _query(row: Row) -> QueryExample:
+    found: Any = row
+    return QueryExample(
+        id=text(row, "id"),
+        text=text(row, "text"),
+        relevant=found["relevant"],
+        documents=found["corpus"].digest,
+        corpus=found["corpus"],
+    )
+
+
+def _set(suite: str, folder: str, title: str, splits: str, hub: str) -> RankingTask:
+    return RankingTask(
+        name=f"{suite}/{folder}",
+        title=title,
+        source=Source(
+            hub=hub,
+            config="default",
+            revision="main",
+            home="beir",
+            format="beir",
+            splits={
+                name: Split(
+                    hub="validation" if name == "dev" else name,
+                    files=tuple(f"{place}/qrels/{name}.tsv" for place in (folder, _MINI)),
+                )
+                for name in splits.split()
+            },
+        ),
+        convert=_query,
+        metrics=(ndcg_10,),
+        details=(recall_100, mrr_10),
+        cite=_CITE,
+    )
+
+
+BEIR_TASKS = tuple(
+    _set("beir", folder, title, splits, f"BeIR/{folder}") for folder, title, splits in _SETS
+)
+
+OWN_FOLDER = _set("retrieval", "folder", "Retrieval", "train test", "")
+"""A folder in BEIR's layout, whatever it is called."""
+
+
+# Documents to time encoders on. The lengths are those of ModernBERT's table (AnswerDotAI/ModernBERT
+# 8c57a0f, efficiency/multiprocess_bench.py), of random tokens, and a task's own.
+
+DOCUMENTS = 8192
+"""Of each set; a limit takes fewer."""
+
+MINI = 8
+"""So many documents has an embedded set, of lengths that are so many times smaller."""
+
+_SEED, _SHORTEST = 42, 16
+
+TimedMetric = Metric[TimedPrediction, TimedExample]
+Phase = Literal["train", "predict"]
+
+
+def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None) -> list[Row]:
+    """Documents of normally drawn lengths, as the script clips them."""
+    scale = MINI if place == mini_folder() else 1
+    draw = Random(_SEED)  # noqa: S311  (no secret)
+    drawn = (round(draw.gauss(mean, spread) / scale) for _ in range(DOCUMENTS))
+    lengths = [min(max(n, _SHORTEST), longest // scale) for n in drawn]
+    kept = lengths[:MINI] if scale > 1 else lengths
+    return [{"id": f"document {i}", "tokens": n} for i, n in enumerate(kept, start=1)]
+
+
+def _document(row: Row) -> TimedExample:
+    return TimedExample(id=text(row, "id"), tokens=number(row, "tokens"))
+
+
+def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
+    found = convert(row)
+    return TimedExample(id=found.id, text_a=found.text_a, text_b=found.text_b)
+
+
+# What is made of measurements. A processor's time counts where there is one: others may use it too.
+
+
+def _counts(times: tuple[float, float, float]) -> float:
+    return times[1] or times[0]
+
+
+def _speed(phase: Phase) -> TimedMetric:
+    def compute(predictions: Sequence[TimedPrediction], _: object) -> float:
+        found = [getattr(p, phase) for p in predictions]
+        return sum(times[2] for times in found) / sum(map(_counts, found))
+
+    return _metric(f"{phase}_speed", compute)
+
+
+def _rate(phase: Phase, place: int, unit: str) -> TimedMetric:
+    def compute(predictions: Sequence[TimedPrediction], _: object) -> float | None:
+        seconds = sum(getattr(p, phase)[place] for p in predictions)
+        return sum(p.tokens for p in predictions) / seconds if seconds else None
+
+    return _metric(f"{phase}_tokens_per_{unit}", compute)
+
+
+def _latency(name: str, share: float) -> TimedMetric:
+    def compute(predictions: Sequence[TimedPrediction], _: object) -> float:
+        return 1000 * float(np.quantile([p.alone[0] for p in predictions], share))
+
+    return _metric(name, compute)
+
+
+def _peak(phase: Phase, place: int) -> TimedMetric:
+    def compute(predictions: Sequence[TimedPrediction], _: object) -> float:
+        return max(p.peaks[place] for p in predictions) / 1e6
+
+    return _metric(f"{phase}_peak_mb", compute)
+
+
+def _largest(predictions: Sequence[TimedPrediction], _: object) -> float | None:
+    return float(predictions[0].largest) or None
+
+
+def _metric(name: str, compute: Any) -> TimedMetric:
+    # Slow: no resample of documents says how far measurements are apart.
+    return Metric(name=name, compute=compute, bounds=(0.0, inf), is_slow=True)
+
+
+SPEEDS = ("predict_speed", "train_speed")
+"""How many times as many tokens a second as the reference: what counts."""
+
+_METRICS = (_speed("predict"), _speed("train"))
+_DETAILS = (
+    *(_rate("predict", 0, "second"), _rate("train", 0, "second")),
+    *(_rate("predict", 1, "cpu_second"), _rate("train", 1, "cpu_second")),
+    *(_latency("p50_ms", 0.5), _latency("p95_ms", 0.95)),
+    *(_peak("predict", 0), _peak("train", 1)),
+    _metric("largest_batch", _largest),
+)
+
+
+def _drawn(name: str, title: str, mean: int, spread: int, longest: int) -> TimedTask:
+    return TimedTask(
+        name=f"efficiency/{name}",
+        title=title,
+        source=Source(
+            hub="",
+            config=name,
+            revision="main",
+            splits={"dev": Split(hub="", files=())},
+            reader=partial(_documents, mean, spread, longest),
+        ),
+        convert=_document,
+        metrics=_METRICS,
+        details=_DETAILS,
+        longest=longest,
+        cite="Warner et al., ModernBERT, 2024, section 4",
+    )
+
+
+_MNLI = next(task for task in GLUE_TASKS if task.name == "glue/mnli")
+
+EFFICIENCY_TASKS = (
+    _drawn("fixed-512", "512 tokens", 512, 0, 512),
+    _drawn("drawn-256", "N(256, 64) tokens", 256, 64, 512),
+    _drawn("fixed-8192", "8192 tokens", 8192, 0, 8192),
+    TimedTask(
+        name="efficiency/mnli-lengths",
+        title="MNLI's lengths",
+        source=replace(_MNLI.source, splits={"dev": _MNLI.source.splits["dev"]}),
+        convert=partial(_own, _MNLI.convert),
+        metrics=_METRICS,
+        details=_DETAILS,
+        cite=_MNLI.cite,
+    ),
+)

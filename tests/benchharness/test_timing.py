@@ -1,0 +1,262 @@
+"""Efficiency: what is timed is a job's own loops, in turns with a reference, on one machine."""
+
+import json
+from dataclasses import replace
+from statistics import fmean, pstdev
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchharness.driver.plan import plan
+from benchharness.encoder import load_encoder
+from benchharness.engines.slots import Slot, machine_of
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.job import MACHINE, Setting
+from benchharness.leaderboard.report.plots.cost import timed_of
+from benchharness.leaderboard.report.plots.section import Background, build_plots
+from benchharness.leaderboard.report.run import command_of
+from benchharness.leaderboard.result import Result
+from benchharness.machine import machine_name
+from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.examples import TimedPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.task import score
+from benchharness.training.compute import Compute
+from benchharness.training.predict import OutOfMemoryError
+from benchharness.worker.timing import (
+    Side,
+    check_machine,
+    documents,
+    largest_batch,
+    part,
+    reference_of,
+    variations,
+)
+from benchharness.worker.zero_shot import run_zero_shot
+from tests.helpers.boards import facts_by_key, make_runs, row_of
+from tests.helpers.plans import plan_job, plan_jobs, request_of
+from tests.helpers.training import RECIPE, having
+
+CPU = Compute(device=torch.device("cpu"), precision="fp32")
+TASK: Any = find_task("efficiency/drawn-256")
+
+
+def job_here(task: str = TASK.name, **fields: Any) -> Any:
+    job = plan_job("tiny", task, precision="fp32", **fields)
+    here = Setting(value=machine_name(torch.get_num_threads()), source="the test")
+    return replace(job, settings={**job.settings, MACHINE: here})
+
+
+def test_lengths_are_those_of_modernberts_script() -> None:
+    """N(256, 64), of which few are clipped at 16 and 512; the embedded data are an eighth."""
+    lengths = [e.tokens for e in read(TASK, "dev", parse_data("hub")).examples]  # type: ignore[attr-defined]
+    assert (len(lengths), min(lengths) >= 16, max(lengths) <= 512) == (8192, True, True)
+    assert fmean(lengths) == pytest.approx(256, abs=2)
+    assert pstdev(lengths) == pytest.approx(64, abs=2)
+    small = [e.tokens for e in read(TASK, "dev", parse_data("mini")).examples]  # type: ignore[attr-defined]
+    assert len(small) == 8
+    assert max(small) <= 64
+    fixed = read(find_task("efficiency/fixed-8192"), "dev", parse_data("hub")).examples
+    assert {e.tokens for e in fixed} == {8192}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("task", [TASK.name, "efficiency/mnli-lengths"])
+def test_an_encoder_is_timed_beside_the_reference(task: str) -> None:
+    job = job_here(task, overrides={"passes": "2"})
+    result = run_zero_shot(job)
+    (evaluation,) = result.evaluations
+    found = evaluation.scores
+    assert {"predict_speed", "train_speed", "p50_ms", "p95_ms"} < found.keys()
+    assert "largest_batch" not in found  # a CPU's
+    assert 0 < found["p50_ms"] <= found["p95_ms"]
+    assert found["predict_peak_mb"] <= found["train_peak_mb"]
+    # A training step is a forward pass and more.
+    assert found["predict_tokens_per_second"] > found["train_tokens_per_second"] > 0
+    # BERT-mini has 8 times the weights of its layers (3.2 and 0.4 million).
+    assert found["predict_speed"] > 1
+    passes = result.provenance["passes"]
+    assert np.array(passes["train"]["reference"]).shape == (2, 2)
+    assert len(evaluation.predictions) == min(job.limit or 8, 8)
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_scores_are_sums_over_documents() -> None:
+    """By hand: 300 tokens, 3 s and 2 s of the processor, the reference 8 s."""
+    first = TimedPrediction(
+        id="1", tokens=100, train=(1.0, 0.5, 2.0), predict=(0.5, 0.25, 0.75), alone=(0.010, 0.01),
+        peaks=(10**9, 2 * 10**9),
+    )  # fmt: skip
+    other = replace(first, id="2", tokens=200, train=(2.0, 1.5, 6.0), alone=(0.030, 0.02))
+    examples = [replace(e, id=str(n)) for n, e in enumerate(_two(), start=1)]
+    found = score(TASK, "dev", [first, other], examples)
+    assert found == {
+        "predict_speed": pytest.approx(3.0),
+        "train_speed": pytest.approx(4.0),
+        "predict_tokens_per_second": pytest.approx(300.0),
+        "train_tokens_per_second": pytest.approx(100.0),
+        "predict_tokens_per_cpu_second": pytest.approx(600.0),
+        "train_tokens_per_cpu_second": pytest.approx(150.0),
+        "p50_ms": pytest.approx(20.0),
+        "p95_ms": pytest.approx(29.0),
+        "predict_peak_mb": 1000.0,
+        "train_peak_mb": 2000.0,
+    }
+    # On a GPU the clock counts, and there is a largest batch.
+    gpu = [replace(p, train=(p.train[0], 0.0, 12.0), largest=96) for p in (first, other)]
+    found = score(TASK, "dev", gpu, examples)
+    assert (found["train_speed"], found["largest_batch"]) == (8.0, 96.0)
+    assert "train_tokens_per_cpu_second" not in found
+
+
+def _two() -> Any:
+    return read(TASK, "dev", parse_data("mini"), limit=2).examples
+
+
+def side(batch_size: int = 3) -> tuple[Side, Any]:
+    encoder = load_encoder("builtin:tiny", None, 1)
+    features = documents(read(TASK, "dev", parse_data("mini")).examples, encoder, 64)  # type: ignore[arg-type]
+    recipe = having(RECIPE, batch_size=batch_size)
+    return Side.of(encoder, features, recipe=recipe, compute=CPU, seed=1), features
+
+
+def test_a_pass_is_an_epoch_of_a_training_and_has_all_tokens() -> None:
+    made, features = side()
+    examples = read(TASK, "dev", parse_data("mini")).examples
+    assert features.lengths.tolist() == [e.tokens for e in examples]  # type: ignore[attr-defined]
+    before = made.network.state_dict()["classifier.output.weight"].clone()  # type: ignore[operator]
+    clock, processor = made.train()
+    assert clock > 0
+    assert processor > 0
+    assert next(made.steps) == 4  # 8 documents in batches of 3 took 3 steps
+    assert not torch.equal(before, made.network.state_dict()["classifier.output.weight"])
+    # What is cut out of features are the same rows.
+    some = part(features, np.array([2, 0]))
+    assert some.lengths.tolist() == features.lengths[[2, 0]].tolist()
+    assert some.token_ids[: some.lengths[0]].tolist() == (
+        features.token_ids[features.starts[2] : features.starts[3]].tolist()
+    )
+
+
+def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
+    encoder = replace(load_encoder("builtin:tiny", None, 1), max_tokens=2048)
+    features = documents(_two(), encoder, 1024)
+    made, read_too = reference_of("bert-mini", encoder, features)
+    # Turc et al., table 1 has 11.3 million with the masked-token head; BERT's body has 11.2.
+    assert sum(w.numel() for w in made.network.parameters()) == pytest.approx(11.2e6, rel=0.03)
+    assert made.config.max_position_embeddings == 1024
+    assert read_too.lengths.tolist() == features.lengths.tolist()
+
+
+@pytest.mark.parametrize("room", [1, 5, 21, 64, 100])
+def test_the_largest_batch_is_found_to_an_eighth(monkeypatch: Any, room: int) -> None:
+    made, _ = side()
+
+    def training(_: Side, recipe: Any, batches: Any) -> Any:
+        assert batches.is_whole
+        assert batches.items == recipe.optim.batch_size == len(batches.targets)
+        if batches.items > room:
+            raise OutOfMemoryError(batches.items)
+        yield 1
+
+    monkeypatch.setattr(Side, "training", training)
+    assert room * 7 / 8 - 1 <= largest_batch(made) <= room
+
+
+def test_passes_that_vary_are_told() -> None:
+    steady, shaky = [[1.0, 1.0]] * 4, [[1.0, 1.0], [1.0, 2.0]] * 2
+    assert list(variations(np.array([steady, steady]))) == []
+    assert list(variations(np.array([steady, shaky]))) == ["passes of train vary by 38 %"]
+
+
+def test_another_machine_is_refused() -> None:
+    with pytest.raises(JobError, match="planned to be timed on Z80, 1 thread, and here is "):
+        check_machine("Z80, 1 thread", CPU)
+    check_machine(machine_name(torch.get_num_threads()), CPU)
+
+
+def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
+    made = plan(request_of(suite=("efficiency",), data="mini"))
+    assert [job.task for job in made.jobs] == [
+        "efficiency/fixed-512", "efficiency/drawn-256", "efficiency/mnli-lengths",
+    ]  # fmt: skip
+    (note,) = made.notes
+    assert note == (
+        "tiny reads at most 512 tokens, and the documents of efficiency/fixed-8192 have 8,192: it "
+        "is not timed on them."
+    )
+    with pytest.raises(BenchError, match="it is not timed on them"):
+        plan(request_of(task=("efficiency/fixed-8192",), data="mini"))
+    with pytest.raises(BenchError, match="is timed for no encoder"):
+        plan(request_of(task=(TASK.name,), data="mini", set=("lora_rank=8",)))
+
+
+def test_a_cpu_times_few_documents_and_a_limit_says_otherwise() -> None:
+    jobs = [
+        plan_job("tiny", TASK.name, data="hub", precision="fp32", **others)
+        for others in ({}, {"limit": 4}, {"gpu": True})
+    ]
+    assert [job.limit for job in jobs] == [8, 4, 1024]
+    assert command_of(jobs[1]) == (
+        "bench run --model tiny --suite efficiency --task drawn-256 --data hub --precision fp32 "
+        "--limit 4"
+    )
+
+
+def test_a_machine_is_a_processor_with_threads_or_a_gpu() -> None:
+    slot = Slot(device="cpu", environment={"OMP_NUM_THREADS": "3"})
+    assert machine_of([slot]) == machine_name(3)
+    assert machine_name(3).endswith(", 3 threads")
+    assert machine_of([Slot(device="cuda:0", environment={})])
+
+
+def timed(model: str, machine: str, rate: float) -> Any:
+    """A stored row of a model that was timed."""
+    job = plan_jobs(model, TASK.name, precision="fp32").jobs[0]
+    settings = {**job.settings, MACHINE: Setting(value=machine, source="test")}
+    result = run_zero_shot(job_here(limit=1, overrides={"passes": "1"}))
+    made = replace(result, job=replace(job, settings=settings, model=model))
+    row = row_of(made)
+    scores = {TASK.name: {**row.scores[TASK.name], "predict_tokens_per_second": rate}}
+    return replace(row, settings=settings, scores=scores)
+
+
+def test_machines_share_no_board() -> None:
+    rows = [timed("tiny", machine, 1e4) for machine in ("A, 2 threads", "B, 2 threads")]
+    boards = build_boards(rows, SUITES["efficiency"])
+    assert {board.machine for board in boards} == {"A, 2 threads", "B, 2 threads"}
+    assert all(len(board.entries) == 1 for board in boards)
+    assert "on A, 2 threads" in " ".join(board.data_label for board in boards)
+
+
+def test_quality_stands_against_the_time_of_prediction() -> None:
+    """Of the machine on which most models were timed; who was not is left out."""
+    runs = [run for run in make_runs() if isinstance(run, Result)]
+    rows = list(map(row_of, runs))
+    (board, *_) = build_boards(rows, SUITES["glue"])
+    weights = dict.fromkeys(row.weights for row in rows if row.kind == "model")
+    assert len(weights) > 1
+    one = timed("tiny", "A, 2 threads", 2e4)
+    found = timed_of(
+        [
+            replace(one, weights=each, key=each, finished=str(n))
+            for n, each in enumerate((*weights, "other"))
+        ]
+        + [replace(timed("tiny", "B", 1e9), weights=next(iter(weights)))]
+    )
+    assert found.machine == "A, 2 threads, fp32"
+    assert set(found.seconds.values()) == {50.0}
+    facts = {
+        run.job.key: replace(known, predict_seconds=found.seconds[run.job.weights])
+        for run in runs
+        if (known := facts_by_key(runs).get(run.job.key))
+    }
+    plots = build_plots(board, "a", facts, Background(timed=found))
+    choices = [f.choice for each in plots.tradeoffs for f in each.figures]
+    assert "prediction time (A, 2 threads, fp32)" in choices
+    assert "prediction time" in plots.tradeoffs[0].table.columns
+    plain = build_plots(board, "a", facts_by_key(runs), Background())
+    assert "prediction time" not in plain.tradeoffs[0].table.columns
