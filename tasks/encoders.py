@@ -128,21 +128,21 @@ def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
 # What is made of measurements. A processor's time counts where there is one: others may use it too.
 
 
-def _counts(times: tuple[float, float, float]) -> float:
-    return times[1] or times[0]
-
-
 def _speed(phase: Phase) -> TimedMetric:
     def compute(predictions: Sequence[TimedPrediction], _: object) -> float:
-        found = [getattr(p, phase) for p in predictions]
-        return sum(times[2] for times in found) / sum(map(_counts, found))
+        clock, processor, reference = map(sum, zip(*_times(predictions, phase), strict=True))
+        return reference / (processor or clock)
 
     return _metric(f"{phase}_speed", compute)
 
 
+def _times(predictions: Sequence[TimedPrediction], phase: Phase) -> list[tuple[float, ...]]:
+    return [p.train if phase == "train" else p.predict for p in predictions]
+
+
 def _rate(phase: Phase, place: int, unit: str) -> TimedMetric:
     def compute(predictions: Sequence[TimedPrediction], _: object) -> float | None:
-        seconds = sum(getattr(p, phase)[place] for p in predictions)
+        seconds = sum(times[place] for times in _times(predictions, phase))
         return sum(p.tokens for p in predictions) / seconds if seconds else None
 
     return _metric(f"{phase}_tokens_per_{unit}", compute)

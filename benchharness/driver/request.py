@@ -24,7 +24,7 @@ from benchharness.tasks.suites import (
     find_task,
     select_tasks,
 )
-from benchharness.tasks.task import Task
+from benchharness.tasks.task import Task, TimedTask
 
 if TYPE_CHECKING:
     from benchharness.tasks.own.find import Found
@@ -189,8 +189,8 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     # ---- Where it runs.
     # Tasks together are one job of each model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
-    if any(task.head == "timed" for task in tasks):
-        asked = 1  # one at a time: they are not to take each other's
+    if any(isinstance(task, TimedTask) for task in tasks):
+        asked = 1  # nothing runs beside what is timed
     placement = _find_placement(complaints, options, models, asked)
 
     complaints.check()

@@ -488,7 +488,7 @@ class TimedOptions:
         _one_of(*SHAPES),
         "bert-base",
         stated=True,
-        excludes=dict.fromkeys(("features", "lora_rank", "as_text"), "is timed for no encoder"),
+        excludes=dict.fromkeys(("features", "lora_rank"), "is timed for no encoder"),
     )
     passes: int = _value(_COUNT, 5, stated=True)
 

@@ -10,7 +10,7 @@ from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.plots import Figure
-from benchharness.leaderboard.report.plots.cost import ModelSize, Sizes, timed_of
+from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
 from benchharness.leaderboard.report.table import Contrasts
@@ -82,7 +82,7 @@ def make_report(
     prediction, to which the report then leads. Raises BenchError where a file cannot be written.
     """
     mark = _mark(store, wanted, last)  # before others store more
-    boards, notes = _chosen(store, wanted.suites, last)
+    boards, notes, has_timed = _chosen(store, wanted.suites, last)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
@@ -106,6 +106,8 @@ def make_report(
 
     with _writing(out):
         background, faults = _background(store, boards, pages, sure=sure)
+        if has_timed:
+            background = replace(background, timed=timed_of(store.runs(suite=TIMED_SUITE)))
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
             places = write_runs(out, boards, read, about, background.predictions)
@@ -145,7 +147,6 @@ def _background(
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
-        timed=timed_of(store.runs(suite="efficiency")),
         past=store.past_runs(_runs(boards)),
         stages=stages,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
@@ -201,13 +202,14 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 
 def _chosen(
     store: Store, suites: Sequence[str], last: Sequence[Board]
-) -> tuple[Sequence[Board], list[str]]:
-    """The boards, and what is said of suites that are not shown."""
+) -> tuple[Sequence[Board], list[str], bool]:
+    """The boards, what is said of suites that are not shown, and whether models may be timed."""
     known = {board.suite for board in last}
     recent = None if suites else recent_suites(store, first=known)
     shown = suites or (recent.shown if recent else ())
     boards = last if last and set(shown) == known else gather_boards(store, shown)
-    return boards, list(recent.sentences if recent else ())
+    has_timed = recent is None or TIMED_SUITE in (*recent.shown, *recent.left_out)
+    return boards, list(recent.sentences if recent else ()), has_timed
 
 
 def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:

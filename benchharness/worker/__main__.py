@@ -24,7 +24,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import ZERO_SHOT, Job, define_task
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
@@ -85,7 +85,8 @@ def _read_job(file: Path | None) -> Job:
 
 RUNNERS = {
     "baseline": "benchharness.baselines:run_baseline",
-    "zero-shot": "benchharness.worker.zero_shot:run_zero_shot",
+    ZERO_SHOT: "benchharness.worker.zero_shot:run_zero_shot",
+    TIMED: "benchharness.worker.timing:time_encoder",
     "model": "benchharness.worker.job:run_job",
 }
 """What runs a job, by its kind: scikit-learn or torch, whose imports take seconds, not both."""
@@ -97,7 +98,7 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     define_task(job.definition)  # of a custom dataset; others are known
     if job.plugins:
         _load_plugins(job)
-    kind = ZERO_SHOT if job.is_zero_shot else job.kind
+    kind = job.recipe if job.is_zero_shot else job.kind
     with importing():
         run: Callable[..., Result] = resolve_name(RUNNERS[kind])
     return run(job, report, **(options if kind == "model" else {}))

@@ -6,10 +6,10 @@ reference take turns, pass by pass, so that whatever slows the machine down meet
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Any, Self
 
 import numpy as np
@@ -94,27 +94,10 @@ def time_encoder(job: Job, report: Reporter) -> Result:
         warm_up()
 
     # ---- Then in turns.
-    sides, passes = (ours, reference), recipe.timed.passes
-    found = np.empty((2, len(PHASES), passes, 2))  # of each side and phase
-    alone = np.empty((passes, min(MOST_ALONE, len(features)), 2))
-    chosen = np.linspace(0, len(features) - 1, alone.shape[1]).astype(np.int64)
-    for turn in range(passes):
-        for place in (0, 1) if turn % 2 else (1, 0):
-            for number, phase in enumerate(PHASES):
-                found[place, number, turn] = getattr(sides[place], phase)()
-        alone[turn] = [ours.predict(np.array([row])) for row in chosen]
-        report(Progress(phase="predicting", step=turn + 1, steps=passes))
-
-    # ---- What came of it, document by document.
-    del reference, sides
-    predictions = _predictions(rows.examples, features.lengths, found)
-    singly = np.median(alone, axis=0).tolist()  # (documents alone, 2)
-    nearest = np.abs(chosen[:, None] - np.arange(len(features))).argmin(axis=0)
-    largest = largest_batch(ours) if compute.on_gpu else 0
-    predictions = [
-        replace(each, alone=tuple(singly[at]), peaks=peaks, largest=largest)
-        for each, at in zip(predictions, nearest, strict=True)
-    ]
+    found, alone = _take_turns((ours, reference), recipe.timed.passes, report)
+    del reference
+    whole = {"peaks": peaks, "largest": largest_batch(ours) if compute.on_gpu else 0}
+    predictions = _predictions(rows.examples, features.lengths, found, alone, whole)
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
     evaluation = evaluate_split(name, rows, predictions)
@@ -280,26 +263,52 @@ def largest_batch(side: Side) -> int:
     return most
 
 
+def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
+    """The passes of an encoder and of the reference, and the encoder's documents each alone.
+
+    Of the shapes (sides, phases, passes, 2) and (documents, 2); of more than MOST_ALONE documents
+    some are predicted alone, and the others have the seconds of the nearest.
+    """
+    count = sides[0].batches.items
+    found = np.empty((len(sides), len(PHASES), passes, 2))
+    chosen = np.linspace(0, count - 1, min(MOST_ALONE, count)).astype(np.int64)
+    alone = np.empty((passes, len(chosen), 2))
+    for turn in range(passes):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            for number, phase in enumerate(PHASES):
+                found[place, number, turn] = getattr(sides[place], phase)()
+        alone[turn] = [sides[0].predict(np.array([row])) for row in chosen]
+        report(Progress(phase="predicting", step=turn + 1, steps=passes))
+    nearest = np.abs(chosen[:, None] - np.arange(count)).argmin(axis=0)  # (documents,)
+    return found, np.median(alone, axis=0)[nearest]
+
+
 def _predictions(
-    examples: Sequence[Any], tokens: NDArray[np.int64], found: Times
+    examples: Sequence[Any],
+    tokens: NDArray[np.int64],
+    found: Times,
+    alone: Times,
+    whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Each document's share of the median pass; `found` is (sides, phases, passes, 2)."""
-    shares, took = tokens / tokens.sum(), {}
+    """Each document's share of the median pass, and what is said of the `whole` split."""
+    took = {}
     for number, phase in enumerate(PHASES):
-        clock, processor = (median(found[0, number, :, kind]) for kind in (0, 1))
+        clock, processor = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
-        # The median of the turns' ratios: two sides of a turn had the same machine.
-        ratio = median(found[1, number, :, counts] / found[0, number, :, counts])
-        took[phase] = clock, processor, ratio * (processor or clock)
+        # The median of the turns' ratios: both sides of a turn had the same machine.
+        ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
+        seconds = np.array([clock, processor, ratio * (processor or clock)])
+        took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)
     return [
         TimedPrediction(
             id=example.id,
-            tokens=int(count),
-            **{phase: tuple(share * seconds for seconds in took[phase]) for phase in PHASES},
-            alone=(0.0, 0.0),
-            peaks=(0, 0),
+            tokens=int(tokens[at]),
+            train=tuple(took["train"][at]),
+            predict=tuple(took["predict"][at]),
+            alone=tuple(alone[at].tolist()),
+            **whole,
         )
-        for example, count, share in zip(examples, tokens, shares.tolist(), strict=True)
+        for at, example in enumerate(examples)
     ]
 
 

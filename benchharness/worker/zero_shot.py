@@ -33,13 +33,8 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     Raises DataError where a split is no longer what the job was planned with, and ModelError for a
     checkpoint that is no language model.
     """
-    match find_task(job.task).head:
-        case "ranking":
-            return _rank(job, report)
-        case "timed":
-            from benchharness.worker.timing import time_encoder  # noqa: PLC0415  (which trains)
-
-            return time_encoder(job, report)
+    if find_task(job.task).head == "ranking":
+        return _rank(job, report)
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))

@@ -34,9 +34,9 @@ from benchharness.worker.timing import (
     largest_batch,
     part,
     reference_of,
+    time_encoder,
     variations,
 )
-from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.boards import facts_by_key, make_runs, row_of
 from tests.helpers.plans import plan_job, plan_jobs, request_of
 from tests.helpers.training import RECIPE, having
@@ -67,7 +67,7 @@ def test_lengths_are_those_of_modernberts_script() -> None:
 @pytest.mark.parametrize("task", [TASK.name, "efficiency/mnli-lengths"])
 def test_an_encoder_is_timed_beside_the_reference(task: str) -> None:
     job = job_here(task, overrides={"passes": "2"})
-    result = run_zero_shot(job)
+    result = time_encoder(job, lambda _: None)
     (evaluation,) = result.evaluations
     found = evaluation.scores
     assert {"predict_speed", "train_speed", "p50_ms", "p95_ms"} < found.keys()
@@ -217,7 +217,7 @@ def timed(model: str, machine: str, rate: float) -> Any:
     """A stored row of a model that was timed."""
     job = plan_jobs(model, TASK.name, precision="fp32").jobs[0]
     settings = {**job.settings, MACHINE: Setting(value=machine, source="test")}
-    result = run_zero_shot(job_here(limit=1, overrides={"passes": "1"}))
+    result = time_encoder(job_here(limit=1, overrides={"passes": "1"}), lambda _: None)
     made = replace(result, job=replace(job, settings=settings, model=model))
     row = row_of(made)
     scores = {TASK.name: {**row.scores[TASK.name], "predict_tokens_per_second": rate}}

@@ -62,7 +62,8 @@ class Timed:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-TIMED_TASK = "efficiency/drawn-256"
+TIMED_SUITE = "efficiency"
+TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
 """Whose documents a model's speed is told by: of about 256 tokens."""
 
 
