@@ -6,20 +6,26 @@ from typing import Any
 
 
 def import_networks() -> None:
-    """Imports what all networks share, without scipy.
+    """Imports what all networks share, without scipy, and in a worker without distributed tensors.
 
     transformers imports `scipy.optimize` for losses of object detection: a quarter of a second of
     processor time in every process that loads an encoder. There it is imported when it is called.
     """
     if "transformers.modeling_utils" in sys.modules:
         return
-    utils: Any = import_module("transformers.utils")
-    known = utils.is_scipy_available
-    utils.is_scipy_available = lambda: False
+    places = [vars(import_module(f"transformers.utils{name}")) for name in ("", ".import_utils")]
+    unused = {"is_scipy_available": places[0]["is_scipy_available"]}
+    compiler = sys.modules.get("torch._dynamo")
+    if compiler is not None and compiler.__spec__ is None:  # a worker's, which is no module
+        name = "is_torch_distributed_available"
+        unused[name] = places[0][name]
+    for place in places:
+        place.update(dict.fromkeys(unused, lambda: False))
     try:
         import_module("transformers.modeling_utils")
     finally:
-        utils.is_scipy_available = known
+        for place in places:
+            place.update(unused)
     if matching := sys.modules.get("transformers.loss.loss_for_object_detection"):
         matching.linear_sum_assignment = _linear_sum_assignment  # type: ignore[attr-defined]
 

@@ -1,6 +1,7 @@
 """Low-rank adapters instead of fine-tuning: those of Hu et al., arXiv:2106.09685, through peft."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -50,6 +51,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     (XLNet).
     """
     try:
+        import_module("torch.distributed.tensor")  # peft takes it for imported
         from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(

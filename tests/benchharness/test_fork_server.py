@@ -317,7 +317,8 @@ def test_what_is_imported_ahead_exists(kind: str) -> None:
 
 
 def test_only_tasks_whose_metrics_need_a_library_import_it() -> None:
-    assert "sklearn.metrics" in modules_for(make_job("cola"))
+    assert "sklearn.metrics" in modules_for(make_job("superglue/cb"))
+    assert "scipy.stats" in modules_for(make_job("stsb"))
     assert modules_for(make_job("glue/rte")) == (*MODULES["model"], "benchharness.heads.pair")
 
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 MOST = 140
 
 WORKERS = """
@@ -11,6 +13,8 @@ from pathlib import Path
 def leave(status, end=os._exit):
     ours = (name for name in sys.modules if name.split(".")[0] == "benchharness")
     Path(f"worker.{os.getpid()}").write_text(" ".join(ours))
+    large = ("scipy", "sklearn", "sympy", "torch._inductor", "torch.distributed.tensor")
+    Path("large").write_text(" ".join(name for name in large if name in sys.modules))
     end(status)
 os._exit = leave
 from benchharness.worker.fork_server import run
@@ -45,5 +49,35 @@ def test_a_run_of_glue_loads_less_than_140_of_our_modules(tmp_path):
     assert {"benchharness.cli.run", "benchharness.leaderboard.report.write"} <= driver
     assert "benchharness.worker.job" in worker
     assert (tmp_path / "heavy").read_text() == ""
+    assert (tmp_path / "large").read_text() == ""
     assert not driver & {"benchharness.worker.job", "benchharness.training.loop"}
     assert len(driver | worker) < MOST, sorted(driver | worker)
+
+
+COMPILING = """
+import sys
+from benchharness.worker import NoCompiler, importing
+with importing():
+    import torch
+assert type(sys.modules["torch._dynamo"]) is NoCompiler
+optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(3))])
+optimizer.step()
+assert torch.compiler.disable(recursive=False)(abs) is torch.compiler.disable(abs) is abs
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+assert "sympy" not in sys.modules
+{first}
+doubled = torch.compile(lambda x: 2 * x, backend="eager", fullgraph=True)
+assert doubled(torch.ones(1)).item() == 2 and torch._dynamo.config.recompile_limit > 1
+with TransformGetItemToIndex():
+    assert torch.arange(3)[torch.tensor(1)] == 1
+import torch._dynamo.eval_frame, torch._dynamo
+assert torch._dynamo.eval_frame is sys.modules["torch._dynamo.eval_frame"]
+assert type(torch._dynamo) is not NoCompiler
+optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import torch._dynamo.utils"])
+def test_a_worker_has_a_compiler_when_something_asks_for_it(first):
+    """A checkpoint's own code may, and other libraries."""
+    subprocess.run((sys.executable, "-P", "-c", COMPILING.format(first=first)), check=True)
