@@ -325,8 +325,8 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"this is no model but a {type(model).__name__}: give a name, a folder, a hub id, or a "
-            "transformers model with its tokenizer."
+            f"this is no model, but of type {type(model).__name__}: give a name, a folder, a hub "
+            "id, or a transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):
         raise ModelError(
@@ -669,7 +669,6 @@ def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
     found = list(predictions)
     if len(found) != len(ids):
         raise DataError(
-            f"predictions has {len(found)} answers, and the split {len(ids)} examples: expected "
-            "one each."
+            f"the split has {len(ids)} examples, and predictions {len(found)}: expected one each."
         )
     return found

@@ -358,10 +358,10 @@ def full_title(task: str) -> str:
 
 
 def distinct_title(task: str) -> str:
-    """What names a task beside those of other suites: only RTE is in two of ours."""
+    """What names a task beside those of other suites: RTE is GLUE's, and the other SuperGLUE's."""
     title = title_of(task)
-    same = [name for name, known in TASKS.items() if known.title == title]
-    return full_title(task) if len(same) > 1 else title
+    first = next((name for name, known in TASKS.items() if known.title == title), task)
+    return title if first == task else full_title(task)
 
 
 def split_title(task: str, split: str) -> str:

@@ -328,7 +328,7 @@ def runs(
             return
         number = store.count(**names)
         for rows in filter(None, blocks):  # as they are read
-            print_table([_short(row) for row in rows], columns, "")
+            print_table([_short(row) for row in rows], columns, "", in_parts=True)
     if not number:
         typer.echo("no stored run matches.")
     elif most and number > most:

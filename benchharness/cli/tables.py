@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -29,16 +29,22 @@ def print_cells(
     Cells are shown as they are: rich markup in a model's name has no effect.
     """
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column, is_number in columns:
-        table.add_column(
-            column,
-            justify="right" if is_number else "left",
-            overflow="fold",
-            min_width=_longest_word(column),
-        )
+    console = Console(width=width)
+    texts = [[column, *(row[place] for row in rows)] for place, (column, _) in enumerate(columns)]
+    least = [max(map(_longest_word, each)) for each in texts]
+    room = console.width - _EDGES - sum(least) - _BETWEEN * (len(least) - 1)
+    while room < 0 and (widest := max(least[1:], default=0)) > 1:  # their words are broken
+        least[least.index(widest, 1)] -= 1
+        room += 1
+    for (column, is_number), each, words in zip(columns, texts, least, strict=True):
+        # Rich itself makes the widest narrower until all fit, even where that breaks their words.
+        more = max(0, min(max(map(cell_len, each)) - words, room))
+        room -= more
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(column, justify=justify, overflow="fold", width=words + more)
     for row in rows:
         table.add_row(*map(Text, row))
-    Console(width=width).print(table)
+    console.print(table)
 
 
 def parts_that_fit(

@@ -112,6 +112,12 @@ class Running:
         # The seconds of a step, for all steps, and what comes after training on top.
         return (at - since) * steps / (step - first) / _TRAINING
 
+    @property
+    def trust(self) -> float:
+        """How much its own pace counts: alone after five seconds of steps, or a fifth of them."""
+        seconds = self.last[0] - self.first[0] if self.first else 0.0
+        return min(1.0, max(5 * self.share, seconds / 5))
+
 
 _TRAINING = 0.9
 
@@ -256,7 +262,7 @@ class _Pace:
         factors = self._factors.copy()
         for each in by_key.values():
             if each.work is not None:
-                factors.add(each.job, each.work, each.share)
+                factors.add(each.job, each.work, max(each.share, 0.2 * each.trust))
 
         def seconds(job: LiveJob) -> float:
             work = _work(job) * factors.of(job)
@@ -267,10 +273,8 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
-                # From the estimate to its own pace, on the scale of logarithms; when a fifth is
-                # done, its own pace alone counts.
-                trust = min(1.0, 5 * run.share)
-                work = work ** (1 - trust) * run.work**trust
+                # From the estimate to its own pace, on the scale of logarithms.
+                work = work ** (1 - run.trust) * run.work**run.trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
 
         return seconds

@@ -296,7 +296,7 @@ class RunOptions:
         BenchError for a value that cannot be one of the option.
         """
         several = values.get("seeds")
-        if isinstance(several, Iterable):  # numbers, not how many
+        if isinstance(several, Iterable) and not isinstance(several, str):  # numbers, not how many
             values |= {"seeds": None, "seed": tuple(several)}
             if not values["seed"]:
                 values["seeds"] = 0  # which is refused
@@ -358,7 +358,8 @@ def in_python(text: str) -> str:
     def said(found: Match[str]) -> str:
         command, one, value, name = found.groups()
         if command:  # with words behind it, it is for a shell
-            return f"bh.{command}" if command in ("run", "which", "predict") else found[0]
+            known = ("run", "which", "predict", "show runs")
+            return f"bh.{command.removeprefix('show ')}" if command in known else found[0]
         left = (one or name).replace("-", "_")
         return f'({left}="{value}")' if one else left.replace("no_", "", 1) + "="
 

@@ -116,7 +116,7 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
     """A file name that says what is in it, and is the same for the same rows of a board."""
     said = [title_of(task), *(entry.model for entry in entries)]
-    # "GLUE RTE" becomes "glue-rte". Words may be alike after that; the anchor's digest is not.
+    # "SST-2" becomes "sst-2". Words may be alike after that; the anchor's digest is not.
     words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
     names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
     anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, define_task
 from benchharness.plugins import load_plugins
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
@@ -65,6 +65,7 @@ def main() -> None:
     """Measures, and says what was found."""
     job = Job.from_json(json.load(sys.stdin))
     try:
+        define_task(job.definition)
         if job.plugins:
             load_plugins()
         found: object = measure_prediction(job)

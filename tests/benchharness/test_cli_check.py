@@ -108,9 +108,9 @@ def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
-    assert "Worse than the baseline beyond noise: GLUE RTE" in ended.out
+    assert "Worse than the baseline beyond noise: RTE" in ended.out
     assert "examples lost" in ended.out
-    assert "SST-2" not in ended.out.rpartition("GLUE RTE: ")[2]
+    assert "SST-2" not in ended.out.rpartition("RTE: ")[2]
 
 
 def test_nothing_that_is_stored_is_taken_for_a_fresh_run(checked, learn):
@@ -132,7 +132,7 @@ def test_reports_for_machines(checked, learn, monkeypatch):
     assert facts["tasks"]["glue/rte"]["detectable_drop"] > 0
     assert ET.parse("out/check.xml").getroot().attrib["failures"] == "1"
     assert Path("summary.md").read_text() == Path("check.md").read_text()
-    assert "::error title=GLUE RTE is worse::" in ended.err
+    assert "::error title=RTE is worse::" in ended.err
 
 
 def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked, bench, learn):
@@ -170,7 +170,7 @@ def test_a_changed_recipe_is_no_regression(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
-    assert "GLUE RTE: its recipe has changed (epochs is 1" in ended.err
+    assert "RTE: its recipe has changed (epochs is 1" in ended.err
     assert "No task could be compared" in ended.out
 
 
@@ -209,7 +209,7 @@ def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
     assert ended.code == 1
-    assert "GLUE RTE: seed 1 failed: the loss became nan." in ended.err
+    assert "RTE: seed 1 failed: the loss became nan." in ended.err
     learn(rte=None, sst2=0.5)
     assert checked().code == 3
 
@@ -230,7 +230,7 @@ def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
 
     bench(*RUN, "--seeds", "2")
     assert "weak: it has 2 seeds; only drops of " in bench(*make).out
-    assert "GLUE RTE is weak: it has 2 seeds." in bench(*CHECK).err
+    assert "RTE is weak: it has 2 seeds." in bench(*CHECK).err
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(2, "no drop"), (3, "only drops of")])
@@ -253,14 +253,14 @@ def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
     ended = bench(*make)
     assert ended.code == 2
     collapsed = "5 of 5 seeds collapsed (seed 1, 2, 3, 4, 5)"
-    assert f"(GLUE RTE: {collapsed}): run more seeds" in ended.err
+    assert f"(RTE: {collapsed}): run more seeds" in ended.err
     assert "SST-2" not in ended.err
     assert bench(*make, "--task", "sst2").code == 0
     assert bench(*make, "--allow-weak").code == 0
     assert baseline()["tasks"]["glue/rte"]["collapsed"] == [1, 2, 3, 4, 5]
     ended = bench(*CHECK)
     assert ended.code == 0, "all runs are compared where fewer than two of the baseline's learned"
-    assert f"GLUE RTE is weak: {collapsed}." in ended.err
+    assert f"RTE is weak: {collapsed}." in ended.err
     assert "SST-2 is weak" not in ended.err
 
 
@@ -280,7 +280,7 @@ def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypa
     found = facts["collapses"]
     assert (found["seeds"], found["again"]) == ({"glue/rte": [2]}, {"glue/rte": [4]})
     assert (found["runs"], found["runs_before"], found["is_more"]) == (7, 10, False)
-    said = "GLUE RTE: seed 2 collapsed; seed 4 ran in the place of it."
+    said = "RTE: seed 2 collapsed; seed 4 ran in the place of it."
     assert said in facts["notes"]
     assert said in Path("summary.md").read_text()
     suite = ET.parse("check.xml").getroot()[0]
@@ -306,7 +306,7 @@ def test_where_all_runs_of_a_task_collapsed_the_others_are_judged(checked, learn
     learn(world=2, rte=CONSTANT)
     ended = checked()
     assert ended.code == 3
-    assert "GLUE RTE: all of its new runs collapsed" in ended.err
+    assert "RTE: all of its new runs collapsed" in ended.err
     assert "6 of 9 new runs" in ended.out
     assert "SST-2 is not worse than the baseline" in ended.out
 

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from benchharness.cli.tables import parts_that_fit, print_cells
 from benchharness.leaderboard.comparing.contrast import mcnemar_exact
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.compared_runs import made
@@ -92,6 +93,18 @@ def test_no_word_is_broken_where_a_line_is_short(bench, stored, monkeypatch, wid
     assert max(map(len, table.splitlines())) <= width
     assert words_of(table) == words_of(whole)
     assert sum(line.split()[:1] == ["RTE"] for line in table.splitlines()) == tables
+
+
+@pytest.mark.parametrize("width", range(40, 130, 3))
+def test_a_table_breaks_no_word_that_has_room(capsys, width):
+    columns = ("task", "bag-of-words", "95 % interval", "only tiny", "only bag-of-words", "seeds")
+    rows = [("MNLI", "58.18", "-38.91 to -7.20", "4", "7", "3")]
+    for part in parts_that_fit(columns, rows, width):
+        heads, cells = ([line[place] for place in part] for line in (columns, rows[0]))
+        print_cells([(head, False) for head in heads], [cells], width)
+        printed = capsys.readouterr().out
+        assert words_of(printed) == words_of(" ".join(heads + cells))
+        assert max(map(len, printed.splitlines())) <= width
 
 
 def test_one_seed_is_said_to_tell_of_examples_alone(bench, stored):

@@ -101,7 +101,7 @@ def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench,
     ended = bench("report", "predictions", "mine", *DB)
     assert ended.code == 0
     found = re.fullmatch(
-        r"bench: a page without texts: (GLUE RTE dev in glue#\w{6} has changed since these runs "
+        r"bench: a page without texts: (RTE dev in glue#\w{6} has changed since these runs "
         r"read it \(its fingerprint differs\)\.)\n",
         ended.err,
     )
@@ -206,7 +206,7 @@ def test_what_cannot_be_read_is_exported_without_gold_answers(bench, folder):
     shutil.rmtree(folder / "RTE")
     ended = bench("export", "--predictions", "--format", "jsonl", *DB)
     assert (ended.code, ended.err.count("\n")) == (0, 1)
-    assert "GLUE RTE dev could not be read" in ended.err
+    assert "RTE dev could not be read" in ended.err
     rows = list(map(json.loads, ended.out.splitlines()))
     assert len(rows) == 4
     assert {(row["gold"], row["right"], row["predicted"]) for row in rows} == {

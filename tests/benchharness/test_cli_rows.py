@@ -147,7 +147,7 @@ def test_deleted_runs_come_back_from_their_archive(bench, stored):
         assert store.count() == 6
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
     assert ended.code == 0, ended.err
-    assert "minilm, lr 3e-4, 3 epochs, GLUE RTE: 2" in ended.err
+    assert "minilm, lr 3e-4, 3 epochs, RTE: 2" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 2
         assert list(store.faults()) == []

@@ -148,7 +148,7 @@ def test_a_failed_job_is_stored_and_the_others_go_on(bench, fake_jobs):
     assert f"{runs} shows what failed." in ended.out
     complaints = [line for line in ended.err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 2
-    assert complaints[0].startswith("bench: tiny GLUE RTE seed 1: ")
+    assert complaints[0].startswith("bench: tiny RTE seed 1: ")
 
 
 def test_the_same_command_tries_a_failed_job_again(bench, fake_jobs):
@@ -230,7 +230,7 @@ def test_longest_jobs_start_first(bench, fake_jobs):
             store.add_result(result)
     fake_jobs([short, long])
     ended = bench(*RUN)
-    assert ended.err.splitlines()[0].startswith("[1/2] tiny GLUE RTE")
+    assert ended.err.splitlines()[0].startswith("[1/2] tiny RTE")
     assert "about 2 min." in ended.out.splitlines()[0]
 
 

@@ -57,7 +57,7 @@ def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
     assert ended.code == 0, ended.err
     assert ended_jobs(ended)[:2] == ["CoLA", "MNLI"]
     assert set(stored().values()) == {"finished"}
-    assert "MNLI is trained first: GLUE RTE, MRPC" in ended.out
+    assert "MNLI is trained first: RTE, MRPC" in ended.out
 
 
 def test_chains_go_link_by_link(bench, fake_jobs):
@@ -178,7 +178,7 @@ def test_a_stored_run_whose_model_is_lost_is_trained_again(bench, fake_jobs, los
     assert (planned["key"], planned["model_bytes"]) == (jobs[1].key, 2_680_000)
     ended = bench(*ONE, "--keep-models")
     assert "A stored run is trained again for that; what is stored stays." in ended.out
-    assert ended_jobs(ended) == ["GLUE RTE"]
+    assert ended_jobs(ended) == ["RTE"]
     assert attempts(*jobs) == [1, 1]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
 
@@ -298,7 +298,7 @@ def test_a_lost_encoder_is_trained_again_and_its_result_not_doubled(bench, fake_
     assert "MNLI is trained again" in plan
     ended = bench(*ONE)
     assert ended.code == 0, ended.err
-    assert ended_jobs(ended) == ["MNLI", "GLUE RTE"]
+    assert ended_jobs(ended) == ["MNLI", "RTE"]
     assert attempts(start, rte) == [1, 2]
 
 
@@ -366,6 +366,6 @@ def test_a_start_goes_first_though_another_job_is_longer(bench, fake_jobs):
     assert [line.partition(" seed")[0].split("tiny ")[1] for line in text.splitlines()[-3:]] == [
         "MNLI",
         "CoLA",
-        "GLUE RTE",
+        "RTE",
     ]
     assert f"seed 1 from MNLI (run {start.key[:12]}), ok" in text

@@ -93,7 +93,7 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
     assert "19 of 20 jobs are finished, 1 failed." in printed.out
     ended = [line for line in printed.err.splitlines() if line.startswith("[")]
     assert len(ended) == 20
-    assert all("] tiny GLUE RTE seed " in line and ", lr " in line for line in ended)
+    assert all("] tiny RTE seed " in line and ", lr " in line for line in ended)
     assert code == 1
 
 

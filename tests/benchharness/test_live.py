@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from bisect import bisect
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
@@ -157,6 +158,69 @@ def test_time_left_is_right_within_a_third_after_two_jobs(speed, at_once, rough)
     sweep = Sweep(speed=speed, at_once=at_once, rough=rough)
     assert sweep.error_after(2) < 1 / 3
     assert sweep.error_after(12) < 1 / 3
+
+
+def shared_machine(draw):
+    """When work is done that begins at a time, where others slow it down four times, on and off."""
+    now, speed, phases = 0.0, draw.choice([0.25, 1.0]), []
+    while now < 30_000:
+        now += draw.expovariate(1 / 8)
+        speed = 1.25 - speed
+        phases.append((now, speed))
+
+    def after(now, work):
+        for until, speed in phases[bisect(phases, (now, 2.0)) :]:
+            if (until - now) * speed >= work:
+                return now + work / speed
+            work, now = work - (until - now) * speed, until
+        raise AssertionError(now)
+
+    return after
+
+
+def ratio_after(seconds, work, guess, seed):
+    """The time left of ten jobs, as it is said, by what it turns out to be.
+
+    A job's work takes so many seconds where nobody else computes, and `guess` is by how much the
+    estimate is wrong.
+    """
+    draw = random.Random(seed)
+    after, slots, events = shared_machine(draw), [0.0, 0.0], []
+    names = [(task, f"{task} {n}") for task in "ab" for n in range(5)]
+    jobs = [
+        LiveJob(key=key, name="", group=task, task=task, kind="model", seconds=5 + guess * work)
+        for task, key in names
+    ]
+    for job in jobs:
+        slot = slots.index(min(slots))
+        events.append((slots[slot], job.key, Progress(phase="loading")))
+        now = after(slots[slot], 1.0 if slots[slot] else 3.0)
+        for step in range(1, 101):
+            now = after(now, 0.01 * work * draw.uniform(0.8, 1.2))
+            events.append((now, job.key, training(step)))
+        slots[slot] = now
+    state = RunState(jobs, at_once=2)
+    for at, key, progress in sorted(events, key=lambda event: event[0]):
+        if at > seconds:  # before any job has ended
+            return state.seconds_left(seconds) / (max(slots) - seconds)
+        state.report(key, progress, at)
+    raise AssertionError(seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "work", "guess", "least"),
+    [
+        (10.0, 20.0, 1.0, 88),
+        (10.0, 60.0, 1.0, 92),
+        (10.0, 60.0, 3.0, 75),
+        (10.0, 60.0, 1 / 3, 60),
+        (20.0, 60.0, 1 / 3, 88),
+        (40.0, 300.0, 1 / 3, 96),
+    ],
+)
+def test_time_left_is_within_a_factor_of_two_soon_on_a_busy_machine(seconds, work, guess, least):
+    ratios = [ratio_after(seconds, work, guess, seed) for seed in range(100)]
+    assert sum(1 / 2 < ratio < 2 for ratio in ratios) >= least
 
 
 def test_the_estimate_counts_before_anything_has_run_and_the_first_step_starts_the_clock():

@@ -144,14 +144,14 @@ def test_a_student_begins_in_one_place(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
-    assert line.startswith("tiny on GLUE RTE starts from MNLI (run ")
+    assert line.startswith("tiny on RTE starts from MNLI (run ")
     assert line.endswith("or leave from_teacher out.")
 
 
 def test_a_teacher_of_other_labels_is_refused() -> None:
     line = refusal("glue/rte", teacher=plain("glue/mnli", overrides={}))
     assert line.startswith("a teacher of other labels: tiny on MNLI (run ")
-    assert line.endswith("GLUE RTE needs entailment, not_entailment.")
+    assert line.endswith("RTE needs entailment, not_entailment.")
     assert "needs a number" in refusal("stsb", teacher=plain("glue/rte"))
     assert "what a span task asks" in refusal("glue/rte", teacher=plain("squad/v1.1"))
 
@@ -224,7 +224,7 @@ def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) 
     fake_jobs([student, teacher])
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 1
-    assert "large on GLUE RTE is trained first" in ended.out
+    assert "large on RTE is trained first" in ended.out
     assert f"(run {teacher.key[:12]}), which failed" in ended.err
     ended = bench(*RUN, "--jobs", "2")
     assert ended.code == 0, ended.err
@@ -238,10 +238,10 @@ def test_a_teacher_that_is_gone_is_trained_again(bench, fake_jobs) -> None:  # t
     folder = Path("models") / teacher.key
     fake_jobs([teacher, student_of(teacher, "fail-once:tried")])
     ended = bench(*RUN)
-    assert "large on GLUE RTE is trained again" in ended.out
+    assert "large on RTE is trained again" in ended.out
     assert is_whole(folder, teacher.key), "its student has failed"
     ended = bench(*RUN)
-    assert "large on GLUE RTE is there" in ended.out
+    assert "large on RTE is there" in ended.out
     assert ended.code == 0, ended.err
 
 

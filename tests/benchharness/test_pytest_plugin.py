@@ -85,7 +85,7 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
     assert "2 failed" in ended.stdout
     assert "the body runs too" in ended.stdout
     assert "the body of a failed check" not in ended.stdout
-    assert "| GLUE RTE |" in ended.stdout
+    assert "| RTE |" in ended.stdout
     assert "this check has limit=7" in ended.stdout
     assert "Traceback" not in ended.stdout
 

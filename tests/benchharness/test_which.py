@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from io import StringIO
 from statistics import median
 from types import SimpleNamespace
 
@@ -21,9 +22,11 @@ from benchharness.engines.slots import Slot
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks import suites
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
+from benchharness.worker import inference
 from benchharness.worker.inference import measure_prediction
 from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint
@@ -235,7 +238,7 @@ def test_equal_encoders_are_not_significantly_different(bench):
     assert "is not significantly different from" in printed.out
     assert "*: the best of a column" in printed.out
     assert "1,000" in printed.out
-    sentence = next(line for line in printed.out.splitlines() if line.startswith("GLUE RTE:"))
+    sentence = next(line for line in printed.out.splitlines() if line.startswith("RTE:"))
     assert "poor" not in sentence
 
 
@@ -334,7 +337,7 @@ def test_a_failing_encoder_has_no_score_and_is_said(bench):
     assert code == 1
     assert "no score of poor." in printed.out
     said = printed.err.splitlines()[-1]
-    assert said.startswith("bench: poor GLUE RTE seed 1, lr 5e-5, ")
+    assert said.startswith("bench: poor RTE seed 1, lr 5e-5, ")
     assert said.endswith(": the loss became nan.")
 
 
@@ -488,6 +491,19 @@ def test_what_predicting_costs_is_measured():
 @pytest.mark.soak
 def test_it_is_measured_in_a_process_of_its_own():
     check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
+
+
+def test_the_process_learns_of_a_task_of_ones_own(bench, tmp_path, monkeypatch, capsys):
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    engine = ByModel()
+    bench(engine, "--data-file", path, "--seeds", "1", tasks=(), data=())
+    job = next(job for job in engine.started if job.model == "tiny")
+    for table, name in ((suites._tasks, job.task), (suites._suites, job.task.partition("/")[0])):
+        monkeypatch.delitem(table, name)
+    monkeypatch.setattr("sys.stdin", StringIO(json.dumps(job.to_json())))
+    inference.main()
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found.get("tokens_per_second", 0) > 10, found
 
 
 def test_the_process_gets_the_job_and_its_last_line_counts(monkeypatch):

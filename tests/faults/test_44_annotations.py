@@ -19,7 +19,7 @@ def test_44_markdown_shows_names_as_text():
 
 def test_44_annotations_are_one_line_each_and_start_no_other_command():
     first, second, third = annotations(FOUND)
-    assert first.startswith("::error title=GLUE RTE is worse::19.40 points below the baseline's")
+    assert first.startswith("::error title=RTE is worse::19.40 points below the baseline's")
     assert second.startswith("::error title=<b>|x was not compared::50%25 lost:\\n::error")
     assert third.startswith("::notice ")
     assert "\n" not in first + second + third

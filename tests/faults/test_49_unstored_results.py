@@ -195,7 +195,7 @@ def test_49_without_any_room_it_is_kept_in_memory(
     assert "waits in memory, because the disk is full" in told.notes[0]
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
-    with pytest.raises(StoreError, match="no room for what minilm GLUE RTE seed 7"):
+    with pytest.raises(StoreError, match="no room for what minilm RTE seed 7"):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
 

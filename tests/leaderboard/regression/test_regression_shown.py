@@ -24,10 +24,10 @@ def test_markdown_is_a_table_and_lists_what_was_lost():
     lines = text.splitlines()
     assert lines[0] == "## bench check: tiny on mini data"
     assert f"| {' | '.join(COLUMNS)} |" in lines
-    (rte,) = [line for line in lines if line.startswith("| GLUE RTE")]
+    (rte,) = [line for line in lines if line.startswith("| RTE")]
     assert "80.40 ± 1.14 (5 seeds)" in rte
     assert rte.endswith("| worse |")
-    assert "GLUE RTE: 2 of 104 examples lost, 1 gained" in text
+    assert "RTE: 2 of 104 examples lost, 1 gained" in text
     assert "* The checkpoint is not the baseline's." in text
 
 

@@ -21,7 +21,7 @@ def test_only_the_task_that_fell_is_worse():
     assert rte.drop == pytest.approx(0.194)
     assert rte.drop > rte.detectable > rte.tolerated > 0
     assert cola.p_value > 0.3
-    assert "beyond noise: GLUE RTE (of 2 tasks)" in found.sentence
+    assert "beyond noise: RTE (of 2 tasks)" in found.sentence
 
 
 def test_the_exit_code_names_the_worst():

@@ -208,7 +208,7 @@ def test_run_without_details_keeps_its_scores() -> None:
 def test_run_on_no_board_has_a_section() -> None:
     text = Page(render_report((), [make_result()], WHEN)).text
     assert "Runs on no board" in text
-    assert "minilm on GLUE RTE" in text
+    assert "minilm on RTE" in text
 
 
 def test_empty_store_says_how_to_begin() -> None:
