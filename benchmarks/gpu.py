@@ -9,33 +9,26 @@ FOLDER/PIECE.json as soon as it has ended, and is not measured again; one that f
 `python -m benchmarks.tables` puts the figures of a GPU into docs/performance.md; those of any
 device are in FOLDER/tables.md.
 
-Nothing is fetched: what pyproject.toml asks for has to be there, in Python's own folders or in
-those of PYTHONPATH. One GPU is used, the first that is visible. The last steps, those of `scores`
-on the CPU, need none: `--piece scores` computes them on any machine, into the same FOLDER.
-
-Without --model encoders have the tiny tokenizer, without --data rows are the packaged ones: enough
-to try a GPU out, and too short for figures that mean anything.
+Nothing is fetched: libraries have to be in Python's own folders or in those of PYTHONPATH. One GPU
+is used, the first that is visible. `--piece scores` computes what needs none on any machine.
 """
 
 import argparse
-import json
 import os
-import re
-import signal
 import subprocess
 import sys
 import time
-import tomllib
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchharness.engines.slots import find_gpus
+from benchharness.tasks.sources.files import mini_folder
+from benchharness.tiny import folder as tiny_folder
 from benchmarks.gpu_tables import gpu_page
-from benchmarks.growth import SERIES, Point, draw_checkpoint, measure
+from benchmarks.growth import draw_checkpoint
 from benchmarks.record import RESULTS, ROOT, begin, load, write
 from benchmarks.sample import draw_sample
 from benchmarks.sides import ENVIRONMENT, SIDES, bench, machine, measure_peak, run_ours
@@ -45,94 +38,51 @@ from benchmarks.workloads import Workload, find_workload
 Figures = Mapping[str, Any]
 Step = Callable[[], Figures]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Scale:
-    """How much is measured: rows of a task at most, epochs, the sizes of drawn encoders.
-
-    `rows` are those of 128 tokens: a task with longer ones, or several to an item, has fewer. Ours
-    and the `best` flags take turns for so many `rounds`; the `others`, which are slow, run once, on
-    the tasks that are named. `points` are those of each series of growth. A run of `kill_epochs`,
-    which keeps its state every `kill_seconds`, is killed so many times. A command that takes
-    `step_seconds` is ended.
-    """
-
-    tasks: Sequence[str]
-    rows: int
-    epochs: int
-    base: Mapping[str, int]
-    large: Mapping[str, int]
-    best: str
-    others: Mapping[str, Sequence[str]]
-    rounds: int
-    together: Sequence[str]
-    points: int
-    profiled: Sequence[str]
-    kills: int
-    kill_epochs: int
-    kill_seconds: float
-    precisions: Sequence[str]
-    step_seconds: float
-
-
-def _sizes(layers: int, size: int) -> Mapping[str, int]:
-    """Of a BERT; the embeddings of its whole vocabulary are trained like any other's."""
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": size,
-        "num_attention_heads": size // 64,
-        "intermediate_size": 4 * size,
-        "max_position_embeddings": 512,
-        "vocab_size": 30_522,
-    }
-
-
 GLUE = ("glue/sst2", "glue/mrpc", "glue/rte", "glue/stsb", "glue/cola")
-
-SCALES = {
-    "cuda": Scale(
-        tasks=(*GLUE, "squad/v1.1", "race/all"),
-        rows=3_000,
-        epochs=3,
-        base=_sizes(12, 768),
-        large=_sizes(24, 1024),
-        best="best-gpu",
-        # As shipped RACE takes a quarter of an hour.
-        others=dict.fromkeys(GLUE, ("default",)) | {"squad/v1.1": ("best-compiled", "default")},
-        rounds=2,
-        together=("1", "2", "5", "auto"),
-        points=3,
-        profiled=("glue/mrpc", "squad/v1.1"),
-        kills=10,
-        kill_epochs=8,
-        kill_seconds=1.2,
-        precisions=("fp32", "tf32", "bf16"),
-        step_seconds=300.0,
-    ),
-    "cpu": Scale(
-        tasks=("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all"),
-        rows=32,
-        epochs=1,
-        base=_sizes(2, 64),
-        large=_sizes(3, 64),
-        best="best",
-        others={"glue/mrpc": ("default",)},
-        rounds=2,
-        together=("1", "auto"),
-        points=1,
-        profiled=("glue/mrpc",),
-        kills=2,
-        kill_epochs=100,
-        kill_seconds=0.5,
-        precisions=("fp32",),
-        step_seconds=1800.0,
-    ),
-}
 
 HEADS = (*GLUE, "superglue/wic", "squad/v1.1", "race/all", "swag/regular", "conll2003/ner")
 """A task for each way of a head: classes, numbers, marked words, spans, choices, tags."""
 
 SEEDS = range(1, 6)
+ROUNDS = 2
+ALL = 10**6
+"""More rows than a file has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Rows of a task at most, and layers and size of two encoders.
+
+    Ours and the `best` flags take turns; the `others`, which are slow, run once.
+    """
+
+    rows: Mapping[str, int]
+    shapes: Mapping[str, tuple[int, int]]
+    best: str
+    others: Mapping[str, Sequence[str]]
+    precisions: Sequence[str]
+
+
+SCALES = {
+    "cuda": Scale(
+        rows=dict.fromkeys(GLUE, 9_000) | {"glue/sst2": ALL, "squad/v1.1": 6_000, "race/all": 800},
+        shapes={"base": (12, 768), "large": (24, 1024)},
+        best="best-gpu",
+        # As shipped whole SST-2 and RACE take a quarter of an hour.
+        others=dict.fromkeys(GLUE[1:], ("default",)) | {"squad/v1.1": ("best-compiled",)},
+        precisions=("fp32", "tf32", "bf16"),
+    ),
+    "cpu": Scale(
+        rows=dict.fromkeys(("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all"), 32),
+        shapes={"base": (2, 64), "large": (3, 64)},
+        best="best",
+        others={"glue/mrpc": ("default",)},
+        precisions=("fp32",),
+    ),
+}
+
+STEP_SECONDS = 450.0
+"""After which a command is ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,23 +98,26 @@ class Setting:
     def scale(self) -> Scale:
         return SCALES[self.device]
 
+    def sizes(self, shape: str) -> dict[str, int]:
+        """Of a BERT; the embeddings of its whole vocabulary are trained like any other's."""
+        layers, size = self.scale.shapes[shape]
+        return {
+            "num_hidden_layers": layers,
+            "hidden_size": size,
+            "num_attention_heads": size // 64,
+            "intermediate_size": 4 * size,
+            "max_position_embeddings": 512,
+            "vocab_size": 30_522,
+        }
+
     def drawn(self, shape: str) -> str:
         """A checkpoint of a shape, "base" or "large", with random weights."""
-        sizes = getattr(self.scale, shape)
-        return str(draw_checkpoint(self.model, self.scratch / shape, **sizes))
+        return str(draw_checkpoint(self.model, self.scratch / shape, **self.sizes(shape)))
 
-    @property
-    def encoder(self) -> str:
-        """The checkpoint that was given; a drawn one in the place of one without weights."""
-        return str(self.model) if any(self.model.glob("*.safetensors")) else self.drawn("base")
-
-    def workload(self, task: str, epochs: int | None = None) -> Workload:
-        found, usual = find_workload(task), find_workload("glue/mrpc").values
-        values = replace(found.values, epochs=epochs or self.scale.epochs)
-        # A batch of RACE has a quarter of the items: each of them is four rows.
-        share = usual.max_tokens / values.max_tokens * values.batch_size / usual.batch_size
-        rows = max(32, round(self.scale.rows * share))  # of both of RACE's levels some
-        return replace(found, train_rows=rows, dev_rows=max(8, rows // 8), values=values)
+    def workload(self, task: str) -> Workload:
+        rows = self.scale.rows[task]
+        dev_rows = max(8, min(rows // 8, 1_000))
+        return replace(find_workload(task), train_rows=rows, dev_rows=dev_rows)
 
     def sample(self, workload: Workload) -> Path:
         """The rows of a workload, drawn at their first use."""
@@ -177,7 +130,7 @@ class Setting:
 
 def smoke(at: Setting) -> Iterator[tuple[str, Step]]:
     """What is here, and whether each head trains on it at all."""
-    yield "machine", lambda: machine() | {"device": _device(), "peak_gflops": measure_peak()}
+    yield "machine", lambda: machine() | {"peak_gflops": measure_peak()}
     for precision in at.scale.precisions:
         tasks = [word for task in HEADS for word in ("--task", task)]
         yield f"heads in {precision}", lambda p=precision, t=tasks: _tiny(*t, "--precision", p)
@@ -186,78 +139,36 @@ def smoke(at: Setting) -> Iterator[tuple[str, Step]]:
 
 
 def _tiny(*options: str) -> Figures:
-    """A `bench run` of the tiny encoder on a few packaged rows, its seconds by task."""
+    """A `bench run` of the tiny encoder on a few packaged rows."""
     with TemporaryDirectory(prefix="benchmark-") as folder:
         places = ("--db", f"{folder}/runs.sqlite", "--out", f"{folder}/leaderboard.html")
         few = ("--limit", "32", "--seed", "1", "--set", "epochs=1", "--no-baselines")
         command = bench("run", "--model", "tiny", "--data", "mini", *few, *places, *options)
-        ended = run_whole(command, ENVIRONMENT)
-        listed = run_whole(
-            bench("show", "runs", "--db", f"{folder}/runs.sqlite", "--json"), ENVIRONMENT
-        )
-    runs = json.loads(listed.stdout)
-    return {
-        "seconds": round(ended.seconds, 1),
-        "jobs": {run["task"]: round(run["seconds"], 2) for run in runs},
-    }
+        seconds = run_whole(command, ENVIRONMENT).seconds
+    return {"seconds": round(seconds, 1), "tasks": options.count("--task")}
 
 
-DEVICE = """
-import json, torch
-found = {"torch": torch.__version__, "cuda": torch.version.cuda, "gpus": torch.cuda.device_count()}
-if torch.cuda.is_available():
-    about = torch.cuda.get_device_properties(0)
-    found |= {
-        "name": about.name,
-        "memory_bytes": about.total_memory,
-        "capability": [about.major, about.minor],
-        "bf16": torch.cuda.is_bf16_supported(),
-        "cudnn": torch.backends.cudnn.version(),
-    }
-print(json.dumps(found))
-"""
-
-
-def _device() -> Figures:
-    found: Figures = json.loads(run_whole([sys.executable, "-c", DEVICE], {}).stdout)
-    return found
-
-
-def tests(at: Setting) -> Iterator[tuple[str, Step]]:
-    """`pytest -m gpu`."""
+def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
+    """`pytest -m gpu`, which kills and resumes too."""
     # By file: the others ask for libraries that are of no use here, when they are collected.
+    # Libraries may be of other versions: that one of them warns is no failure here.
+    options = ("-q", "-p", "no:cacheprovider", "-W", "default", "-m", "gpu")
     for file in sorted((ROOT / "tests").glob("**/test_*.py")):
         if "mark.gpu" in file.read_text(encoding="utf-8"):
-            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda f=file: _pytest(at, f)
+            command = [sys.executable, "-m", "pytest", *options, str(file)]
+            yield f"pytest -m gpu {file.relative_to(ROOT)}", lambda c=command: _told(c)
 
 
-def _pytest(at: Setting, file: Path) -> Figures:
-    with TemporaryDirectory(prefix="benchmark-") as folder:
-        report = Path(folder) / "report.xml"
-        # Libraries may be of other versions: that one of them warns is no failure here.
-        options = ("-q", "-p", "no:cacheprovider", "-W", "default", "-m", "gpu")
-        ended = subprocess.run(
-            (sys.executable, "-m", "pytest", *options, f"--junitxml={report}", str(file)),
-            cwd=ROOT,
-            env={**os.environ, **ENVIRONMENT},
-            timeout=2 * at.scale.step_seconds,  # many commands; each test has its own limit
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not report.exists():
-            raise RuntimeError(ended.stdout[-2000:] + ended.stderr[-2000:])
-        suite = next(ET.parse(report).getroot().iter("testsuite"))
-    counts = {name: int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")}
-    failed = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return counts | {"failed": failed}
+def _told(command: Sequence[str]) -> Figures:
+    """The last line of a command; one that fails raises with more of them."""
+    return {"told": run_whole(command, ENVIRONMENT).stdout.splitlines()[-1].strip("= ")}
 
 
 def peer(at: Setting) -> Iterator[tuple[str, Step]]:
     """Whole processes of ours and of transformers' Trainer, BERT-base's and -large's shape."""
     yield "peak", lambda: {"peak_gflops": measure_peak()}
-    for number in range(1, at.scale.rounds + 1):
-        for shape, task in (*(("base", t) for t in at.scale.tasks), ("large", "glue/mrpc")):
+    for number in range(1, ROUNDS + 1):
+        for shape, task in (*(("base", t) for t in at.scale.rows), ("large", "glue/mrpc")):
             others = at.scale.others.get(task, ()) if (number, shape) == (1, "base") else ()
             for side in ("ours", at.scale.best, *others):
                 step = f"{shape} {task} {side}, round {number}"
@@ -267,168 +178,43 @@ def peer(at: Setting) -> Iterator[tuple[str, Step]]:
 def _side(at: Setting, shape: str, task: str, side: str) -> Figures:
     workload = at.workload(task)
     run = SIDES[side](workload, at.drawn(shape), at.sample(workload), [1])
-    model = {"model_type": "bert", **getattr(at.scale, shape)}
+    model = {"model_type": "bert", **at.sizes(shape)}
     return {"shape": shape, "model": model, "workload": asdict(workload), "run": asdict(run)}
 
 
 def together(at: Setting) -> Iterator[tuple[str, Step]]:
     """Five seeds of a small task, in each way of running them."""
-    yield "one seed", lambda: _seeds(at, SEEDS[:1], "1")
-    for jobs in at.scale.together:
-        yield f"five seeds, --jobs {jobs}", lambda j=jobs: _seeds(at, SEEDS, j)
+    yield "one seed", lambda: _ours(at, "glue/mrpc", "base", SEEDS[:1])
+    for jobs in ("1", "2", "5", "auto"):
+        yield f"--jobs {jobs}", lambda j=jobs: _ours(at, "glue/mrpc", "base", SEEDS, "--jobs", j)
 
 
-def _seeds(at: Setting, seeds: Sequence[int], jobs: str) -> Figures:
-    workload = at.workload("glue/mrpc")
-    run = run_ours(workload, at.drawn("base"), at.sample(workload), seeds, "--jobs", jobs)
-    return asdict(run)
-
-
-def growth(at: Setting) -> Iterator[tuple[str, Step]]:
-    """How the cost of a command grows with rows, their length, layers and seeds."""
-    for name, points in SERIES.items():
-        for point in points[: at.scale.points]:
-            step = f"{name} {getattr(point, name)}"
-            yield step, lambda p=point, n=name: _grown(at, n, p)
-
-
-def _grown(at: Setting, series: str, point: Point) -> Figures:
-    return {"series": series, **measure(point, "ours", Path(at.drawn("base")), at.scratch)}
+def _ours(at: Setting, task: str, shape: str, seeds: Sequence[int], *options: str) -> Figures:
+    workload = at.workload(task)
+    checkpoint = str(at.model) if shape == "given" else at.drawn(shape)
+    return asdict(run_ours(workload, checkpoint, at.sample(workload), seeds, *options))
 
 
 def scores(at: Setting) -> Iterator[tuple[str, Step]]:
     """Dev scores of five seeds on the device and on the CPU, of the encoder that was given."""
-    for device, precision in ((at.device, "auto"), ("cpu", "fp32")):
-        for task in (task for task in at.scale.tasks if task in GLUE):
-            name = f"{task} {'device' if precision == 'auto' else 'CPU'}"
-            yield name, lambda t=task, d=device, p=precision: _scored(at, t, d, p)
-
-
-def _scored(at: Setting, task: str, device: str, precision: str) -> Figures:
-    workload = at.workload(task)
-    options = ("--device", device, "--precision", precision)
-    limit = LIMIT.set(None if device == "cpu" else LIMIT.get())  # a CPU takes what it takes
-    try:
-        return asdict(run_ours(workload, at.encoder, at.sample(workload), SEEDS, *options))
-    finally:
-        LIMIT.reset(limit)
-
-
-def profile(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Where the time of training and predicting goes."""
-    for task in at.scale.profiled:
-        yield task, lambda t=task: _profiled(at, t)
-
-
-def _profiled(at: Setting, task: str) -> Figures:
-    record = at.scratch / "profile"
-    workload = at.workload(task, epochs=1)
-    command = (sys.executable, "-m", "benchmarks.step_profile", "--model", at.drawn("base"))
-    rows = min(1000, workload.train_rows)
-    options = ("--data", str(at.data), "--task", task, "--limit", str(rows), "--out", str(record))
-    run_whole([*command, *options], ENVIRONMENT)
-    found: Figures = json.loads(record.with_suffix(".json").read_text())["profiles"][task]
-    return found
-
-
-def kills(at: Setting) -> Iterator[tuple[str, Step]]:
-    """A run that is killed again and again ends as one that is not, bit for bit."""
-    yield "as it is", lambda: _undisturbed(at)
-    yield "deterministic", lambda: _undisturbed(at, *DETERMINISTIC)
-    yield "killed", lambda: _killed(at, *DETERMINISTIC)
-
-
-DETERMINISTIC = ("--set", "deterministic=true")
-
-
-def _undisturbed(at: Setting, *options: str) -> Figures:
-    """Without states, whose writing would take longer than the training."""
-    with TemporaryDirectory(prefix="benchmark-") as folder:
-        ended = run_whole(_long_run(at, Path(folder), 0.0, *options), ENVIRONMENT)
-        return {"seconds": round(ended.seconds, 1), "found": _found(Path(folder))}
-
-
-def _killed(at: Setting, *options: str) -> Figures:
-    """SIGKILL to the driver, with which its workers die, after each new snapshot."""
-    kills, deadline = 0, time.monotonic() + at.scale.step_seconds
-    with TemporaryDirectory(prefix="benchmark-") as name:
-        folder = Path(name)
-        command = _long_run(at, folder, at.scale.kill_seconds, *options)
-        while kills < at.scale.kills and time.monotonic() < deadline:
-            before = _snapshots(folder)
-            with subprocess.Popen(
-                command,
-                env={**os.environ, **ENVIRONMENT},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            ) as process:
-                while process.poll() is None and _snapshots(folder) <= before:
-                    time.sleep(0.02)
-                    if time.monotonic() > deadline:
-                        break
-                if process.poll() is not None:  # it was over sooner than it could be killed
-                    break
-                process.send_signal(signal.SIGKILL)
-            kills += 1
-        run_whole(command, ENVIRONMENT)
-        return {"kills": kills, "found": _found(folder)}
-
-
-def _long_run(at: Setting, folder: Path, seconds: float, *options: str) -> list[str]:
-    """A run of one job that keeps its state every so many seconds, never with 0."""
-    workload = at.workload("glue/mrpc", epochs=at.scale.kill_epochs)
-    values = asdict(workload.values) | {"evaluations": 3}
-    return [
-        *bench("run", "--model", at.drawn("base"), "--task", workload.task, "--seed", "1"),
-        *("--data", str(at.sample(workload)), "--no-baselines"),
-        *("--checkpoint-every", f"{seconds / 60:.4f}"),
-        *(word for name, value in values.items() for word in ("--set", f"{name}={value}")),
-        *("--db", str(folder / "runs.sqlite"), "--out", str(folder / "page.html"), *options),
-    ]
-
-
-def _snapshots(folder: Path) -> set[str]:
-    """The names of those that are whole, which sort as their steps do; the newest of the last."""
-    return {path.parent.name for path in folder.glob("snapshots/*/step-*/manifest.json")}
-
-
-def _found(folder: Path) -> Figures:
-    """All that a job leaves but its seconds: scores, curve, and a digest of its predictions."""
-    from benchharness.leaderboard.result import Failure
-    from benchharness.leaderboard.store.store import open_store
-    from benchharness.machine import text_digest
-
-    with open_store(folder / "runs.sqlite", create=False) as store:
-        (row,) = store.runs()
-        result = store.result(row.key)
-    if isinstance(result, Failure):
-        raise RuntimeError(result.error)
-    predictions = json.dumps([asdict(each) for each in result.evaluations], sort_keys=True)
-    return {
-        "scores": dict(result.evaluations[0].scores),
-        "predictions": text_digest(predictions),
-        "losses": [point.loss for point in result.curve],
-        "resumed": len(result.provenance.get("resumed", {}).get("steps", ())),
-    }
+    shape = "given" if any(at.model.glob("*.safetensors")) else "base"
+    for place, device, precision in (("device", at.device, "auto"), ("CPU", "cpu", "fp32")):
+        options = ("--device", device, "--precision", precision)
+        for task in (task for task in at.scale.rows if task in GLUE[1:]):
+            yield f"{task} {place}", lambda t=task, o=options: _ours(at, t, shape, SEEDS, *o)
 
 
 PIECES: Mapping[str, Callable[[Setting], Iterator[tuple[str, Step]]]] = {
-    piece.__name__: piece
-    for piece in (smoke, tests, peer, together, profile, kills, growth, scores)
+    piece.__name__: piece for piece in (smoke, tests, peer, together, scores)
 }
 
 
 def main() -> int:
     """1 where a step failed, 3 where time was over before the last one began."""
-    if missing := what_is_missing():
-        raise SystemExit(
-            f"{sys.executable} lacks {', '.join(missing)}: install them, or put them into a folder "
-            "that PYTHONPATH names (pip install --target)."
-        )
     options = _parse()
     # The Trainer would divide a batch among several GPUs. Both sides count as nvidia-smi does.
     os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": options.gpu}
-    LIMIT.set(SCALES[options.device].step_seconds)
+    LIMIT.set(STEP_SECONDS)
     deadline = time.monotonic() + (options.seconds or float("inf"))
     failed = left = 0
     with TemporaryDirectory(prefix="benchmark-") as scratch:
@@ -471,7 +257,7 @@ def _run_piece(
 
 def _name_of(gpu: str) -> str:
     """What the driver calls a GPU; empty where there is none, or none of its tools."""
-    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name", "--format=csv,noheader")
+    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name,memory.total", "--format=csv,noheader")
     try:
         return subprocess.check_output(query, text=True).strip() if gpu else ""
     except (OSError, subprocess.CalledProcessError):
@@ -490,41 +276,10 @@ def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
     return kept | new | {"commit": ", ".join(commits), "gpu": new["gpu"] or kept["gpu"]}
 
 
-TESTERS = ("pytest", "pytest-timeout")
-"""What is used of the extra "dev"."""
-
-
-def what_is_missing() -> list[str]:
-    """What pyproject.toml asks for that is not there, or is too old."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    testers = [each for each in extras["dev"] if each.partition(">=")[0] in TESTERS]
-    asked = (*project["dependencies"], *extras["peer"], *extras["lora"], *testers)
-    return [lack for each in asked if (lack := _lack(each))]
-
-
-def _lack(requirement: str) -> str:
-    """A requirement, name>=version, that is not met, with what is there; empty where it is."""
-    name, _, least = requirement.partition(">=")
-    try:
-        there = version(name)
-    except PackageNotFoundError:
-        return requirement
-    return "" if _numbers(there) >= _numbers(least) else f"{requirement} (has {there})"
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
-
-
 def _parse() -> argparse.Namespace:
-    from benchharness.engines.slots import find_gpus
-    from benchharness.tasks.sources.files import mini_folder
-    from benchharness.tiny import folder
-
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=list(SCALES), default="cuda")
-    parser.add_argument("--model", type=Path, default=folder(), help="folder of a small BERT")
+    parser.add_argument("--model", type=Path, default=tiny_folder(), help="folder of a small BERT")
     parser.add_argument("--data", type=Path, default=mini_folder())
     parser.add_argument("--out", type=Path, help="the folder of the records")
     parser.add_argument("--piece", action="append", choices=list(PIECES))

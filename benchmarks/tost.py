@@ -88,9 +88,9 @@ def compared(runs: Iterable[Mapping[str, Any]]) -> list[Equivalence]:
     return found
 
 
-def shown(found: Iterable[Equivalence]) -> list[str]:
+def shown(found: Iterable[Equivalence], sides: Sequence[str] = ("ours", "Trainer")) -> list[str]:
     """The lines of a table."""
-    head = ("task", "seeds", "ours", "Trainer", "difference", "90 %", "95 %", "is")
+    head = ("task", "seeds", *sides, "difference", "90 %", "95 %", "is")
     return table(head, map(_row, found))
 
 
