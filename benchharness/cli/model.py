@@ -126,7 +126,7 @@ def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
         typer.echo(visible(f"{taken.published.sentence}: {place} is for bench predict alone."))
         return
     typer.echo(visible(taken.checked.sentence))
-    typer.echo(visible(f'{taken.published.auto_class}.from_pretrained("{place}") loads it.'))
+    typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))
     if checks:
         tell_checks(checks)
     typer.echo(visible(f"hf upload ORG/NAME {shlex.quote(place)}"))

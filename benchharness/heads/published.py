@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchharness.recipes.classes import BODY
 from benchharness.tasks.task import Task
 
 DENSE = (
@@ -79,11 +80,11 @@ def published_state(
 
     `scale` is that of a number (PairTask), which the class is to give as it is: it goes into the
     last layer. One without a bias (GPT's) cannot take the number that is learned as 0. KeyError for
-    a weight that either has alone; BigBird's pooler, which no head reads, is zeros.
+    a weight that either has alone; a pooler that nothing reads (BigBird's) is zeros.
     """
     state = network.state_dict()
     names = published_names(state, theirs, body)
-    unread = {name for name in theirs if name.startswith(f"{body}.pooler.")}
+    unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
         raise KeyError(f"in one of the two alone: {sorted(lost)}")
     zero, one = scale
@@ -107,8 +108,8 @@ def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, An
     """What a class's config says of a task's answers; `family` is transformers' model_type."""
     if task.head == "choice":
         return SUMMARY if family == "convbert" else {}
-    # In words there are no labels.
-    if auto_class.endswith("Seq2SeqLM"):
+    # In words, or in vectors, there are no labels.
+    if auto_class.endswith(("Seq2SeqLM", BODY)):
         return {}
     # A start and an end.
     if task.head == "span":

@@ -15,6 +15,9 @@ KINDS = {
 }
 """What transformers calls the head types."""
 
+BODY = "AutoModel"
+"""Its class of an encoder without a head: what sentence-transformers makes vectors by."""
+
 LACKING = {
     ("deberta", "choice"),
     ("eurobert", "choice"),
@@ -25,6 +28,7 @@ LACKING = {
     ("openai-gpt", "tag"),
     ("t5", "choice"),
     ("t5", "pair"),
+    ("t5", "ranking"),
     ("t5", "span"),
 }
 """What transformers has no class for, or (T5) only one that needs the decoder."""
@@ -47,6 +51,12 @@ class Published(NamedTuple):
     lacking: str = ""
 
     @property
+    def loader(self) -> str:
+        """What loads it: sentence-transformers where a text has a vector, else transformers."""
+        is_body = self.auto_class == BODY
+        return "SentenceTransformer" if is_body else f"{self.auto_class}.from_pretrained"
+
+    @property
     def sentence(self) -> str:
         """Why there is no class; empty where there is one."""
         return f"{self.lacking} has no class in transformers" if self.lacking else ""
@@ -62,6 +72,8 @@ def published_class(
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking)
+    if recipe.ranking:
+        return Published(auto_class=BODY)
     kind = "Seq2SeqLM" if recipe.text else KINDS[task.head]
     return Published(auto_class=f"AutoModelFor{kind}")
 
@@ -74,7 +86,7 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
     if own := answer_type(task).unpublished():
         yield own
     yield from _of_recipe(recipe)
-    known = task.head in KINDS and family in COMPARED.split()
+    known = (recipe.ranking or task.head in KINDS) and family in COMPARED.split()
     if not known or (family, task.head) in LACKING:
         yield f"{family} with a {task.head} head"
 

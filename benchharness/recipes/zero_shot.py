@@ -39,7 +39,7 @@ class _Pattern:
 
 
 POOLING = "pooling"
-_POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
+POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
 """What sentence-transformers calls them."""
 
 
@@ -48,10 +48,10 @@ def _pooling(spec: ModelSpec) -> Setting:
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
     if not stated:
         return Setting(value=MEAN, source="ours: its folder says nothing else")
-    if (known := _POOLINGS.get(stated, stated)) not in _POOLINGS.values():
+    if (known := POOLINGS.get(stated, stated)) not in POOLINGS.values():
         raise ModelError(
             f"{spec.name} makes a text's vector by {stated} (1_Pooling/config.json), and here are "
-            f"{', '.join(_POOLINGS.values())}: take another checkpoint."
+            f"{', '.join(POOLINGS.values())}: take another checkpoint."
         )
     return Setting(value=known, source="1_Pooling/config.json")
 

@@ -17,6 +17,7 @@ from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_res
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.leaderboard.statistics import useful_interval
 from benchharness.leaderboard.text import counted, table_cell, visible
+from benchharness.recipes.classes import BODY
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample
 from benchharness.tasks.read import read
@@ -137,7 +138,7 @@ def _metadata(card: Card) -> str:
         base_model=card.on_hub or None,
         datasets=[card.task.source.hub] if card.is_official else None,
         license=card.license,
-        library_name="transformers",
+        library_name="sentence-transformers" if card.auto_class == BODY else "transformers",
         pipeline_tag="text2text-generation" if _is_text(card) else TASK_TYPES[card.task.head],
         metrics=[METRICS.get(name, name) for name in sorted(metrics)],
         tags=["benchharness"],
@@ -242,6 +243,15 @@ for word in words:  # a word has the tag of its first token
     start += len(word) + 1
 """
 
+_VECTORS = """\
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{name}")  # or ORG/NAME on the hub
+queries = model.encode_query(["Who wrote it?"])
+documents = model.encode_document(["Ann Lee wrote it.", "It rained."])
+print(model.similarity(queries, documents))
+"""
+
 _TEXT = """
 inputs = tokenizer({words!r}, truncation=True, return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)[0])
@@ -250,7 +260,10 @@ print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 
 def _usage(card: Card) -> Iterator[str]:
     if card.auto_class:
-        yield f"With transformers alone:\n\n```python\n{snippet(card)}```"
+        alone = "sentence-transformers" if card.auto_class == BODY else "transformers alone"
+        yield f"With {alone}:\n\n```python\n{snippet(card)}```"
+    if card.auto_class == BODY:
+        return
     yield (
         f"Files of rows, cut as in the run: `bench predict {card.name} FILE` "
         "(`pip install benchharness`)."
@@ -260,6 +273,8 @@ def _usage(card: Card) -> Iterator[str]:
 def snippet(card: Card) -> str:
     """Code that asks the folder, which lies where it is run, by transformers alone."""
     task: Any = card.task
+    if card.auto_class == BODY:
+        return _VECTORS.format(name=card.name)
     load = _LOAD.format(auto_class=card.auto_class, name=card.name)
     if _is_text(card):
         return load + _TEXT.format(words=cast_of(task).words(_made_example(task)))

@@ -47,6 +47,8 @@ class Dev(NamedTuple):
 class Checked:
     """What a check has found: `apart` is the largest difference of a logit, of `sampled` examples.
 
+    Of a vector's number where a text has one; no `rows` are ranked again then.
+
     Of `rows` examples transformers gave `differ` another answer than is stored, and a probability
     changed by `largest_change` at most (a number, or a span's score of no answer, by as much).
     """
@@ -60,6 +62,9 @@ class Checked:
     @property
     def sentence(self) -> str:
         """For a person."""
+        if not self.rows:
+            pairs = counted(self.sampled, "pair")
+            return f"checked by transformers alone: vectors within {self.apart:.1g} on {pairs}."
         return (
             f"checked by transformers alone: logits within {self.apart:.1g} on "
             f"{counted(self.sampled, 'row')}; {self.differ} of {self.rows} answers differ from the "
@@ -85,10 +90,14 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
     sampled, apart, count, differ, change = 0, 0.0, 0, 0, 0.0
     for each in dev:
-        read = _Read.of(model, plain, each.rows.examples)
+        is_vector = plain.kind == "ranking"
+        rows_read = model.head.learned(each.rows) if is_vector else each.rows  # with a document
+        read = _Read.of(model, plain, rows_read.examples)
         if not sampled:
             sample = _sample(read)
             sampled, apart = len(sample), _compare(model, plain, sample)
+        if is_vector:
+            continue
         answers = _answers(model, plain, read)
         others, largest = compare_answers(model.task, answers, each.stored)
         count, differ, change = count + len(answers), differ + others, max(change, largest)

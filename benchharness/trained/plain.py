@@ -14,11 +14,21 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from benchharness.heads import Limits
 from benchharness.heads.choice import filled
 from benchharness.heads.tokens import SURROGATES
-from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
+from benchharness.models.folder import stated_pooling
+from benchharness.recipes.recipe import FIRST, MEAN
+from benchharness.recipes.zero_shot import POOLINGS
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    PairExample,
+    QueryExample,
+    SpanExample,
+    TagExample,
+)
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.batching import ROUNDING, Indices, length_batches
@@ -38,12 +48,13 @@ Logits = NDArray[np.float32]
 class PlainModel:
     """A network of one of transformers' classes, with its tokenizer; `kind` is its head type.
 
-    Of text to text the `kind` is "text".
+    Of text to text the `kind` is "text". `pooling` is how a text's states become its vector.
     """
 
     network: Any
     tokenizer: Any
     kind: str
+    pooling: str = ""
 
     @classmethod
     def load(cls, folder: Path, auto_class: str, kind: str) -> "PlainModel":
@@ -55,7 +66,8 @@ class PlainModel:
         if wrong := [str(key) for name in names for key in said[name]]:
             raise KeyError(f"{type(network).__name__} was not saved whole: {min(wrong)}")
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        return cls(network=network, tokenizer=tokenizer, kind=kind)
+        pooling = POOLINGS.get(stated_pooling(folder), "")
+        return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
         """The rows of an example as the tokenizer makes them of its texts."""
@@ -66,6 +78,7 @@ class PlainModel:
             "choice": self._of_choice,
             "tag": self._of_tags,
             "span": self._of_span,
+            "ranking": self._of_ranking,
         }
         return made[self.kind](example, limits)
 
@@ -87,6 +100,10 @@ class PlainModel:
         asked_ids = tokenizer(_readable(question), add_special_tokens=False)["input_ids"]
         room = limits.max_tokens - tokenizer.num_special_tokens_to_add(pair=True) - len(asked_ids)
         return self._windows(question, example.context, room=room, step=min(limits.stride, room))
+
+    def _of_ranking(self, example: QueryExample, _: Limits) -> list[Row]:
+        texts = (example.text, example.corpus.text(example.positive))
+        return [row for text in texts for row in self._encoded(text, truncation=True)]
 
     def has_room(self, example: ChoiceExample) -> bool:
         """Whether a token of the context stands beside each of the options."""
@@ -146,9 +163,19 @@ class PlainModel:
             start = torch.full((len(inputs["input_ids"]), 1), self._start)
             return self.network(**inputs, decoder_input_ids=start).logits[:, 0]  # type: ignore[no-any-return]
         outputs = self.network(**inputs)
+        if self.kind == "ranking":
+            return self._vectors(outputs.last_hidden_state, inputs["attention_mask"])
         if self.kind == "span":
             return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
         return outputs.logits  # type: ignore[no-any-return]
+
+    def _vectors(self, states: Tensor, mask: Tensor) -> Tensor:
+        """(rows, size) of length 1, by the folder's pooling of states (rows, tokens, size)."""
+        weights = mask.to(states.dtype)
+        if self.pooling != MEAN:
+            place = 0 if self.pooling == FIRST else mask.sum(1, keepdim=True) - 1
+            weights = (torch.arange(mask.shape[1]) == place).expand(mask.shape).to(states.dtype)
+        return functional.normalize(torch.einsum("rts,rt->rs", states, weights), dim=-1)
 
     @property
     def _start(self) -> int:

@@ -3,6 +3,8 @@
     DIR/config.json model.safetensors tokenizer.json tokenizer_config.json ...
     DIR/benchharness.json     the run, its task, limits and scores, and what the check has found
     DIR/manifest.json         the digest of every file
+    DIR/modules.json sentence_bert_config.json 1_Pooling/ 2_Normalize/    of a retrieval run, for
+                              sentence-transformers
 
 What no class of transformers can say is written as a run keeps it, for `bench predict` alone.
 """
@@ -25,7 +27,8 @@ from benchharness.kept_folders import TAKEN, check_folder, check_place, new_fold
 from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
 from benchharness.models.folder import GPT
-from benchharness.recipes.classes import Published, published_class
+from benchharness.recipes.classes import BODY, Published, published_class
+from benchharness.recipes.zero_shot import POOLINGS
 from benchharness.tasks.errors import BenchError
 from benchharness.trained.check import Checked, Dev, check, scale_of
 from benchharness.trained.load import TrainedModel
@@ -93,6 +96,8 @@ def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> T
         else:
             model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
             write_published(model, draft, found.auto_class)
+            if model.recipe.ranking:
+                write_modules(model, draft)
             checked = check(model, draft, found.auto_class, dev)
         taken = Taken(folder=to, published=found, checked=checked)
         described = _described(model, run) | taken.to_json()
@@ -108,7 +113,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     with torch.device("meta"):  # for the names and the shapes alone
         theirs = getattr(transformers, auto_class).from_config(config)
     config.architectures = [type(theirs).__name__]
-    body = "" if model.recipe.text else theirs.base_model_prefix
+    body = "" if model.recipe.text or auto_class == BODY else theirs.base_model_prefix
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
@@ -121,6 +126,52 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     if model.recipe.text:  # how many tokens, and that the likeliest one is said
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
+
+
+MODULES = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
+"""What sentence-transformers makes a vector by, one after the other, and their folders."""
+
+MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
+
+
+def write_modules(model: TrainedModel, folder: Path) -> None:
+    """Writes how tokens' states become a vector, as sentence-transformers' releases 2 to 6 read it.
+
+    The names are those that 5 writes; 6 reads them, and what it writes no earlier one does.
+    """
+    assert model.recipe.ranking, "of a retrieval run"
+    encoder: Any = model.network.encoder
+    chosen = model.recipe.ranking.pooling
+    files: dict[str, Any] = {
+        "modules.json": [
+            {
+                "idx": number,
+                "name": str(number),
+                "path": path,
+                "type": f"sentence_transformers.models.{name}",
+            }
+            for number, (name, path) in enumerate(MODULES)
+        ],
+        "sentence_bert_config.json": {
+            "max_seq_length": model.limits.max_tokens,
+            "do_lower_case": False,
+        },
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": encoder.config.hidden_size,
+            **{f"pooling_mode_{mode}": POOLINGS.get(mode) == chosen for mode in MODES},
+            "include_prompt": True,
+        },
+        "2_Normalize/config.json": {},
+        "config_sentence_transformers.json": {
+            "__version__": {"transformers": transformers.__version__, "pytorch": torch.__version__},
+            "prompts": {"query": "", "document": ""},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def _tokenizer_of(model: TrainedModel) -> Any:

@@ -47,7 +47,8 @@ def kept_network(
     if is_class:
         pretrained: Any = encoder.network
         pretrained.tie_weights()  # a class's file has one of T5's embeddings
-        load_class(network, folder, "" if recipe.text else pretrained.base_model_prefix, name)
+        is_body = recipe.text or recipe.ranking
+        load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     if recipe.encoder.is_frozen:
         network.encoder = LiveEncoder(network.encoder, recipe.encoder.features)
     if not is_class:
