@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import Task
+from benchharness.tasks.task import Task, TimedTask
 from benchharness.worker import die_with, importing, keep_priority
 from benchharness.worker.__main__ import QUIET, main, parse
 
@@ -53,7 +53,8 @@ def modules_for(job: Job) -> tuple[str, ...]:
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
     """What jobs of a kind import that are scored on some tasks."""
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
-    heads = {f"benchharness.heads.{task.head}" for task in tasks} if kind == "model" else ()
+    trained = [task.head for task in tasks if kind == "model" and not isinstance(task, TimedTask)]
+    heads = {f"benchharness.heads.{head}" for head in trained}
     return (*MODULES[kind], *sorted({*libraries, *heads}))
 
 
