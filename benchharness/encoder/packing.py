@@ -54,6 +54,9 @@ PACKABLE = frozenset(
 transformers' attention interface, and that take position ids."""
 
 
+OF_PACKING = ("places", "positions", "offsets")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Packing:
     """The sequences of one packed row, of a padded batch (rows, width).
@@ -90,7 +93,8 @@ class Packing:
     ) -> "Packing":
         """The packing of rows of these lengths, each padded to the width."""
         tensors = send(cls.indices(lengths, width, tail), device)
-        return cls.with_indices(lengths, width, tail, tensors)
+        indices: Any = dict(zip(OF_PACKING, tensors, strict=True))
+        return cls(lengths=lengths, width=width, tail=tail, **indices)
 
     @staticmethod
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
@@ -100,21 +104,6 @@ class Packing:
         sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
         positions = np.arange(offsets[-1]) - offsets[sequences]  # (tokens,)
         return [sequences * width + positions, positions, offsets]
-
-    @classmethod
-    def with_indices(
-        cls, lengths: NDArray[np.int64], width: int, tail: int, indices: Sequence[Tensor]
-    ) -> "Packing":
-        """The packing whose `indices` have been sent to the device."""
-        places, positions, offsets = indices
-        return cls(
-            lengths=lengths,
-            width=width,
-            tail=tail,
-            places=places,
-            positions=positions,
-            offsets=offsets,
-        )
 
     def __getitem__(self, rows: slice) -> "Packing":
         """The packing of some of the rows, as the slice of any other input is theirs."""

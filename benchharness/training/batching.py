@@ -66,6 +66,11 @@ class Features:
         return np.diff(self.starts)
 
     @cached_property
+    def width(self) -> int:
+        """That of a padded batch with the longest row."""
+        return _width(self.lengths, self.max_tokens)
+
+    @cached_property
     def item_starts(self) -> NDArray[np.int64]:
         """The first row of every item, and the number of rows."""
         return np.arange(len(self) + 1) if self.items is None else self.items  # (items + 1,)
@@ -256,7 +261,7 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
     their `marks` too.
     """
     lengths = features.lengths[rows]  # (rows,)
-    width = width or _width(lengths, features.max_tokens, ROUNDING)
+    width = width or _width(lengths, features.max_tokens)
     columns = np.arange(width)
     mask = columns < lengths[:, None]  # (rows, tokens)
     places = np.where(mask, features.starts[rows][:, None] + columns, 0)  # (rows, tokens)
@@ -273,27 +278,20 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
     return inputs
 
 
-def in_bucket(lengths: NDArray[np.int64], max_tokens: int) -> tuple[int, int]:
-    """The width and the tail (encoder/packing.py) that give rows of many lengths few shapes.
+def tail_of(tokens: int, width: int) -> int:
+    """The tail (encoder/packing.py), one to `width` tokens, that gives packed rows few sizes.
 
-    Widths are rounded up to a half of the power of two below them. The tail rounds up the tokens to
-    an eighth of the power of two below, or to less: it has at least one token and at most a width.
+    It rounds the tokens up to an eighth of the power of two below them, or to less.
     """
-    longest, tokens = int(lengths.max()), int(lengths.sum())
-    width = _width(lengths, max_tokens, max(2 * ROUNDING, _power_below(longest) // 2))
-    unit = min(max(ROUNDING, _power_below(tokens) // 8), _power_below(width))
-    return width, unit - tokens % unit
+    eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))
+    unit = int(min(max(ROUNDING, eighth), most))
+    return unit - tokens % unit
 
 
-def _power_below(number: int) -> int:
-    """The highest power of two that is at most the number."""
-    return int(1 << (number.bit_length() - 1))
-
-
-def _width(lengths: NDArray[np.int64], max_tokens: int, rounding: int) -> int:
+def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
     """Rounded up, but not beyond what the encoder has positions for."""
     longest = int(lengths.max())
-    return int(min(-(-longest // rounding) * rounding, max(max_tokens, longest)))
+    return int(min(-(-longest // ROUNDING) * ROUNDING, max(max_tokens, longest)))
 
 
 def _rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

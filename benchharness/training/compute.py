@@ -17,10 +17,10 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.encoder.packing import Packing, send
+from benchharness.encoder.packing import OF_PACKING, Packing, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
-from benchharness.training.batching import Features, Indices, in_bucket, pad
+from benchharness.training.batching import Features, Indices, pad, tail_of
 
 T = TypeVar("T")
 
@@ -239,8 +239,6 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
 # All that a step needs of the host goes with its batch, in one copy that nothing waits for, and a
 # step ahead. So on a GPU the host does not stop before it reads a loss.
 
-OF_PACKING = ("places", "positions", "offsets")
-
 Layout = Literal["padded", "packed", "bucket"]
 """How rows are computed: with padding, end to end, or end to end in one of a few sizes."""
 
@@ -274,11 +272,12 @@ class Part:
         layout: Layout,
     ) -> Self:
         """The rows of some items."""
-        in_buckets = layout == "bucket"
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
-        width, tail = in_bucket(lengths, features.max_tokens) if in_buckets else (None, 0)
-        arrays = pad(features, rows, width)
+        # One width and few tails, so that few layouts recur.
+        in_buckets = layout == "bucket"
+        tail = tail_of(int(lengths.sum()), features.width) if in_buckets else 0
+        arrays = pad(features, rows, features.width if in_buckets else None)
         named, width = tuple(arrays), arrays["input_ids"].shape[1]
         arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
         arrays["items"] = items
@@ -309,8 +308,10 @@ class Part:
         """What the network is called with."""
         inputs: dict[str, Any] = {name: self.tensors[name] for name in self.named}
         if self.packs:
-            indices = [self.tensors[name] for name in OF_PACKING]
-            inputs["packing"] = Packing.with_indices(self.lengths, self.width, self.tail, indices)
+            indices: dict[str, Any] = {name: self.tensors[name] for name in OF_PACKING}
+            inputs["packing"] = Packing(
+                lengths=self.lengths, width=self.width, tail=self.tail, **indices
+            )
         return inputs
 
     @property
@@ -340,7 +341,8 @@ def inputs_of(
     arrays, lengths = pad(features, rows), features.lengths[rows]
     width = arrays["input_ids"].shape[1]  # of the longest row, rounded up
     tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)  # one copy
-    packing = Packing.with_indices(lengths, width, 0, tensors[len(arrays) :])
+    indices: Any = dict(zip(OF_PACKING, tensors[len(arrays) :], strict=True))
+    packing = Packing(lengths=lengths, width=width, **indices)
     return dict(zip(arrays, tensors, strict=False)), packing
 
 

@@ -13,11 +13,11 @@ from benchharness.training.batching import (
     count_steps,
     cut_by_length,
     expand,
-    in_bucket,
     length_batches,
     mixed_batches,
     pad,
     shuffled_batches,
+    tail_of,
 )
 
 
@@ -206,23 +206,11 @@ def test_columns_of_a_heads_own_are_padded_with_zeros():
 
 
 @pytest.mark.parametrize(
-    ("lengths", "most", "expected"),
-    [
-        ([3], 512, (16, 5)),
-        ([16], 512, (16, 8)),
-        ([17], 512, (32, 7)),
-        ([33], 512, (48, 7)),
-        ([100, 30], 512, (128, 14)),
-        ([100, 30], 110, (110, 14)),
-        ([64, 64], 512, (64, 16)),
-        ([10] * 100, 512, (16, 8)),
-        ([20], 10, (20, 4)),
-    ],
+    ("tokens", "width", "tail"),
+    [(3, 16, 5), (16, 16, 8), (130, 128, 14), (128, 64, 16), (1000, 16, 8), (1000, 40, 24)],
 )
-def test_a_bucket_has_few_shapes(lengths: list[int], most: int, expected: tuple[int, int]):
-    found = in_bucket(np.array(lengths), most)
-    assert found == expected
-    assert set(map(type, found)) == {int}
+def test_tails_give_few_sizes(tokens: int, width: int, tail: int):
+    assert tail_of(tokens, width) == tail <= width
 
 
 def steps_of(
