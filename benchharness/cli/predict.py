@@ -19,6 +19,7 @@ from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.text import counted, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.parts import STDIN, read_parts
+from benchharness.worker import importing
 
 Where = Annotated[
     str,
@@ -72,8 +73,8 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     if file != STDIN and not Path(file).is_file():
         raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
     folder = model_folder(where, asked.db)
-    # torch takes seconds.
-    load, answers = (import_module(f"benchharness.trained.{name}") for name in ("load", "predict"))
+    with importing():  # torch takes seconds
+        load, answers = (import_module(f"benchharness.trained.{n}") for n in ("load", "predict"))
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     with _sink(asked.out) as write:
