@@ -101,6 +101,8 @@ class BenchCallback(TrainerCallback):
                 "the checkpoints would have no tokenizer, and nothing could be benched: give the "
                 "Trainer processing_class=tokenizer."
             )
+        if args.save_strategy == "no":
+            _LOG.warning("save_strategy is 'no': the Trainer saves no checkpoint to be benched.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Benches the checkpoint that was saved just now."""

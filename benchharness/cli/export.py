@@ -298,7 +298,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
         case _:
             raise BenchError(
                 f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv "
-                "or .json)."
+                "or .json); another database is for `bench db merge`."
             )
     with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))

@@ -91,9 +91,8 @@ def board_frame(board: Board) -> pd.DataFrame:
         for entry in board.entries
     ]
     titles = [title_of(task) for task in board.tasks]
-    scores = [
-        name for name in ("score", *titles) if any(line.get(name) is not None for line in lines)
-    ]
+    shown = ["score", *titles] if board.has_score else titles
+    scores = [name for name in shown if any(line.get(name) is not None for line in lines)]
     names = ["rank", "name", "model", "recipe", "precision", "seeds", *scores]
     types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(scores, "float64")}
     return pd.DataFrame(lines, columns=names).astype(types)

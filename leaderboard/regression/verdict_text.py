@@ -1,5 +1,6 @@
 """A verdict's table: one row a task, times 100, as text and Markdown both show it."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -113,8 +114,8 @@ def _sample(sample: Sample) -> dict[str, Any]:
 
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
-SPECIAL = "\\`*_[]<>#|&"
-"""What Markdown or HTML could take for markup; a link needs square brackets."""
+SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown or HTML could take for markup; a link needs square brackets, `a_b` is a word."""
 
 
 def to_markdown(verdict: Verdict) -> str:
@@ -152,7 +153,7 @@ def _markdown_row(texts: tuple[str, ...] | list[str]) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    return "".join(f"\\{c}" if c in SPECIAL else c for c in visible(text))
+    return SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
 # A verdict as JUnit XML, which every CI server shows: one test case a task.

@@ -98,8 +98,12 @@ def label_studio_rows(name: str, rows: Numbered) -> Numbered:
     ):
         return rows
     done = [list(_answers(name, task)) for _, task in rows]
-    marking = {
-        n for answers in done for each in answers for n, v in each.items() if _is_marked([v])
+    marking = {  # spans of a text, or several choices of a list
+        control
+        for answers in done
+        for each in answers
+        for control, value in each.items()
+        if _is_marked([value]) or (isinstance(value, list) and len(value) > 1)
     }
     found = []
     for (number, task), answers in zip(rows, done, strict=True):
@@ -108,8 +112,8 @@ def label_studio_rows(name: str, rows: Numbered) -> Numbered:
                 f"{name} row {number} has {len(answers)} annotations that differ: export one of "
                 "each task, such as those of one annotator."
             )
-        # A task that was looked at and has no span gets an empty list; one that nobody looked at
-        # has no such column, which is a missing value.
+        # A task that was looked at and has none gets an empty list; one that nobody looked at has
+        # no such column, which is a missing value.
         empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
         found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
     return found

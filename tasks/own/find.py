@@ -418,6 +418,9 @@ def _rows_said(
     for split, count in left.items():
         if count:
             yield f"left out of {split}, without a text or a label: {count}"
+    hidden = sum(example.is_hidden for example in splits.get("test", ()))
+    if 0 < hidden < len(splits.get("test", ())):
+        yield f"{hidden} rows of test have no label: test is predicted, and not scored"
     yield from _values_said(own, tables["train"], splits["train"])
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:
         yield f"runs the code of {', '.join(words)}"

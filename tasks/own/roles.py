@@ -66,7 +66,7 @@ SHAPES: Mapping[Kind, Shape] = {
     "spans": _shape(
         "context question answer", "start", "a span of the context", "answers in a context"
     ),
-    "choice": _shape("question options answer", "context keys", "one of several options"),
+    "choice": _shape("options answer", "question context keys", "one of several options"),
 }
 LONG_CHOICE = ("question", "option", "label")
 SPLIT = "split"

@@ -485,7 +485,7 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
     return ChoiceExample(
         id=name,
         context=_text(row["context"][0], place) if row.get("context") else "",
-        question=_text(row["question"][0], place),
+        question=_text(row["question"][0], place) if row.get("question") else "",
         options=tuple(_text(option, place) for option in options),
         gold=gold,
     )

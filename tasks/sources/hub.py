@@ -134,7 +134,9 @@ def hub_dataset(source: Source, split_name: str) -> Any:
     """One split on the hub as `datasets` has it; DataError where it is absent or out of reach."""
     split = source.split(split_name)
     if not source.hub:
-        raise DataError(f"{source.config} is not on the hub: use `--data DIR` with its files.")
+        raise DataError(
+            f"{source.config or 'this task'} is not on the hub: use `--data DIR` with its files."
+        )
     offline = go_offline_if_unreachable()
     if offline and not _is_cached(source):
         raise DataError(_absent(source, "the hub cannot be reached and nothing is cached"))

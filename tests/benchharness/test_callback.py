@@ -175,6 +175,16 @@ def test_without_a_tokenizer_nothing_begins(tmp_path):
         bencher.on_train_begin(None, None, None, processing_class=None)
 
 
+@pytest.mark.parametrize(("saves", "warned"), [("no", 1), ("steps", 0)])
+def test_a_training_that_saves_nothing_is_told_that_nothing_is_benched(
+    saves, warned, tmp_path, caplog
+):
+    bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
+    arguments = transformers.TrainingArguments(str(tmp_path), save_strategy=saves)
+    bencher.on_train_begin(arguments, None, None, processing_class="a tokenizer")
+    assert caplog.text.count("saves no checkpoint to be benched") == warned
+
+
 @pytest.mark.soak
 def test_the_program_of_the_documentation_runs(tmp_path, monkeypatch):
     """With fewer steps, so with one checkpoint."""

@@ -408,6 +408,40 @@ def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
     assert "rows: 48 train, 12 dev, 20 test (column 'split')" in found.sentences[1 + 1]
 
 
+def test_a_test_file_of_which_some_labels_are_missing_is_said_to_be_unscored(tmp_path):
+    rows = [[sentence(n), n % 2] for n in range(80)]
+    table(tmp_path, [["text", "label"], *rows], "train.csv")
+    for hidden, said in ((0, 0), (3, 1), (20, 0)):
+        test = [[text, "" if n < hidden else label] for n, (text, label) in enumerate(rows[:20])]
+        table(tmp_path, [["text", "label"], *test], "test.csv")
+        sentences = find_own(str(tmp_path)).sentences
+        unscored = f"{hidden} rows of test have no label: test is predicted, and not scored"
+        assert sentences.count(unscored) == said
+
+
+def test_of_several_choices_none_is_an_answer_too(tmp_path):
+    def task(number, *choices, seen=True):
+        value = {"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}
+        said = [{"result": [value] if choices else []}] if seen else []
+        return {"data": {"text": sentence(number)}, "annotations": said}
+
+    done = [task(n, *[["a"], ["b"], ["a", "b"], []][n % 4]) for n in range(40)]
+    (tmp_path / "export.json").write_text(json.dumps([*done, task(40, seen=False)]))
+    sentences = find_own(str(tmp_path / "export.json")).sentences
+    assert "rows: 32 train, 8 dev; dev is 20% of export.json, by its labels" in sentences
+    assert "left out of train, without a text or a label: 1" in sentences
+    assert any("have no label: read as none of them" in each for each in sentences)
+
+
+def test_two_sentences_of_which_one_is_right_need_no_question(tmp_path):
+    rows = [[sentence(n), sentence(n + 100)] for n in range(40)]
+    path = table(tmp_path, [["good", "bad"], *rows])
+    found = find_own(path, columns="options=bad+good,answer=good")
+    example = read(found.task, "dev", parse_data(found.data)).examples[0]
+    assert (example.question, example.context, example.gold) == ("", "", (1,))
+    assert list(reversed(example.options)) in rows
+
+
 def test_an_archive_is_read_as_the_folder_in_it(tmp_path):
     folder = tmp_path / "deep" / "films"
     for split, span in {"train": range(40), "test": range(40, 60)}.items():
