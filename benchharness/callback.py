@@ -39,7 +39,7 @@ class BenchCallback(TrainerCallback):
     folder that they are in), so `bench compare curve NAME` shows them. With `wait` the training
     waits for the scores; without, another process computes them meanwhile (give it its own
     `device`), and they are logged at a later save or at the end. Of several processes that train
-    together the first benches, and the others wait for it: mind their time-out, or do not wait.
+    together the first one benches. The others wait: raise their time-out, or give wait=False.
 
     The median of each task's scores over seeds goes to the store, to the Trainer's log history as
     "bench/TASK", and to the logger "benchharness". The random state of the training stays as it

@@ -217,7 +217,7 @@ class RunOptions:
         WHERE,
         1,
         "Train each job in N processes, on one GPU each if there are any. The result is the "
-        "same, and comes sooner where the model is slow on one.",
+        "same; that of a large model comes sooner.",
         metavar="N",
         least=1,
     )

@@ -1,7 +1,7 @@
 """The columns of a table: what their names and their values say of them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,12 +69,22 @@ def to_number(value: Any, decimal: str = ".") -> float:
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
     # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
-    if re.fullmatch(rf"[-+]?\d{{1,3}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
+    if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
     # "1.5" has no decimal comma, and `float` below would read it all the same.
     elif other in word and decimal == ",":
         raise ValueError(value)
     return float(word.replace(decimal, "."))
+
+
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
+
+
+def looks_grouped(values: Iterable[Any]) -> list[str]:
+    """The values with a point, where all may be whole: "8.329" is a number of either reading."""
+    words = (CURRENCY.sub("", value).strip() for value in values if isinstance(value, str))
+    pointed = [word for word in words if "." in word]
+    return pointed if all(map(GROUPED.fullmatch, pointed)) else []
 
 
 @dataclass(frozen=True)
@@ -118,8 +128,13 @@ class Column:
 
     @cached_property
     def decimal(self) -> str:
-        """What stands before the decimals: a comma, where the values are numbers by that alone."""
-        for mark in ".,":
+        """What stands before the decimals: a comma, where the values are numbers by that alone.
+
+        Or where points group thousands: decimals that end in 0 are of one length, as are none here.
+        """
+        grouped = looks_grouped(self.known)
+        is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
+        for mark in ",." if is_mixed else ".,":
             try:
                 # `or True`, because a 0 would end it before a later value that is no number.
                 all(to_number(value, mark) or True for value in self.known)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, PairExample
-from benchharness.tasks.own.columns import Column, to_number
+from benchharness.tasks.own.columns import Column, looks_grouped, to_number
 from benchharness.tasks.own.leaks import Leak, find_leaks
 from benchharness.tasks.own.metrics import (
     EVALUATE,
@@ -432,7 +432,8 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     if none:
         yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"
     values = table.columns[own.columns["number"][0]] if own.kind == "number" else ()
-    if odd := next((v for v in values if isinstance(v, str) and "," in v), ""):
+    commas = [value for value in values if isinstance(value, str) and "," in value]
+    if odd := next(iter(commas or looks_grouped(values)), ""):
         yield f"numbers such as {odd} are read as {to_number(odd, own.decimal):g}"
     if own.scale != (0.0, 1.0):
         yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"

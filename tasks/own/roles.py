@@ -495,7 +495,7 @@ def _number_roles(column: Column) -> tuple[str, ...]:
         return ("labels", "number") if separator_of(column.known) else ("number",)
     if not column.is_whole:
         return ("number",)
-    found = {float(value) for value in column.distinct}
+    found = set(column.numbers or ())
     is_counted = column.key in CLASSES and found == set(range(len(found)))
     if len(found) == 2 or is_counted:
         return ("label",)

@@ -408,6 +408,30 @@ def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
     assert "rows: 48 train, 12 dev, 20 test (column 'split')" in found.sentences[1 + 1]
 
 
+@pytest.mark.parametrize(
+    ("shown", "said"),
+    [
+        (lambda n: f"{n:,}", "1,153 as 1153"),
+        (lambda n: f"{n:,}".replace(",", "."), "1.153 as 1153"),
+        (lambda n: f"{n / 1000:.3f}".replace(".", ","), "1,153 as 1.153"),
+        (lambda n: f"{n + 1000:,}".replace(",", "."), "1.020 as 1.02"),
+        (lambda n: f"{n + 1e3:,.0f},5".replace(",", ".", 1), "1.020,5 as 1020.5"),
+        (lambda n: f"{n / 1e4:.3f}".replace(".", ","), "0,002 as 0.002"),
+        (lambda n: f"{n / 1000:g}", None),
+        (lambda n: f"{n / 1e4:.3f}", None),
+    ],
+)  # fmt: skip
+def test_points_and_commas_group_thousands_or_stand_before_decimals(shown, said, tmp_path):
+    """What a column's values leave open is said."""
+    numbers = [20, *range(1153, 9000, 111), *range(30, 900, 90)]
+    if said and said.startswith("1,153"):
+        numbers = numbers[1:]
+    path = table(tmp_path, [["text", "price"], *([sentence(n), shown(n)] for n in numbers)])
+    sentences = [s for s in find_own(path).sentences if s.startswith("numbers such as")]
+    number, _, read_as = (said or "").partition(" as ")
+    assert sentences == ([f"numbers such as {number} are read as {read_as}"] if said else [])
+
+
 def test_a_test_file_of_which_some_labels_are_missing_is_said_to_be_unscored(tmp_path):
     rows = [[sentence(n), n % 2] for n in range(80)]
     table(tmp_path, [["text", "label"], *rows], "train.csv")
