@@ -26,34 +26,30 @@ JOINED = (("query", "key", "value"), ("q_lin", "k_lin", "v_lin"), ("q_proj", "k_
 
 
 class CastLinear(nn.Linear):
-    """nn.Linear that computes with the bf16 weights of `joint` where autocast is on."""
+    """nn.Linear that computes with bf16 weights where autocast is on.
 
-    joint: "_Joint"
+    `joint` are the layers that share them, being given the same states; `made` is what these made
+    of `made[None]`, each until it is asked.
+    """
+
+    joint: "list[CastLinear]"
+    casts: list[Tensor]  # (outputs of all, inputs) and, where they have it, their bias
+    made: dict[Any, Tensor]
 
     def forward(self, states: Tensor) -> Tensor:
         """As nn.Linear."""
-        is_cast = torch.is_autocast_enabled(states.device.type)
-        return self.joint.product_of(self, states) if is_cast else super().forward(states)
-
-
-class _Joint:
-    """Layers of the same states: `weights` are their bf16 matrix and, where they have it, bias."""
-
-    def __init__(self, layers: Sequence[CastLinear], weights: Sequence[Tensor]) -> None:
-        self._layers, self._weights = layers, weights
-        self._states: Tensor | None = None
-        self._made = dict[CastLinear, Tensor]()
-
-    def product_of(self, layer: CastLinear, states: Tensor) -> Tensor:
-        """What a layer makes of states; what the others make of them waits for their turn."""
-        if states is not self._states or layer not in self._made:
-            made = functional.linear(states, *self._weights)  # (..., outputs of all)
-            sizes = [each.out_features for each in self._layers]
-            parts = torch.split(made, sizes, dim=-1) if len(sizes) > 1 else (made,)
-            self._states, self._made = states, dict(zip(self._layers, parts, strict=True))
-        found = self._made.pop(layer)
-        if not self._made:  # it would hold the graph of this pass
-            self._states = None
+        if not torch.is_autocast_enabled(states.device.type):
+            return super().forward(states)
+        if len(self.joint) == 1:
+            return functional.linear(states, *self.casts)
+        if self.made.get(None) is not states or self not in self.made:
+            product = functional.linear(states, *self.casts)  # (..., outputs of all)
+            parts = torch.split(product, [each.out_features for each in self.joint], dim=-1)
+            self.made.update(zip(self.joint, parts, strict=True))
+            self.made[None] = states
+        found = self.made.pop(self)
+        if len(self.made) == 1:  # it would hold the graph of this pass
+            self.made.clear()
         return found
 
 
@@ -66,30 +62,34 @@ class Casts:
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         self._copies: dict[tuple[int, ...], tuple[Tensor, list[nn.Parameter]]] = {}
-        seen = set[Any]()
-        for layers in _linear_layers(networks):
-            if seen.isdisjoint(layers):
-                self._join(layers)
-            seen.update(layers)
+        done = set[Any]()
         for network in networks:
+            together = JOINED if is_packed(network) else ()
+            groups: list[list[Any]] = [
+                [getattr(module, name, None) for name in names]
+                for module in network.modules()
+                for names in together
+            ]
+            for layers in (*groups, *([module] for module in network.modules())):
+                are_linear = all(type(each) in (nn.Linear, CastLinear) for each in layers)
+                if are_linear and done.isdisjoint(layers):
+                    self._join(layers)
+                    done.update(layers)
             network.register_forward_pre_hook(self._cast)
             network.casts = self  # type: ignore[assignment]  # the loop has it collect gradients
 
     def _join(self, layers: list[Any]) -> None:
-        weights = [
-            self._copy_of([getattr(layer, name) for layer in layers])
-            for name in ("weight", "bias")
-            if getattr(layers[0], name) is not None
-        ]
-        joint = _Joint(layers, weights)
+        casts, made = [], dict[Any, Tensor]()
+        for name in ("weight", "bias"):
+            masters = [getattr(layer, name) for layer in layers]
+            if masters[0] is not None:
+                shape = (sum(map(len, masters)), *masters[0].shape[1:])
+                copy = masters[0].new_empty(shape, dtype=torch.bfloat16)
+                # A weight that several layers share is cast once.
+                casts.append(self._copies.setdefault(tuple(map(id, masters)), (copy, masters))[0])
         for layer in layers:
-            layer.__class__, layer.joint = CastLinear, joint  # keeps weights and names
-
-    def _copy_of(self, masters: list[nn.Parameter]) -> Tensor:
-        shape = (sum(map(len, masters)), *masters[0].shape[1:])
-        copy = masters[0].new_empty(shape, dtype=torch.bfloat16)
-        # A weight that several layers share is cast once.
-        return self._copies.setdefault(tuple(map(id, masters)), (copy, masters))[0]
+            layer.__class__ = CastLinear  # keeps weights and names
+            layer.joint, layer.casts, layer.made = layers, casts, made
 
     def _cast(self, *_: Any) -> None:
         for copy, masters in self._copies.values():
@@ -103,6 +103,8 @@ class Casts:
         """Adds the gradients of a backward pass to those of the masters."""
         given = [(copy.grad, each) for copy, each in self._copies.values() if copy.grad is not None]
         pairs = [(part, master) for part, master in _pairs(given) if master.requires_grad]
+        if not pairs:
+            return
         made = [torch.empty_like(master) for _, master in pairs]
         torch._foreach_copy_(made, [part for part, _ in pairs])
         for copy, _ in self._copies.values():
@@ -112,18 +114,6 @@ class Casts:
             torch._foreach_add_([old for old, _ in before], [new for _, new in before])
         for (_, master), gradient in zip(pairs, made, strict=True):
             master.grad = gradient if master.grad is None else master.grad
-
-
-def _linear_layers(networks: Sequence[nn.Module]) -> Iterator[list[Any]]:
-    """Those that are given the same states, and then each one."""
-    for network in networks:
-        for module in network.modules() if is_packed(network) else ():
-            for names in JOINED:
-                found = [getattr(module, name, None) for name in names]
-                if all(type(each) in (nn.Linear, CastLinear) for each in found):
-                    yield found
-    for network in networks:
-        yield from ([m] for m in network.modules() if type(m) in (nn.Linear, CastLinear))
 
 
 def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tuple[Tensor, Any]]:

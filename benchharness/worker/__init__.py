@@ -94,7 +94,7 @@ class NoCompiler(ModuleType):
             return _as_it_is
         if name == "__path__":
             return []  # of a package, whose parts _Parts finds
-        if name.startswith("__"):
+        if name.startswith("__") or "torch" not in sys.modules:  # as pickle asks of every module
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 

@@ -518,7 +518,7 @@ def test_a_weight_that_is_not_trained_costs_no_gradient() -> None:
         network(torch.randn(2, 4)).sum().backward()
     casts.collect()
     assert isinstance(layer, CastLinear)
-    assert not any(each.requires_grad for each in layer.joint._weights)
+    assert not any(each.requires_grad for each in layer.casts)
     assert [weight.grad is None for weight in network.parameters()] == [True, True, False, False]
 
 

@@ -58,6 +58,7 @@ COMPILING = """
 import sys
 from benchharness.worker import NoCompiler, importing
 with importing():
+    assert not hasattr(sys.modules["torch._dynamo"], "optimize")
     import torch
 assert type(sys.modules["torch._dynamo"]) is NoCompiler
 optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(3))])
