@@ -19,9 +19,9 @@ from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RA
 from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
-from benchharness.tasks.sst import SST_TASKS
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
+from benchharness.tasks.text_classes import LEXGLUE_TASKS, SST_TASKS
 from benchharness.tasks.xtreme import XTREME_CELLS, XTREME_TASKS
 
 # Score rules: how the scores of a suite's tasks become one number.
@@ -151,6 +151,8 @@ _ONE = (
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
     ("SST-5", "accuracy", ("sst/sst5",),
      "Socher et al., EMNLP 2013: the root's five classes, trained on sentences"),
+    ("LexGLUE-3", "micro_f1", tuple(task.name for task in LEXGLUE_TASKS),
+     "ours: the mean micro-F1 of LexGLUE's three tasks of long documents, of seven"),
     ("QuAC", "f1", ("quac/quac",),
      "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"),
     ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
@@ -226,6 +228,7 @@ _suites = {
         *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
         *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
         *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
+        _suite("LexGLUE", LEXGLUE_TASKS, "LexGLUE-3"),
         _suite("XTREME", XTREME_TASKS, "XTREME-7", "Hu et al., XTREME, ICML 2020"),
         *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
         _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
@@ -239,7 +242,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency"}
+_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -59,7 +59,8 @@ BASELINE = "baseline"
 """The recipe's name where it is stored; digests cover it, so it stays."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
-_XTREME = _BAG_OF_WORDS.with_name("xtreme.toml")
+_OF_SUITES = {suite: _BAG_OF_WORDS.with_name(f"{suite}.toml") for suite in ("xtreme", "lexglue")}
+"""Where a suite's authors have values for all pretrained encoders."""
 
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
@@ -492,12 +493,13 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
         for layer in _file_layers(path, tables):
             yield {name: _inherited(setting, path) for name, setting in layer.items()}
     yield from _file_layers(own, tables)
-    tasks = [table for table in tables if table.startswith("xtreme/")]
-    if tasks and own.stem != "tiny":
-        # The authors of XTREME have values for all pretrained encoders; a model's own count more.
-        yield from _file_layers(_XTREME, tables)
-        for path in (*_ancestors(own), own):
-            yield from _file_layers(path, tasks)
+    for table in tables:
+        suite = table.partition("/")[0]
+        if suite not in _OF_SUITES or own.stem == "tiny":
+            continue
+        yield from _file_layers(_OF_SUITES[suite], tables)
+        for path in (*_ancestors(own), own):  # a model's own values count more
+            yield from _file_layers(path, [table])
     yield from (HINTS[table] for table in tables if table in HINTS)
 
 

@@ -80,13 +80,27 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
     return _f1("f1", "macro", str, labels)
 
 
-def label_f1(labels: Sequence[str], average: str) -> PairMetric:
+def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) -> PairMetric:
     """F1 of examples with several labels each, in 0..1, as scikit-learn averages it.
 
     "micro" counts all labels of all examples together, "macro" is the mean of every label's F1. A
-    label that is never right counts 0.
+    label that is never right counts 0. With `none_is_one` to have none is one more label, as in
+    coastalcph/lex-glue experiments/ecthr.py.
     """
-    return _f1(f"{average}_f1", average, lambda found: [int(each in found) for each in labels])
+
+    def read(found: Sequence[str]) -> list[int]:
+        own = [int(each in found) for each in labels]
+        return [*own, int(not any(own))] if none_is_one else own
+
+    return _f1(f"{average}_f1", average, read)
+
+
+def occurring_f1(average: str) -> PairMetric:
+    """F1 of classes, in 0..1, of those that an example or a prediction has.
+
+    As scikit-learn has it where no labels are named (coastalcph/lex-glue experiments/scotus.py).
+    """
+    return _f1(f"{average}_f1", average, str)
 
 
 def _f1(

@@ -20,8 +20,8 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]
-TASKS = {n: task for n, task in EVERY_TASK.items() if task.suite != "xtreme"}
-"""Without XTREME's, whose script chooses the best for every encoder."""
+TASKS = {n: task for n, task in EVERY_TASK.items() if task.suite not in ("xtreme", "lexglue")}
+"""Without those of XTREME and LexGLUE, whose scripts choose the best for every encoder."""
 
 NEW = (
     *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),

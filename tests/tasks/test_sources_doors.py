@@ -35,6 +35,7 @@ PEOPLES_NAMES = {
     "pairs": ("pairs", "Pairs"),
     "text": ("text",),
     "xtreme": ("xtreme", "XTREME"),
+    "lexglue": ("lexglue", "LexGLUE", "lex_glue"),
     "sst": ("sst", "SST", "SST-5", "trainDevTestTrees_PTB"),
 }
 

@@ -7,6 +7,7 @@ from benchharness.tasks.sources.files import mini_folder
 from tests.helpers.mini_data.beir import write_beir
 from tests.helpers.mini_data.blimp import write_blimp
 from tests.helpers.mini_data.glue import write_glue
+from tests.helpers.mini_data.law import write_law
 from tests.helpers.mini_data.ontonotes import write_conll2012
 from tests.helpers.mini_data.others import (
     write_conll2003,
@@ -41,6 +42,7 @@ def write(target: Path) -> None:
     write_pairs(target / "pairs")
     write_text(target / "text")
     write_xtreme(target / "xtreme")
+    write_law(target / "lexglue")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
 from tests.helpers.prediction_files import guess, write
 
-READ = [name for name, task in TASKS.items() if task.head not in ("ranking", "timed")]
+READ = [name for name, task in TASKS.items() if task.kind not in ("ranking", "timed", "labels")]
 """Rankings have no prediction file yet."""
 
 MINI = parse_data("mini")

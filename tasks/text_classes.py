@@ -1,20 +1,21 @@
-r"""The Stanford Sentiment Treebank: five grades of praise, of sentences and of their phrases.
+r"""Classes of single texts: the Stanford Sentiment Treebank, and LexGLUE's long documents.
 
-The official files are trees, one a line: `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very
-negative and 4 very positive. Scores are of whole sentences; training is on sentences, or on every
-phrase of them. The trees' brackets and slashes are escaped ("-LRB-", "\/") and read as they were
-written, as in GLUE's SST-2.
+SST has five grades of praise, of sentences and of their phrases. Its official files are trees, one
+a line: `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very negative and 4 very positive. Scores are
+of whole sentences; training is on sentences, or on every phrase of them. The trees' brackets and
+slashes are escaped ("-LRB-", "\/") and read as they were written, as in GLUE's SST-2.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from benchharness.tasks.examples import PairExample
-from benchharness.tasks.metrics import accuracy
-from benchharness.tasks.sources import Row, Source
-from benchharness.tasks.sources.source import splits_of, text
+from benchharness.tasks.metrics import accuracy, label_f1, occurring_f1
+from benchharness.tasks.sources import Row, Source, Split
+from benchharness.tasks.sources.source import label_of, splits_of, text, texts
 from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -142,3 +143,100 @@ BINARY = _task("binary", "SST binary", POLES)
 
 SST_TASKS: tuple[PairTask, ...] = (SST5, SST5_PHRASES, BINARY)
 """In the order of their board's columns."""
+
+# LexGLUE (Chalkidis et al., ACL 2022): cases of the European Court of Human Rights, and opinions of
+# the US Supreme Court. A file has all of a task's splits, and says in each row which one it is of.
+
+ARTICLES = ("2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1")
+"""Of the European Convention of Human Rights, in the order of the hub; rows may have others."""
+
+AREAS = tuple(map(str, range(1, 14)))
+"""Issue areas of the Supreme Court Database, as the hub has them."""
+
+PART = "part"
+
+
+def _articles(column: str, row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A case with those of its articles that are labels."""
+    yield {**row, "labels": [name for name in ARTICLES if name in row[column]]}
+
+
+def _case(row: Row) -> PairExample:
+    """The paragraphs of a case, a line each."""
+    found = {"label": texts(row, "labels")}
+    facts = "\n".join(texts(row, "text"))
+    return PairExample(id=str(row["idx"]), text_a=facts, **found)
+
+
+def _opinion(row: Row) -> PairExample:
+    return PairExample(id=str(row["idx"]), text_a=text(row, "text"), label=label_of(row))
+
+
+def _part(row: Row) -> str | None:
+    part = row.get(PART)
+    return None if part is None else str(part)
+
+
+def _source(config: str, file: str, **facts: Any) -> Source:
+    hub = {"train": "train", "dev": "validation", "test": "test"}
+    return Source(
+        hub="coastalcph/lex_glue",
+        config=config,
+        revision="main",
+        home="lexglue",
+        spellings={"lexglue": ("lex_glue", file.removesuffix(".jsonl"))},
+        format="jsonl",
+        splits={name: Split(hub=hub[name], files=(file,), language=name) for name in hub},
+        optional=(PART,),
+        language_of=_part,
+        **facts,
+    )
+
+
+_LEXGLUE = "Chalkidis et al., LexGLUE, ACL 2022"
+
+
+def _ecthr(name: str, title: str, column: str) -> PairTask:
+    return PairTask(
+        name=f"lexglue/{name}",
+        title=title,
+        source=_source(
+            name,
+            "ecthr.jsonl",
+            columns={"text": ("facts", "text"), "labels": "labels", PART: "data_type"},
+            label="labels",
+            label_names=ARTICLES,
+            unfold=partial(_articles, column),
+        ),
+        convert=_case,
+        labels=ARTICLES,
+        multi_label=True,
+        metrics=(label_f1(ARTICLES, "micro", none_is_one=True),),
+        details=(label_f1(ARTICLES, "macro", none_is_one=True),),
+        benchmark="ECtHR",
+        cite=_LEXGLUE,
+    )
+
+
+SCOTUS = PairTask(
+    name="lexglue/scotus",
+    title="SCOTUS",
+    source=_source(
+        "scotus",
+        "scotus.jsonl",
+        columns={"text": "text", "label": "issueArea", PART: "data_type"},
+        label_names=AREAS,
+    ),
+    convert=_opinion,
+    labels=AREAS,
+    metrics=(occurring_f1("micro"),),
+    details=(occurring_f1("macro"),),
+    cite=_LEXGLUE,
+)
+
+LEXGLUE_TASKS = (
+    _ecthr("ecthr_a", "ECtHR A", "violated_articles"),
+    _ecthr("ecthr_b", "ECtHR B", "allegedly_violated_articles"),
+    SCOTUS,
+)
+"""In the order of the paper's table; its four other tasks have short texts."""
