@@ -34,8 +34,8 @@ ZERO_SHOT = "zero-shot"
 TIMED = "timed"
 """The same of a job that measures speed and memory."""
 
-MACHINE = "machine"
-"""The setting that names what a model is timed on."""
+MACHINE, REFERENCE = "machine", "reference"
+"""The settings that name what a model is timed on, and beside what."""
 
 METHOD = 5
 """Goes up when a change to training or prediction changes results: old ones are not reused."""

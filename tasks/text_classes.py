@@ -163,9 +163,8 @@ def _articles(column: str, row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
 
 def _case(row: Row) -> PairExample:
     """The paragraphs of a case, a line each."""
-    found = {"label": texts(row, "labels")}
     facts = "\n".join(texts(row, "text"))
-    return PairExample(id=str(row["idx"]), text_a=facts, **found)
+    return PairExample(id=str(row["idx"]), text_a=facts, label=texts(row, "labels"))
 
 
 def _opinion(row: Row) -> PairExample:

@@ -9,9 +9,13 @@ from typing import Any
 
 from benchharness.leaderboard.boards.cell import Cell, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
-from benchharness.leaderboard.boards.grouping import group_by_data, group_by_recipe, with_starts
+from benchharness.leaderboard.boards.grouping import (
+    group_by_data,
+    group_by_recipe,
+    timed_on,
+    with_starts,
+)
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
-from benchharness.leaderboard.job import MACHINE
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
@@ -30,7 +34,7 @@ class Board:
     the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
     `imported` are scores that others have measured on the same data, as far as one can know: they
     are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
-    the user has hidden. `machine` is what models were timed on, if they were. `parity` is what
+    the user has hidden. `machine` is what models were timed on, and beside what. `parity` is what
     `parity_of` says of runs, by key, where it was asked.
     """
 
@@ -131,7 +135,7 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
         entries=tuple(told_apart(_ranked(entries))),
         imported=tuple(imported),
         hidden=len(group_by_recipe([run for run in runs if run.is_hidden])),
-        machine=next((str(s.value) for r in runs if (s := r.settings.get(MACHINE))), ""),
+        machine=next((timed_on(run) for run in runs), ""),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from benchharness.leaderboard.job import FEATURES_SETTING, MACHINE
+from benchharness.leaderboard.job import FEATURES_SETTING, MACHINE, REFERENCE
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import storable
 
@@ -18,12 +18,12 @@ _SWEPT = "any values"  # stands for the hyperparameters of a sweep's points
 class _DataGroup:
     """Runs of one limit, all mini or none, whose evaluation fingerprints agree.
 
-    Where they measure a `machine` it is one.
+    Where models were timed it is on one `machine`, beside one reference.
     """
 
     limit: int | None
     mini: bool
-    machine: object
+    machine: str
     sources: set[str] = field(default_factory=set)
     fingerprints: dict[str, str] = field(default_factory=dict)
     runs: list[RunRow] = field(default_factory=list)
@@ -32,7 +32,7 @@ class _DataGroup:
         """Its limit, no conflict, and a reason to belong: the same source, or a split in common."""
         if not (self.limits(run) and self.mini == (run.data == "mini")):
             return False
-        if self.machine != _value(run, MACHINE):
+        if self.machine != timed_on(run):
             return False
         known = evaluation_fingerprints(run)
         shared = known.keys() & self.fingerprints.keys()
@@ -75,7 +75,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     for run in sorted(runs, key=lambda run: run.limit is None):
         # The seeds of a task, and other models on it, join what the first one has joined.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
-        alike = (*rows, _value(run, MACHINE))
+        alike = (*rows, timed_on(run))
         if alike not in homes:
             homes[alike] = _homes(run, groups)
         for group in homes[alike]:
@@ -95,8 +95,7 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
     open_to_it.sort(key=lambda group: run.data not in group.sources)
     own = [group for group in open_to_it if group.limit == run.limit]
     if not own:
-        machine = _value(run, MACHINE)
-        own = [_DataGroup(limit=run.limit, mini=run.data == "mini", machine=machine)]
+        own = [_DataGroup(limit=run.limit, mini=run.data == "mini", machine=timed_on(run))]
         groups += own
     found = [own[0], *(group for group in open_to_it if group.limit != run.limit)]
     for group in found:
@@ -151,6 +150,12 @@ def _value(run: RunRow, name: str) -> object:
     """A setting of a run, None where it has none: where it is fine-tuned, of features."""
     setting = run.settings.get(name)
     return None if setting is None else setting.value
+
+
+def timed_on(run: RunRow) -> str:
+    """What a model was timed on, and beside which reference; empty where it was not."""
+    machine = _value(run, MACHINE)
+    return f"{machine} beside {_value(run, REFERENCE)}" if machine else ""
 
 
 def variant_of(run: RunRow) -> str:

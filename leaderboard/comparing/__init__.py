@@ -223,6 +223,9 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
     yield Breakdown(parts=partial(_group_points, metric=metric), score=ratio)
 
 
+NO_LABEL = ""
+"""What an example without any label has where that counts as one more (LexGLUE)."""
+
 MOST_CELLS = 40
 """Labels of which a confusion matrix is still small: it has their number's square of cells."""
 
@@ -236,9 +239,10 @@ def _of_numbers(*_: Any) -> Iterator[Breakdown]:
 
 
 def _of_label_sets(task: Any, *_: str) -> Iterator[Breakdown]:
-    counts = partial(_label_counts, labels=task.labels)
-    yield Breakdown(parts=counts, score=f1_of_all_labels)
-    yield Breakdown(parts=counts, score=f1_of_each_label)
+    for labels in (task.labels, (*task.labels, NO_LABEL)):
+        counts = partial(_label_counts, labels=labels)
+        yield Breakdown(parts=counts, score=f1_of_all_labels)
+        yield Breakdown(parts=counts, score=f1_of_each_label)
 
 
 def _of_classes(task: Any, metric: str) -> Iterator[Breakdown]:
@@ -327,7 +331,8 @@ def _label_counts(
     place = {label: number for number, label in enumerate(labels)}
     table = np.zeros((len(examples), len(labels), 3))
     for row, prediction, example in zip(table, predictions, examples, strict=True):
-        guessed, gold = _label_set(prediction.label), _label_set(example.label)
+        found_sets = (_label_set(each.label) for each in (prediction, example))
+        guessed, gold = (found or {NO_LABEL} & place.keys() for found in found_sets)
         for part, found in enumerate((guessed & gold, guessed, gold)):
             row[[place[label] for label in found], part] = 1
     return _summed(table.reshape(len(examples), -1), units)

@@ -14,6 +14,7 @@ from benchharness.tasks.answers.base import (
     mean_scores,
     sure_of,
 )
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
@@ -223,6 +224,9 @@ class Timings(AnswerType):
 
     def is_right(self, prediction: Any, example: Any) -> bool:
         return True
+
+    def average(self, predictions: Sequence[Any]) -> TimedPrediction:
+        raise BenchError("measurements of several models are no ensemble: leave the task out.")
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
         """None by the measurements alone: the worker says how far its passes are apart."""

@@ -19,6 +19,7 @@ from benchharness.leaderboard.report.plots.section import Background, build_plot
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Result
 from benchharness.machine import machine_name
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import TimedPrediction
 from benchharness.tasks.read import read
@@ -178,6 +179,11 @@ def test_another_machine_is_refused() -> None:
     check_machine(machine_name(torch.get_num_threads()), CPU)
 
 
+def test_models_that_were_timed_are_no_ensemble() -> None:
+    with pytest.raises(BenchError, match="no ensemble"):
+        answer_type(TASK).average([])
+
+
 def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
     made = plan(request_of(suite=("efficiency",), data="mini"))
     assert [job.task for job in made.jobs] == [
@@ -227,9 +233,15 @@ def timed(model: str, machine: str, rate: float) -> Any:
 def test_machines_share_no_board() -> None:
     rows = [timed("tiny", machine, 1e4) for machine in ("A, 2 threads", "B, 2 threads")]
     boards = build_boards(rows, SUITES["efficiency"])
-    assert {board.machine for board in boards} == {"A, 2 threads", "B, 2 threads"}
+    assert {board.machine for board in boards} == {
+        "A, 2 threads beside bert-mini",
+        "B, 2 threads beside bert-mini",
+    }
     assert all(len(board.entries) == 1 for board in boards)
-    assert "on A, 2 threads" in " ".join(board.data_label for board in boards)
+    assert "on A, 2 threads beside bert-mini" in " ".join(board.data_label for board in boards)
+    other = Setting(value="bert-base", source="test")
+    beside = replace(rows[0], key="3", settings={**rows[0].settings, "reference": other})
+    assert len(build_boards([rows[0], beside], SUITES["efficiency"])) == 2
 
 
 def test_quality_stands_against_the_time_of_prediction() -> None:
