@@ -219,7 +219,8 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
         return
     if deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it begins
-    torch.use_deterministic_algorithms(deterministic)
+    if deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler
+        torch.use_deterministic_algorithms(deterministic)
     # It would write into all fresh memory, which nothing here reads before it was written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 

@@ -92,11 +92,24 @@ class NoCompiler(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name in MARKS:
             return _as_it_is
+        if name == "config":
+            return _Settings(name)
         if name == "__path__":
             return []  # of a package, whose parts _Parts finds
         if name.startswith("__") or "torch" not in sys.modules:  # as pickle asks of every module
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
+
+
+class _Settings(ModuleType):
+    """Those of the compiler, of which torch's checkpointing reads one."""
+
+    def __getattr__(self, name: str) -> Any:
+        is_known = name == "error_on_nested_fx_trace"
+        return True if is_known else getattr(_loaded(COMPILER).config, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(_loaded(COMPILER).config, name, value)
 
 
 class _Parts:

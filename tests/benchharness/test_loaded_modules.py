@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 MOST = 140
 
 WORKERS = """
@@ -59,14 +57,18 @@ import sys
 from benchharness.worker import NoCompiler, importing
 with importing():
     assert not hasattr(sys.modules["torch._dynamo"], "optimize")
-    import torch
+    import torch.utils.checkpoint
 assert type(sys.modules["torch._dynamo"]) is NoCompiler
 optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(3))])
 optimizer.step()
 assert torch.compiler.disable(recursive=False)(abs) is torch.compiler.disable(abs) is abs
 from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+state = torch.ones(1, requires_grad=True)
+torch.utils.checkpoint.checkpoint(torch.exp, state, use_reentrant=False).backward()
 assert "sympy" not in sys.modules
-{first}
+import torch._dynamo.utils
+torch._dynamo.config.suppress_errors = True
+assert torch._dynamo.config.suppress_errors
 doubled = torch.compile(lambda x: 2 * x, backend="eager", fullgraph=True)
 assert doubled(torch.ones(1)).item() == 2 and torch._dynamo.config.recompile_limit > 1
 with TransformGetItemToIndex():
@@ -78,7 +80,6 @@ optimizer.step()
 """
 
 
-@pytest.mark.parametrize("first", ["", "import torch._dynamo.utils"])
-def test_a_worker_has_a_compiler_when_something_asks_for_it(first):
+def test_a_worker_has_a_compiler_when_something_asks_for_it():
     """A checkpoint's own code may, and other libraries."""
-    subprocess.run((sys.executable, "-P", "-c", COMPILING.format(first=first)), check=True)
+    subprocess.run((sys.executable, "-P", "-c", COMPILING), check=True)
