@@ -191,6 +191,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
     if any(isinstance(task, TimedTask) for task in tasks):
         asked = 1  # nothing runs beside what is timed
+        complaints.collect(_check_engine, options.engine)
     placement = _find_placement(complaints, options, models, asked)
 
     complaints.check()
@@ -208,6 +209,11 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
         teacher=teacher,
         notes=own.sentences if own else (),
     )
+
+
+def _check_engine(name: str) -> None:
+    if name != "local":
+        raise BenchError(f"models are timed on this machine: leave --engine {name} out.")
 
 
 def _find_tasks(

@@ -196,6 +196,8 @@ def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
     )
     with pytest.raises(BenchError, match="it is not timed on them"):
         plan(request_of(task=("efficiency/fixed-8192",), data="mini"))
+    with pytest.raises(BenchError, match="are timed on this machine: leave --engine slurm out"):
+        request_of(task=(TASK.name,), data="mini", engine="slurm")
     with pytest.raises(BenchError, match="is timed for no encoder"):
         plan(request_of(task=(TASK.name,), data="mini", set=("lora_rank=8",)))
 
