@@ -365,7 +365,7 @@ def in_python(text: str) -> str:
 
     pattern = (
         r"`bench ([^`]*)`|\(--([a-z-]+) ([a-z\d][^\s()]*)\)"
-        r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=\d))?"
+        r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=[\dA-Z]))?"
     )
     return sub(pattern, said, text)
 

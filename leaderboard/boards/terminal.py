@@ -293,7 +293,7 @@ def _hidden(board: Board) -> Iterator[str]:
 def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
         yield f"best of {entry.points} on dev"
-    if entry.is_single and entry.precision != "fp32" and not entry.says_precision:
+    if entry.kind == "model" and entry.precision != "fp32" and not entry.says_precision:
         yield entry.precision
     yield from entry.start_labels
     yield from entry.gain_labels

@@ -254,6 +254,7 @@ def test_rows_are_a_data_set_of_the_library_datasets():
             lambda: bh.run("tiny", task="rte", processes_per_job=0, data="mini"),
             "processes_per_job=",
         ),
+        (lambda: bh.load("pairs/zorro", "dev"), "not on the hub: use `data=DIR` with its files"),
         (lambda: bh.score("squad/v2.0", [None] * 264, "mini"), "expected a text"),
         (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
         (
@@ -361,7 +362,9 @@ def test_rows_in_memory_are_a_file_of_them(tmp_path):
         "majority", data_file=whole[whole.index > 1], columns="text=review,label=is", **words
     )
     assert "dev is 20% of train.parquet" in found.said[1]
-    assert "gold" in bh.predictions(found.keys[0], db=found.db)
+    answers = bh.predictions(found.keys[0], db=found.db)
+    rows = whole[whole.index > 1].iloc[answers["id"].astype(int) - 1]
+    assert rows["is"].astype(str).tolist() == answers["gold"].tolist()
     assert found.boards()[0].board.title == "rows"
     assert (
         bh.run(
