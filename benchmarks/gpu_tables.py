@@ -12,7 +12,7 @@ from benchmarks.workloads import find_workload
 
 PIECES = ("smoke", "tests", "peer", "together", "scores")
 
-NOTHING = "Not measured on a GPU yet."
+NOTHING = "The whole program has not run on a GPU yet."
 
 TRIAL = (
     "**A trial of the program on a CPU, with a tiny encoder: none of these figures says anything "

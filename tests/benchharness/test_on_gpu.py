@@ -70,9 +70,13 @@ def losses(result: Result) -> list[float]:
     return [point.loss for point in result.curve]
 
 
+@pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("task", HEADS.values(), ids=HEADS)
-def test_a_gpu_computes_what_a_cpu_does(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without dropout, whose draws differ."""
+def test_a_gpu_computes_what_a_cpu_does(
+    task: str, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without dropout, whose draws differ; with recorded steps too."""
+    monkeypatch.setenv(job_module.GRAPHS, graphs)
     job = small_job(task, dropout="0.0", classifier_dropout="0.0", epochs="2")
     found = run_job(job)
     monkeypatch.setattr(job_module, "_find_device", lambda **_: torch.device("cpu"))
