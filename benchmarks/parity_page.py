@@ -64,7 +64,7 @@ WHY_LACKING = {
     "eurobert": "choice, span (no class)",
     "gpt2": "choice (a class with two heads)",
     "openai-gpt": "choice (the same), span, tag (no class)",
-    "t5": "pair, span (with the decoder), choice (no class)",
+    "t5": "pair, span, ranking (with the decoder), choice (no class)",
 }
 """Why there is nothing to compare a head of ours with."""
 
