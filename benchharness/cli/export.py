@@ -21,6 +21,7 @@ from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     every_eval_ever_record,
+    send,
     to_eval_results,
     to_every_eval_ever,
     to_model_index,
@@ -71,6 +72,9 @@ CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     ),
 }
 
+PUSHED = (Format.MODEL_INDEX, Format.EVAL_RESULTS)
+"""What a repository of the hub takes."""
+
 PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
     Format.CSV: write_csv,
     Format.JSONL: write_jsonl,
@@ -97,6 +101,13 @@ class Written:
     predictions: bool = option(
         False,
         "Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
+        head=OUTPUT,
+    )
+    push: str | None = option(
+        None,
+        "Send a model's scores to its repository on the hub, in one commit: model-index or "
+        "eval-results.",
+        metavar="ORG/NAME",
         head=OUTPUT,
     )
     no_texts: NoTexts = False
@@ -164,6 +175,8 @@ def export(
     if written.no_texts and not (written.predictions and everything is None):
         raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
     _check_format(form, style, columns)
+    if written.push and (form not in PUSHED or out or everything):
+        raise BenchError("--push is for --format model-index or eval-results, without --out.")
     if everything is None:
         with chosen.open() as store:
             boards = exported_boards(store, chosen.within, model or ())
@@ -171,6 +184,10 @@ def export(
                 boards = list(map(shared_board, boards))
             if written.predictions:
                 _put_predictions(store, boards, form, out, texts=not written.no_texts)
+                return
+            if written.push:
+                url = send(boards, written.push, as_results=form is Format.EVAL_RESULTS)
+                typer.echo(visible(f"sent: {url}"))
                 return
             tied, notes = ties_of(store, boards) if style.ties else ({}, ())
             tell_notes(notes)
@@ -185,6 +202,11 @@ def export(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
             "--data, --columns, --predictions and --out."
         )
+    _archive(chosen, everything)
+
+
+def _archive(chosen: Chosen, everything: Path) -> None:
+    """Writes all that is stored."""
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
     store = chosen.open()

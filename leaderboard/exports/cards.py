@@ -1,7 +1,7 @@
 """The official data sets as the hub names them, and which boards are of them."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.text import counted, visible
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
 
@@ -73,16 +74,49 @@ def to_model_index(boards: Iterable[Board]) -> str:
 
     Values are in each metric's own unit. Raises BenchError where the boards hold several models.
     """
+    return f"{model_card_data(**_scores(boards))}\n"
+
+
+def _scores(boards: Iterable[Board]) -> dict[str, Any]:
     found = official(boards)
     model = the_model(found)[0].model
     results = [_result(board, line) for board in found for line in _counted_lines(board)]
-    return f"{model_card_data(model_name=visible(model), eval_results=results)}\n"
+    return {"model_name": visible(model), "eval_results": results}
 
 
 def model_card_data(**facts: Any) -> str:
     """The YAML, without its lines of dashes, of what the hub's ModelCardData takes."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
+
+
+RESULTS_FILE, COMMIT = ".eval_results/benchharness.yaml", "Scores by benchharness"
+
+
+def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
+    """Sends one model's scores to its repository on the hub in one commit, whose URL is given.
+
+    They are a file of eval-results, or are merged into the model-index of README.md. Raises
+    BenchError where the hub is silent or refuses: then nothing was sent.
+    """
+    content: Any = to_eval_results(boards) if as_results else _scores(boards)
+    if go_offline_if_unreachable():
+        raise BenchError(f"the hub does not answer, so nothing was sent to {repository}.")
+    hub = _import_hub()
+    try:
+        if as_results:
+            path, file = RESULTS_FILE, content.encode()
+            sent = hub.HfApi().upload_file(
+                path_or_fileobj=file, path_in_repo=path, repo_id=repository, commit_message=COMMIT
+            )
+            return str(sent.commit_url)
+        card = hub.ModelCardData(**content).to_dict()
+        return str(hub.metadata_update(repository, card, overwrite=True, commit_message=COMMIT))
+    except Exception as error:  # of the hub's client and of what it speaks by
+        raise BenchError(
+            f"{repository} was sent nothing: {str(error).strip().splitlines()[0]} (it must be "
+            "there, and `hf auth login` gives a token that may write)."
+        ) from error
 
 
 def _import_hub() -> Any:

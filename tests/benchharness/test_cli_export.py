@@ -4,7 +4,10 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -12,6 +15,7 @@ import yaml
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_job, make_runs
 from tests.helpers.compared_runs import made
+from tests.helpers.hub_server import serve_hub
 from tests.helpers.results import make_failure, make_result
 
 ROWS = "model,task,metric,split,score,source\ntheirs,glue/rte,accuracy,dev,0.99,their blog\n"
@@ -113,9 +117,57 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
     assert "say which with --model" in ended.err
 
 
+PUSH = "from benchharness.cli.app import main; main()"
+
+
+def push(db, endpoint, form, **environment):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    places = {
+        "HF_ENDPOINT": endpoint,
+        "HF_HOME": str(db.parent / "home"),
+        "HF_HUB_DISABLE_XET": "1",
+    }
+    words = ("--format", form, "--model", "minilm", "--push", "me/mine", "--db", str(db))
+    return subprocess.run(
+        (sys.executable, "-P", "-c", PUSH, "export", *words),
+        env=kept | places | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_scores_are_sent_to_the_hub_in_one_commit_or_not_at_all(official, tmp_path):
+    readme = tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40) / "README.md"
+    readme.parent.mkdir(parents=True)
+    readme.write_text("---\nlicense: mit\n---\n# Mine\n")
+    with serve_hub(tmp_path / "hub") as hub:
+        refused = push(official, hub.endpoint, "model-index")
+        assert refused.returncode == 2
+        assert not hub.taken
+        assert "me/mine was sent nothing" in refused.stderr
+        assert "hf auth login" in refused.stderr
+        for form in ("model-index", "eval-results"):
+            sent = push(official, hub.endpoint, form, HF_TOKEN="hf_secret")
+            assert sent.returncode == 0, sent.stderr
+            assert sent.stdout.startswith("sent: ")
+            assert "hf_secret" not in sent.stdout + sent.stderr
+        assert sum("/commit/" in request for request in hub.requests) == 2
+    _, data, text = hub.taken["README.md"].decode().split("---\n", 2)
+    card = yaml.safe_load(data)
+    assert card["license"] == "mit"
+    assert text == "# Mine\n"
+    assert card["model-index"][0]["results"][0]["metrics"]
+    assert yaml.safe_load(hub.taken[".eval_results/benchharness.yaml"])[0]["value"] > 0
+    silent = push(official, "http://127.0.0.1:9", "eval-results", HF_TOKEN="hf_secret")
+    assert silent.returncode == 2
+    assert "the hub does not answer" in silent.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (["--push", "me/mine"], "--push is for --format model-index or eval-results"),
         (["--model", "nobody"], "nothing stored matches nobody"),
         (["--task", "glue/nope"], "no task"),
         (["--format", "model-index", "--model", "one"], "only scores on the official data"),

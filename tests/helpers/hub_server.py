@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ class HubServer(ThreadingHTTPServer):
         self.refs = refs
         self.requests: list[str] = []
         self.failing: dict[str, int] = {}
+        self.taken: dict[str, bytes] = {}
         self.silent = ""
         self.ending = threading.Event()
         self.cut: set[str] = set()
@@ -116,7 +118,8 @@ class HubHandler(BaseHTTPRequestHandler):
             repo = "/".join(parts[at - 2 : at])
             self._answer_file(kind, repo, parts[at + 1], "/".join(parts[at + 2 :]))
         else:
-            self._send_json({"hub": "stand-in"}, 200 if path == "/" else 404)
+            is_known = path in ("/", "/api/validate-yaml")
+            self._send_json({"hub": "stand-in"}, 200 if is_known else 404)
 
     def _answer_api(self, kind: str, repo: str, rest: list[str], body: bytes) -> None:
         """`rest` is [], "refs", or "revision", "tree" or "paths-info", a revision and a path."""
@@ -127,6 +130,9 @@ class HubHandler(BaseHTTPRequestHandler):
         folder = self.server.revision(kind, repo, revision)
         if folder is None:
             self._send_missing(kind, repo)
+            return
+        if action in ("preupload", "commit"):
+            self._take(action, repo, body)
             return
         entries = [_entry(folder, path) for path in sorted(folder.rglob("*"))]
         match action:
@@ -140,6 +146,20 @@ class HubHandler(BaseHTTPRequestHandler):
                 self._send_json(_info(repo, folder, entries))
             case _:
                 self._send_json({"error": "not found"}, 404)
+
+    def _take(self, action: str, repo: str, body: bytes) -> None:
+        """A commit of small files, by whoever has a token; `HubServer.taken` has their contents."""
+        if not self.headers.get("Authorization"):
+            self._send_json({"error": "no token"}, 401)
+        elif action == "preupload":
+            files = [each["path"] for each in json.loads(body)["files"]]
+            modes = [{"path": p, "uploadMode": "regular", "shouldIgnore": False} for p in files]
+            self._send_json({"files": modes})
+        else:
+            lines = [json.loads(line)["value"] for line in body.splitlines()]
+            self.server.taken |= {f["path"]: b64decode(f["content"]) for f in lines[1:]}
+            commit = {"commitOid": "c" * 40, "commitUrl": f"{self.server.endpoint}/{repo}/commit/c"}
+            self._send_json({"success": True, **commit})
 
     def _answer_file(self, kind: str, repo: str, revision: str, name: str) -> None:
         folder = self.server.revision(kind, repo, revision)
