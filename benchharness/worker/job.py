@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Unpack
 
@@ -22,6 +23,7 @@ from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result, Selection
 from benchharness.machine import collect, text_digest
+from benchharness.models.folder import stated_pooling
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
@@ -371,6 +373,8 @@ def provenance_of(
         },
         started=started,
     )
+    if stated := stated_pooling(Path(job.checkpoint)):  # of sentence-transformers, for its vectors
+        found["model"]["stated_pooling"] = stated
     return {**found, "graphs": True} if compute.graphs else found
 
 

@@ -13,6 +13,7 @@ import transformers
 from safetensors.torch import save_file
 from transformers.utils import logging
 
+from benchharness.encoder import load_encoder
 from benchharness.models import find_model
 from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
@@ -114,6 +115,20 @@ def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pool
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
     planned = plan_jobs(str(folder), "glue/rte")
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
+
+
+def test_a_run_says_which_pooling_was_not_used(bench, tmp_path: Path):
+    folder = tmp_path / "sentences"
+    encoder = load_encoder("builtin:tiny", None, 1)
+    encoder.network.save_pretrained(folder)
+    encoder.tokenizer.save_pretrained(folder)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "lasttoken"}')
+    few = ("--limit", "8", "--set", "epochs=1", "--seeds", "1", "--no-baselines")
+    words = ("--model", f"m={folder}", "--task", "glue/rte", "--data", "mini", *few)
+    assert bench("run", *words, "--db", "b.sqlite").code == 0
+    key = json.loads(bench("show", "runs", "--db", "b.sqlite", "--json").out)[0]["key"]
+    assert "stated_pooling: lasttoken" in bench("show", key, "--db", "b.sqlite").out
 
 
 @pytest.mark.filterwarnings("ignore")  # of peft's
