@@ -21,6 +21,13 @@ def one_line(sentence: object) -> str:
     return " ".join(str(sentence).splitlines())
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says first, or what it is."""
+    if isinstance(error, KeyError):  # which says the key alone
+        return f"{error} is missing"
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class BenchError(Exception):
     """Something the user can mend; `exit_code` is the process's exit status.
 

@@ -17,7 +17,6 @@ import benchharness.encoder.imports  # noqa: F401  (before any network's code)
 from benchharness.encoder.network import (
     check_trusted,
     draw_network,
-    first_line,
     is_foreign,
     load_config,
     load_network,
@@ -29,7 +28,7 @@ from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_f
 from benchharness.models.spec import NOTHING
 from benchharness.models.weights import download
 from benchharness.recipes.recipe import kept_layers
-from benchharness.tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError, first_line
 from benchharness.tiny import folder as tiny_folder
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}

@@ -15,7 +15,7 @@ from transformers.models.deberta.modeling_deberta import DisentangledSelfAttenti
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import no_decoder, untrusted
 from benchharness.models.spec import NOTHING
-from benchharness.tasks.errors import ModelError
+from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
@@ -247,13 +247,6 @@ def _check_whole(network: nn.Module, missing: set[str], checkpoint: str, *, on_t
 def _is_on_top(key: str) -> bool:
     names = key.split(".")
     return names[0] in NOT_ENCODER or "position_ids" in names
-
-
-def first_line(error: Exception) -> str:
-    """What an error says first, or what it is."""
-    if isinstance(error, KeyError):  # which says the key alone
-        return f"{error} is missing"
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 # DeBERTa v1's attention in fp32: transformers' code for it cannot be computed in bf16.

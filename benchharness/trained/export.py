@@ -21,10 +21,9 @@ import torch
 import transformers
 from torch import Tensor
 
-from benchharness.encoder.network import first_line
 from benchharness.machine import cpu_flags
 from benchharness.recipes.classes import KINDS
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, first_line
 
 ONNX = Path("onnx/model.onnx")
 """Of a taken folder, as sentence-transformers and optimum call it."""

@@ -15,7 +15,6 @@ import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer
 
-from benchharness.encoder.network import first_line
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import Flip, flips_of
@@ -23,7 +22,7 @@ from benchharness.machine import cpu_model, library_versions
 from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, first_line
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import SUITES, distinct_title
 from benchharness.tasks.task import ChoiceTask, score

@@ -17,7 +17,6 @@ from typing import Any, Unpack
 import torch
 
 from benchharness.encoder import set_dropout
-from benchharness.encoder.network import first_line
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -27,7 +26,7 @@ from benchharness.models.folder import stated_pooling
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
-from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.errors import BenchError, JobError, first_line
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task

@@ -10,7 +10,7 @@ from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.text import counted, visible
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, first_line
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
@@ -114,7 +114,7 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
         return str(hub.metadata_update(repository, card, overwrite=True, commit_message=COMMIT))
     except Exception as error:  # of the hub's client and of what it speaks by
         raise BenchError(
-            f"{repository} was sent nothing: {str(error).strip().splitlines()[0]} (it must be "
+            f"{repository} was sent nothing: {first_line(error)} (it must be "
             "there, and `hf auth login` gives a token that may write)."
         ) from error
 

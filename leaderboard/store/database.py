@@ -42,6 +42,7 @@ from benchharness.tasks.errors import (
     BenchError,
     BusyStoreError,
     StoreError,
+    first_line,
     shown_place,
 )
 
@@ -159,7 +160,7 @@ def _unusable(text: str, error: Exception) -> StoreError:
         step = "install it with `pip install 'benchharness[postgresql]'`"
     else:
         step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
-    reason, name = str(error).splitlines()[0], shown_place(text)
+    reason, name = first_line(error), shown_place(text)
     return StoreError(f"{name!r} is not a database that can be used here ({reason}): {step}.")
 
 
