@@ -209,7 +209,7 @@ class RunOptions:
     jobs: str = _option(
         WHERE,
         "auto",
-        "How many jobs run at once; auto: as many as fill each GPU, by its load and memory, or "
+        "How many jobs run at once; auto: as many as each GPU's memory has room for, or "
         "one per core if there is memory, at most 8.",
         metavar="auto|N",
     )

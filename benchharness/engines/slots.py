@@ -1,14 +1,14 @@
 """Where jobs run at the same time: a GPU each, or a share of the CPU's cores."""
 
-import csv
 import itertools
 import math
 import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchharness.machine import is_instance, machine_name
@@ -72,7 +72,7 @@ def find_slots(
     `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
     Without `jobs` there is one process per core, as long as that many jobs `fit` there and AT_ONCE
     is not passed: threads of one job wait for each other. That many share the GPUs, where there are
-    any, as far as these have room; an instance of MIG, whose load cannot be read, takes one. With
+    any, as far as these have room; an instance of MIG, whose memory cannot be read, takes one. With
     `jobs`, they share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
     `small` job has one thread on a CPU, since its products are over before a second has begun. A
     job in several `processes` has as many GPUs, or a part of its cores for each.
@@ -91,7 +91,7 @@ def find_slots(
     # 0, 1, 0 and 1.
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
-    # With a GPU for each job nothing is shared, and no load has to be measured.
+    # With a GPU for each job nothing is shared, and no memory has to be read.
     is_shared = shared and count > len(gpus) > 0
     return tuple(_slot(",".join(place), threads, is_shared=is_shared) for place in places)
 
@@ -171,26 +171,26 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
     True where `nvidia-smi` does not tell: of a cluster's GPUs, and of instances of MIG.
     """
-    names = dict.fromkeys(name for slot in slots for name in slot.gpus)
-    query = (f"--id={','.join(names)}", "--query-gpu=compute_cap", "--format=csv,noheader")
-    try:
-        listed = _nvidia_smi(*query)
-        return all(float(capability) >= AMPERE for capability in listed.split())
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return True
+    with suppress(ValueError):  # "[N/A]"
+        names = dict.fromkeys(name for slot in slots for name in slot.gpus)
+        return all(float(told) >= AMPERE for told in _ask(names, "compute_cap"))
+    return True
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
     """What a slot computes on: a GPU's name, or the processor's with the threads of a job."""
     if slots[0].is_gpu:
-        try:
-            return _nvidia_smi(f"--id={slots[0].gpus[0]}", *GPU_NAME).strip()
-        except (OSError, subprocess.SubprocessError):
-            return "a GPU"
+        return next(iter(_ask(slots[0].gpus[:1], "name")), "a GPU")
     return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
 
 
-GPU_NAME = ("--query-gpu=name", "--format=csv,noheader")
+def _ask(gpus: Iterable[str], *facts: str) -> list[str]:
+    """What the driver's tool tells of some GPUs, a line for each; nothing where it fails."""
+    query = (f"--id={','.join(gpus)}", f"--query-gpu={','.join(facts)}")
+    try:
+        return _nvidia_smi(*query, "--format=csv,noheader,nounits").strip().splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
 
 
 def _nvidia_smi(*arguments: str) -> str:
@@ -207,111 +207,55 @@ def _count_cores() -> int:
     return os.cpu_count() or 1
 
 
-# How many of the slots that share a GPU are used: as many as fill it, by what it is measured at.
+# How many of the slots that share a GPU are used: as many as its memory has room for.
 #
-# Processes take turns on a GPU, so the share of time in which any of them computes says how full it
-# is. One job begins alone. When all on a GPU have come to their steps, it is measured for a while;
-# then as many more begin as its time and its free memory suffice for, at most as many as run there.
-
-FULL = 0.95
-"""The share of time in which a GPU computes that counts as all of it."""
+# Jobs of small encoders leave a GPU idle most of the time, and those that fill it take turns on it.
 
 ROOM = 1.5
 """How much memory is to be free for another job, in those that run: what one takes still grows."""
 
-READINGS, READING_SECONDS = 4, 0.5
-"""How often a GPU is read before it is judged, and how long after the last time."""
-
-QUERY = ("index", "uuid", "utilization.gpu", "memory.used", "memory.free")
+SETTLING_SECONDS = 2.0
+"""How long all jobs on a GPU make steps before its memory says what they hold."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """A GPU at a time: the share of the last moments in which it computed, and memory in MiB."""
+def memory_of(device: str) -> tuple[float, float] | None:
+    """The memory of a slot's device, "cuda:0", that is used and that is free, in MiB.
 
-    busy: float
-    used: float
-    free: float
-
-
-def read_loads() -> dict[str, Load]:
-    """The load of each GPU by its index and by its UUID; of those that tell it.
-
-    A GPU that is split into MIG instances does not, and without a driver there is none.
+    None without a driver, and for an instance of MIG.
     """
-    try:
-        listed = _nvidia_smi(f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits")
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    found = {}
-    for row in csv.reader(listed.splitlines(), skipinitialspace=True):
-        try:
-            # "0, GPU-5a1c..., 37, 15012, 66547": percent, and MiB.
-            index, uuid, (busy, used, free) = row[0], row[1], map(float, row[2:])
-        except (IndexError, ValueError):  # "[N/A]"
-            continue
-        found[index] = found[uuid] = Load(busy=busy / 100, used=used, free=free)
-    return found
+    for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
+        with suppress(ValueError):  # "[N/A], [N/A]"
+            used, free = map(float, told.split(","))
+            return used, free
+    return None
 
 
-def load_of(device: str, loads: Mapping[str, Load]) -> Load | None:
-    """The load of a slot's device, "cuda:0" or "cuda:GPU-..."; the UUID may be cut short."""
-    name = device.removeprefix("cuda:")
-    if name in loads:
-        return loads[name]
-    alike = [uuid for uuid in loads if name.startswith("GPU-") and uuid.startswith(name)]
-    return loads[alike[0]] if len(alike) == 1 else None
-
-
-@dataclass(kw_only=True)
 class Sharing:
     """Decides for slots that share a GPU whether another job may begin in one.
 
-    `most` is by device how many jobs it has been found to take, `readings` what was measured since
-    their number changed last, `seen` how many ran at the last reading and when that was. `is_over`
-    has each GPU take one at a time: memory ran out where several shared one.
+    `is_over` has each GPU take one at a time: memory ran out where several shared one.
     """
 
-    read: Callable[[], Mapping[str, Load]] = read_loads
-    clock: Callable[[], float] = time.monotonic
-    most: dict[str, int] = field(default_factory=dict)
-    readings: dict[str, list[Load]] = field(default_factory=dict)
-    seen: dict[str, tuple[int, float]] = field(default_factory=dict)
-    is_over: bool = False
+    def __init__(
+        self,
+        read: Callable[[str], tuple[float, float] | None] = memory_of,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._clock = read, clock
+        self._next: dict[str, float] = {}  # by device, when it is read
+        self.is_over = False
 
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
         """Whether a job may begin beside others; `settled` says which of these make steps."""
-        count = len(settled)
-        if not slot.is_shared or not count:
+        if not slot.is_shared or not settled:
             return True
-        if self.is_over or not all(settled):
+        now = self._clock()
+        due = self._next.get(slot.device, now)
+        if not all(settled):
+            due = self._next[slot.device] = max(due, now + SETTLING_SECONDS)
+        if self.is_over or now < due:
             return False
-        load = self._next(slot.device, count)
-        if load is None:
-            return False
-        if count < self.most.get(slot.device, 1):  # measured before
-            return load.free > ROOM * load.used / count
-        readings = self.readings[slot.device]
-        if len(readings) < READINGS:
-            return False
-        busy = sum(one.busy for one in readings) / len(readings)
-        # Where two jobs keep it busy for 30 % of the time, six would fill it. Four readings are
-        # believed for twice as many at most.
-        by_time = 2 * count if busy <= FULL / 2 else int(count * FULL / busy)
-        # By the worst of the readings, because a job that runs out of memory starts over.
-        used, free = max(one.used for one in readings), min(one.free for one in readings)
-        by_memory = count + int(free / max(ROOM * used / count, 1.0))
-        self.most[slot.device] = max(count, min(by_time, by_memory))
-        return count < self.most[slot.device]
-
-    def _next(self, device: str, count: int) -> Load | None:
-        """A new reading of a device; None where it is too early for one, or there is none."""
-        before, read = self.seen.get(device, (0, -READING_SECONDS))
-        if self.clock() - read < READING_SECONDS:
-            return None
-        load = load_of(device, self.read())
+        memory = self._read(slot.device)
         # What could not be read is not read again: asking may take seconds.
-        self.seen[device] = count, self.clock() if load else math.inf
-        kept = self.readings.get(device, []) if before == count else []
-        self.readings[device] = [*kept, load][-READINGS:] if load else []
-        return load
+        self._next[slot.device] = now + SETTLING_SECONDS if memory else math.inf
+        return memory is not None and memory[1] > ROOM * memory[0] / len(settled)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchharness.engines.process import WORKER
 from benchharness.leaderboard.result import Failure
 from benchharness.worker.job import run_job
 from tests.helpers import ROOT
@@ -40,7 +41,9 @@ def test_16_the_state_is_kept_nothing_is_scored_and_the_job_goes_on(
 ):
     """The period is long, so what is kept is kept because of the signal."""
     kept = tmp_path / "kept"
-    process = start(JOB, tmp_path / "result.json", "--snapshots", kept, pipe=True, before=before)
+    process = start(
+        JOB, tmp_path / "result.json", "--snapshots", kept, pipe=True, command=(*before, *WORKER)
+    )
     assert process.stdout
     with process.stdout as lines:
         next(line for line in lines if b'"training"' in line)

@@ -1,10 +1,11 @@
 """A GPU that is pretended: the code of a GPU runs on a CPU, and says where each tensor would be.
 
-Every tensor is where a GPU would need it, and what the host would wait for is counted.
+Every tensor is where a GPU would need it, what the host would wait for is counted, and steps are
+recorded.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -21,16 +22,34 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchharness.encoder import cuda as kernels
-from tests.helpers.device_stand_in import ATEN, INDEXING, recorded_on_a_cpu, waits_for
+from benchharness.training import cuda
 
 GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
+ATEN = torch.ops.aten
 
 MOVING = {ATEN.copy_, ATEN._to_copy, ATEN._foreach_copy_, ATEN.set_}
 """What may read in one place and write in the other."""
 
+WAITING = {
+    ATEN._local_scalar_dense,  # item, int, float, bool, tolist, an `if`
+    ATEN.nonzero,
+    ATEN.masked_select,
+    ATEN.masked_scatter_backward,
+    ATEN.is_nonzero,
+    ATEN.equal,
+    ATEN.unique_dim,
+    ATEN._unique2,
+    ATEN.unique_consecutive,
+    ATEN.repeat_interleave,  # where it is by a tensor of counts
+    ATEN.bincount,
+}
+"""Operations whose results the host has to know, or whose sizes."""
+
+INDEXING = {ATEN.index, ATEN.index_put, ATEN.index_put_}
+"""Of which those by a mask wait."""
+
 OF_PACKED = {ATEN._pack_padded_sequence, ATEN._pad_packed_sequence, ATEN.lstm}
 """What asks for its lengths on the CPU."""
-
 
 ANSWERS = {
     Tensor.device.__get__: GPU,  # type: ignore[attr-defined]
@@ -92,7 +111,7 @@ class PretendGpu(TorchDispatchMode):
                 self.waits[f"{packet} by indices of the CPU"] += 1
             elif of_cpu and packet not in MOVING | OF_PACKED:
                 raise RuntimeError(f"{func}: Expected all tensors to be on the same device")
-            if waits_for(func, args):
+            if _waits_for(func, args):
                 self.waits[str(packet)] += 1
         made = func(*args, **(kwargs or {}))
         place = GPU if GPU in places else CPU if CPU in places else None
@@ -167,6 +186,13 @@ class _Calls(TorchFunctionMode):
         return made
 
 
+def _waits_for(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a host waits for an operation of a GPU: also for an indexing by a mask."""
+    if func.overloadpacket not in INDEXING:
+        return func.overloadpacket in WAITING
+    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+
+
 def _tensors(tree: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
@@ -221,3 +247,28 @@ def pretended_gpu() -> Iterator[PretendGpu]:
             patch.setattr(module, "_group_tensors_by_device_and_dtype", groups)
         with gpu:
             yield gpu
+
+
+@contextmanager
+def recorded_on_a_cpu() -> Iterator[list[int]]:
+    """Has steps recorded and replayed without a GPU: a replay computes again in the same memory.
+
+    Gives how often each record was replayed. As a GPU's, a record changes nothing but what it
+    writes at a replay, to tensors that are the same each time.
+    """
+    replays: list[int] = []
+
+    def record(run: Callable[[], Tensor], _pool: Any) -> tuple[Callable[[], object], Tensor]:
+        share, number = torch.zeros(()), len(replays)
+        replays.append(0)
+
+        def replay() -> None:
+            replays[number] += 1
+            share.copy_(run())
+
+        return replay, share
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "warm_up", lambda run: run())
+        patch.setattr(cuda, "record", record)
+        yield replays

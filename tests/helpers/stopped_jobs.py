@@ -58,18 +58,16 @@ def start(
     result_file: Path,
     *options: object,
     pipe: bool = False,
-    before: Sequence[str] = (),
+    command: Sequence[str] = WORKER,
+    environment: Mapping[str, str] = ENVIRONMENT,
 ) -> "subprocess.Popen[bytes]":
-    """The job in a process of its own, with a pipe of its progress or without.
-
-    `before` are words that start the command behind them.
-    """
+    """The job in a process of its own, with a pipe of its progress or without."""
     process = subprocess.Popen(
-        (*before, *WORKER, str(result_file), *map(str, options)),
+        (*command, str(result_file), *map(str, options)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if pipe else subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=os.environ | ENVIRONMENT,
+        env=os.environ | environment,
     )
     assert process.stdin
     with process.stdin as stdin:
