@@ -1,8 +1,9 @@
 """One job that measures an encoder: its speed and memory in training and in prediction.
 
 What is timed is what a job does: batches, packing, number format, optimizer, as its recipe says.
-All layers compute every token, as papers time them, whatever a head would read. The encoder and a
-reference take turns, pass by pass, so that whatever slows the machine down meets both.
+All layers compute every token and all of the vocabulary is trained, as papers time them, whatever a
+head would read and documents would use. The encoder and a reference take turns, pass by pass, so
+that whatever slows the machine down meets both.
 """
 
 import time
@@ -35,7 +36,6 @@ from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Compute
 from benchharness.training.loop import TaskBatches, Training
-from benchharness.training.optimizer import can_be_cut, cut_vocabulary
 from benchharness.training.predict import OutOfMemoryError, free_memory, predict
 from benchharness.worker.job import find_compute, now, peak_memory, provenance_of
 from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
@@ -76,7 +76,6 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     (name,) = job.fingerprints
     rows = read_split(job, name)
     encoder = load_pretrained(job, recipe)
-    set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = provenance_of(job, {name: rows}, encoder.tokenizer, compute, started)
     features = documents(rows.examples, encoder, recipe.rows.max_tokens)  # type: ignore[arg-type]
     parameters = sum(weight.numel() for weight in encoder.network.parameters())
@@ -166,13 +165,11 @@ class Side:
     def of(
         cls, encoder: Encoder, features: Features, *, recipe: Recipe, compute: Compute, seed: int
     ) -> Self:
-        """An encoder with a head, and documents without one of its tokens left out."""
+        """An encoder with a head, which reads nothing less for it, and documents."""
+        set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
         task = find_task(HEAD)
         setup = TaskSetup(task=task, head=head_for(task), trained="", predicted=(), judged="")
         network: Any = network_of([setup], encoder, compute.device, every_state=True)
-        if can_be_cut(network.encoder):
-            cut, _ = cut_vocabulary(network.encoder, {"": features})
-            features = cut[""]
         batches = TaskBatches(
             network=network,
             features=features,

@@ -142,6 +142,18 @@ def test_a_pass_is_an_epoch_of_a_training_and_has_all_tokens() -> None:
     )
 
 
+def test_both_sides_have_all_words_and_the_recipes_dropout() -> None:
+    """Or a score would depend on the number of documents, and on whose dropout was left out."""
+    encoder = load_encoder("builtin:tiny", None, 1)
+    features = documents(_two(), encoder, 64)
+    recipe = having(RECIPE, dropout=0.0, classifier_dropout=0.0)
+    for of in (encoder, features), reference_of("bert-mini", encoder, features):
+        made = Side.of(*of, recipe=recipe, compute=CPU, seed=1)
+        words: Any = made.network.get_submodule("encoder").get_input_embeddings()  # type: ignore[operator]
+        assert words.num_embeddings == of[0].config.vocab_size
+        assert {m.p for m in made.network.modules() if hasattr(m, "p")} == {0.0}
+
+
 def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
     encoder = replace(load_encoder("builtin:tiny", None, 1), max_tokens=2048)
     features = documents(_two(), encoder, 1024)
