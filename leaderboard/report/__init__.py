@@ -29,6 +29,7 @@ from benchharness.leaderboard.report.table import (
     build_table,
     group_anchor,
     run_anchor,
+    says_more,
     statistics,
 )
 from benchharness.leaderboard.result import Failure, Result, RunRow
@@ -42,9 +43,9 @@ INLINE_RUNS = 120
 class Group:
     """The runs of one entry on one task, seed by seed; what a cell of a table links to.
 
-    `statistics` are a sentence a task, `reproductions` hold its scores against the published ones
-    of the same model, `curves` the learning curves of several seeds together, `predictions` a task
-    and the address of its page of every prediction.
+    `statistics` are a sentence about each score that has more than one value, `reproductions` hold
+    scores against the published ones of the same model, `curves` the learning curves of several
+    seeds together, `predictions` a task and the address of its page of every prediction.
     """
 
     anchor: str
@@ -54,6 +55,12 @@ class Group:
     curves: tuple[Figure, ...]
     runs: tuple[RunSection, ...]
     predictions: tuple[tuple[str, str], ...]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it says no more than the table of the entry's runs."""
+        says = (self.statistics, self.reproductions, self.curves, self.predictions)
+        return not any(says)
 
     @property
     def scores(self) -> Sequence[str]:
@@ -203,7 +210,7 @@ def groups_of(
         yield Group(
             anchor=anchor,
             title=runs[0].title,
-            statistics=tuple((cell.task, statistics(cell)) for cell in cells),
+            statistics=tuple((c.task, statistics(c)) for c in cells if says_more(c)),
             reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
             # A single run's curves stand in its section.
             curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),

@@ -162,6 +162,11 @@ def statistics(cell: Cell) -> str:
     return ", ".join(filter(None, (numbers, seeds, cell.selection, *cell.notes, cell.choice)))
 
 
+def says_more(cell: Cell) -> bool:
+    """Whether there is more to know of a cell than its one seed's value."""
+    return len(cell.values) > 1 or any((cell.selection, *cell.notes, cell.choice))
+
+
 def build_table(
     board: Board,
     number: int,
