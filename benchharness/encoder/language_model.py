@@ -92,8 +92,8 @@ class LanguageModel:
         encoder.register_forward_hook(_take_places)
 
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
-        """How likely the tokens are that the readings ask for, one after the other, in fp32."""
-        device = next(self.network.parameters()).device
+        """How likely the tokens are that the readings ask for, in order, in the weights' dtype."""
+        device = (weight := next(self.network.parameters())).device
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         width = int(lengths.max())
         is_first = any(getattr(m, NARROWED, False) for m in self.network.modules())
@@ -122,7 +122,7 @@ class LanguageModel:
             )
         told = _AT.set(_At(torch.tensor(places, device=device), packing))
         try:
-            logits = self.network(**tensors).logits[0].float()  # (places, vocabulary)
+            logits = self.network(**tensors).logits[0].to(weight.dtype)  # (places, vocabulary)
         finally:
             _AT.reset(told)
         which, token = torch.tensor(asked, device=device).T  # (asked,) each
