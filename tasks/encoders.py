@@ -1,4 +1,4 @@
-"""What papers of encoders have tables of besides fine-tuning: retrieval, and efficiency.
+"""What papers of encoders have tables of besides fine-tuning: retrieval, efficiency, long inputs.
 
 BEIR's sets are scored on the split that the paper prints: test, and dev of MS MARCO. CQADupstack is
 left out, whose number is the mean of twelve sets.
@@ -7,6 +7,7 @@ left out, whose number is the mean of twelve sets.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from math import inf
 from pathlib import Path
 from random import Random
@@ -16,10 +17,10 @@ import numpy as np
 
 from benchharness.tasks.examples import PairExample, QueryExample, TimedExample, TimedPrediction
 from benchharness.tasks.glue import GLUE_TASKS
-from benchharness.tasks.metrics import mrr_10, ndcg_10, recall_100
+from benchharness.tasks.metrics import accuracy, by_category, mrr_10, ndcg_10, recall_100
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.sources.source import Row, Source, Split, number, text
-from benchharness.tasks.task import Metric, RankingTask, TimedTask
+from benchharness.tasks.task import Metric, PairTask, RankingTask, TimedTask
 
 # Queries on a corpus, ranked (Thakur et al., BEIR, NeurIPS 2021), and folders of one's own.
 
@@ -218,4 +219,84 @@ EFFICIENCY_TASKS = (
         details=_DETAILS,
         cite=_MNLI.cite,
     ),
+)
+
+
+# A needle in a haystack: one sentence of a long text has the answer. The sentence and the question
+# are Mohtashami and Jaggi's (Landmark Attention, NeurIPS 2023), with a word for the number; lengths
+# are LongEmbed's (Zhu et al., EMNLP 2024), depths in percent of the text are Kamradt's. There an
+# embedding or a language model is asked; here an encoder learns it. Other numbers stand all over
+# the text, so that words alone do not answer the question; pairs of them do ("is seven"), at every
+# length, so that an encoder that fails lacks reach.
+
+DEPTHS = range(0, 100, 10)
+NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")
+
+_WHO = "farmer doctor teacher painter driver student singer nurse baker gardener"
+_DID = "cleaned opened closed painted found lost bought sold saw broke"
+_WHAT = "apples pears peaches coats hats gloves cars buses drums guitars"
+
+SENTENCE = 6
+"""Words and marks of each sentence, the needle's and the question's too."""
+
+_ROWS = {"train": 20, "dev": 5}
+"""Of each depth and number."""
+
+
+def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
+    """Texts whose words and marks, with the question's, are 15 of 16 of `length`.
+
+    Tokenizers of English have each word as one token; the rest is for special tokens and split
+    words. A text that is longer after all loses its end, but no needle until a tenth is lost.
+    Of training texts one in eight is that long, the others down to an eighth of it: from short ones
+    a network without pretraining learns. An embedded set has texts an eighth as long.
+    """
+    count = length * 15 // (16 * SENTENCE * (MINI if place == mini_folder() else 1)) - 1
+    numbered = ("the",) * len(NUMBERS) + NUMBERS
+    filler = [
+        f"The {who} {did} {many} {what}."
+        for who, did, many, what in product(_WHO.split(), _DID.split(), numbered, _WHAT.split())
+    ]
+    draw = Random(f"needle {length} {split}")  # noqa: S311  (no secret)
+    cells = [*product(DEPTHS, NUMBERS)] * _ROWS[split]
+    rows: list[Row] = []
+    for depth, number_ in sorted(cells, key=lambda _: draw.random()):
+        share = min(1, (1 + 9 * draw.random() ** 2) / 8) if split == "train" else 1
+        used = round(count * share)
+        sentences = draw.choices(filler, k=used)
+        sentences[used * depth // 100] = f"The pass key is {number_}."
+        found = {"text": " ".join(sentences), "depth": depth, "label": number_}
+        rows.append({"id": f"{split} {len(rows) + 1}", **found})
+    return rows
+
+
+def _asked(row: Row) -> PairExample:
+    return PairExample(
+        id=text(row, "id"),
+        text_a=text(row, "text"),
+        text_b="What is the pass key?",
+        label=text(row, "label"),
+        categories=(f"depth_{row['depth']}",),
+    )
+
+
+NEEDLE_TASKS = tuple(
+    PairTask(
+        name=f"needle/{length}",
+        title=f"{length} tokens",
+        source=Source(
+            hub="",
+            config=str(length),
+            revision="main",
+            splits={name: Split(hub="", files=()) for name in _ROWS},
+            reader=partial(_haystacks, length),
+        ),
+        convert=_asked,
+        labels=NUMBERS,
+        metrics=(accuracy,),
+        details=tuple(by_category(accuracy, f"depth_{depth}") for depth in DEPTHS),
+        longest=length,
+        cite="ours, after Zhu et al., LongEmbed, EMNLP 2024",
+    )
+    for length in (512, 1024, 2048, 4096, 8192)
 )

@@ -12,7 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
-from benchharness.tasks.encoders import BEIR_TASKS, EFFICIENCY_TASKS, OWN_FOLDER, SPEEDS
+from benchharness.tasks.encoders import (
+    BEIR_TASKS,
+    EFFICIENCY_TASKS,
+    NEEDLE_TASKS,
+    OWN_FOLDER,
+    SPEEDS,
+)
 from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
@@ -161,6 +167,8 @@ _ONE = (
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
      "ours: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
     ("Retrieval", "ndcg_10", ("retrieval/folder",), "ours: a folder in BEIR's layout"),
+    ("Needle", "accuracy", tuple(task.name for task in NEEDLE_TASKS),
+     "ours: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
 """Rules that are the mean over tasks of one score each: name, score, tasks, paper."""
@@ -233,6 +241,7 @@ _suites = {
         *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
         _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
         *(_suite("Pseudo-perplexity", [PERPLEXITY]), _suite("Efficiency", EFFICIENCY_TASKS)),
+        _suite("Needle", NEEDLE_TASKS),
     )
 }
 
@@ -242,7 +251,9 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"}
+_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"} | {
+    "needle"
+}
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

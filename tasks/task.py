@@ -125,7 +125,8 @@ class Task:
     name after the slash where it is not given; `split_titles` what they call its splits where there
     are two of a kind ("m" of MNLI-m). `benchmark` names what several tasks are versions of: they
     share rows, so that no encoder is trained on two of them together. With `public_tests` its test
-    splits have their labels, and a run is scored on them too. `definition` is all that the task is
+    splits have their labels, and a run is scored on them too. An encoder has to read
+    the `longest` rows, in tokens; 0 leaves that to recipes. `definition` is all that the task is
     made of, as plain data, where it was found in somebody's own data: a job carries it to whoever
     works on it.
     """
@@ -144,6 +145,7 @@ class Task:
     definition: Mapping[str, Any] | None = None
     benchmark: str = ""
     public_tests: bool = False
+    longest: int = 0
     head: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -300,15 +302,11 @@ class RankingTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedTask(Task):
-    """Documents on which an encoder's speed and memory are measured; nothing is learned.
-
-    None is longer than `longest` tokens, or (0) than what a recipe reads.
-    """
+    """Documents on which an encoder's speed and memory are measured; nothing is learned."""
 
     convert: Callable[[Row], TimedExample]
     metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
     details: tuple[Metric[TimedPrediction, TimedExample], ...] = ()
-    longest: int = 0
     head: ClassVar[str] = "timed"
 
 

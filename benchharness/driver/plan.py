@@ -522,10 +522,11 @@ class Resolver:
 def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator[str]:
     """A sentence about each length that an encoder does not read."""
     for model, task in product(models, tasks):
-        if isinstance(task, TimedTask) and not is_readable(task, model):
+        if not is_readable(task, model):
+            use = "timed" if isinstance(task, TimedTask) else "trained"
             yield (
                 f"{model.name} reads at most {reach(model):,} tokens, and the documents of "
-                f"{task.name} have {task.longest:,}: it is not timed on them."
+                f"{task.name} have {task.longest:,}: it is not {use} on them."
             )
 
 

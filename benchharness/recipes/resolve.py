@@ -501,6 +501,8 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
         for path in (*_ancestors(own), own):  # a model's own values count more
             yield from _file_layers(path, [table])
     yield from (HINTS[table] for table in tables if table in HINTS)
+    for task in (TASKS[table] for table in tables if table in TASKS):
+        yield {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
 
 
 def _ancestors(path: Path) -> list[Path]:

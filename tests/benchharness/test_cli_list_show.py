@@ -112,7 +112,7 @@ def test_published_results_have_their_split_protocol_and_source() -> None:
     assert (tiny["split"], tiny["protocol"]) == ("test", "best of grid")
     assert tiny["source"] == "google-research/bert README.md"
     everything = call_json("show", "published")
-    unpublished = {"retrieval", "pairs", "text", "efficiency"}
+    unpublished = {"retrieval", "pairs", "text", "efficiency", "needle"}
     assert {row["suite"] for row in everything} == set(SUITES) - unpublished
     assert "BERT-Tiny (2/128)" in call("show", "published")
 

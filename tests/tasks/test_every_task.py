@@ -198,7 +198,7 @@ def test_a_limit_keeps_groups_whole_and_the_same_rows(name: str, split: str) -> 
     assert all(kept[group] == sizes[group] for group in kept if group is not None)
 
 
-APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/")
+APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/", "needle/")
 """Of which others ask the hub: BLiMP's 67 configs and XTREME's 140 take long, a set of BEIR is two,
 and most of the other minimal pairs are files alone."""
 

@@ -40,7 +40,8 @@ PEOPLES_NAMES = {
 }
 
 
-MADE = ("text/", *(t for t in TASKS if TASKS[t].head == "timed" and TASKS[t].source.reader))
+TIMED = (t for t in TASKS if TASKS[t].head == "timed" and TASKS[t].source.reader)
+MADE = ("text/", "needle/", *TIMED)
 """Tasks whose rows are made, or in a file of any name."""
 
 
@@ -85,8 +86,8 @@ def test_the_parent_of_a_suites_folder_by_any_common_name(
 def test_one_parent_holds_all_suites(tmp_path: Path) -> None:
     for suite in PEOPLES_NAMES:
         shutil.copytree(mini_folder() / suite, tmp_path / PEOPLES_NAMES[suite][:2][-1])
-    assert {*PEOPLES_NAMES, "retrieval", "efficiency"} == {*SUITES}
-    of_files = [name for name in TASKS if not name.startswith("efficiency/")]
+    assert {*PEOPLES_NAMES, "retrieval", "efficiency", "needle"} == {*SUITES}
+    of_files = [name for name in TASKS if not name.startswith(("efficiency/", "needle/"))]
     assert fingerprints(parse_data(str(tmp_path)), *of_files) == of_mini(*of_files)
 
 

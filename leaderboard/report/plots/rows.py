@@ -9,6 +9,7 @@ from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
 from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
+from benchharness.tasks.encoders import DEPTHS
 from benchharness.tasks.suites import ScoreRule, find_task, title_of
 
 MOST_ROWS = 200
@@ -113,9 +114,10 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         "noans": "questions without one",
         "middle": "middle school",
         "high": "high school",
+        **{f"depth_{depth}": f"needle at {depth} %" for depth in DEPTHS},
     }
 )
-"""What the scores of categories end with (AX, SQuAD 2.0, RACE), and what a reader calls them."""
+"""What scores of categories end with (AX, SQuAD, RACE, needle), and what a reader calls them."""
 
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
 """Where the first category begins; the heights of a bar with its space, of a category's name and of

@@ -1,0 +1,124 @@
+"""The needle probe: the same rows everywhere, its needle in reach, and what cannot read it."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from benchharness.driver.plan import plan
+from benchharness.heads import Limits
+from benchharness.heads.pair import encode
+from benchharness.leaderboard.report.plots.rows import category_names
+from benchharness.models import find_model
+from benchharness.recipes.resolve import resolve_recipe
+from benchharness.tasks.encoders import DEPTHS, NEEDLE_TASKS, NUMBERS
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.examples import PairPrediction
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.task import score
+from benchharness.tiny import folder
+from benchharness.worker.job import run_job
+from tests.helpers.plans import plan_job, request_of
+
+NEEDLE = re.compile(r"The pass key is (\w+)\.")
+SHORT = find_task("needle/512")
+
+
+def rows(task: Any, split: str = "dev", data: str = "hub", limit: int | None = None) -> Any:
+    return read(task, split, parse_data(data), limit=limit)
+
+
+def test_rows_are_the_same_on_every_machine() -> None:
+    found = [rows(task, data="mini").fingerprint[:8] for task in NEEDLE_TASKS]
+    assert found == ["64a69c79", "f358c84f", "486a3d6e", "96da95f3", "5fcfa590"]
+    assert rows(SHORT).fingerprint[:8] == "a966eddd"
+    assert rows(SHORT, "train").fingerprint[:8] == "37d0a9d7"
+
+
+@pytest.mark.parametrize("task", NEEDLE_TASKS, ids=lambda task: task.name)
+def test_every_depth_has_every_number_as_often(task: Any) -> None:
+    data = "hub" if task is SHORT else "mini"
+    for split, times in (("train", 20), ("dev", 5)):
+        examples = rows(task, split, data).examples
+        cells = Counter((example.categories, example.label) for example in examples)
+        wanted = {((f"depth_{depth}",), number) for depth in DEPTHS for number in NUMBERS}
+        assert cells == dict.fromkeys(wanted, times)
+        assert len({example.text_a for example in examples}) == len(examples)
+
+
+def test_a_needle_stands_once_at_its_depth_and_says_the_label() -> None:
+    for task in (SHORT, find_task("needle/8192")):
+        for example in rows(task, limit=100).examples:
+            (found,) = NEEDLE.finditer(example.text_a)
+            assert found[1] == example.label
+            sentences = example.text_a.split(". ")
+            place = example.text_a[: found.start()].count(". ") / len(sentences)
+            depth = int(example.categories[0].removeprefix("depth_")) / 100
+            assert depth - 1 / len(sentences) < place <= depth
+
+
+def test_which_numbers_occur_does_not_answer_the_question() -> None:
+    """Who takes the most frequent number is right for less than a quarter."""
+    right = 0
+    for example in (examples := rows(SHORT).examples):
+        counts = Counter(word for word in example.text_a.split() if word in NUMBERS)
+        counts += Counter(word for word in re.findall(r"is (\w+)\.", example.text_a))
+        right += counts.most_common(1)[0][0] == example.label
+    assert 0.1 < right / len(examples) < 0.25
+
+
+def test_a_text_fits_and_its_needle_survives_a_tokenizer_that_splits_words() -> None:
+    """tiny's tokens fit; one token in ten more, and the needle at 90 % is still read."""
+    tokenizer = AutoTokenizer.from_pretrained(folder())
+    examples = rows(SHORT, limit=100).examples
+    for limit in (SHORT.longest, int(SHORT.longest / 1.1)):
+        features = encode(examples, tokenizer, Limits(max_tokens=limit))
+        for row, example in enumerate(examples):
+            start, end = features.starts[row : row + 2]
+            assert end - start <= limit
+            read_text = tokenizer.decode(features.token_ids[start:end])
+            assert f"the pass key is {example.label}" in read_text.lower()
+
+
+def test_a_recipe_reads_what_the_task_has() -> None:
+    for model in ("modernbert", "tiny"):
+        settings = resolve_recipe(find_model(model), SHORT.name, None, {}).settings
+        assert settings["max_tokens"].value == 512
+    settings = resolve_recipe(find_model("modernbert"), "needle/8192", None, {}).settings
+    assert settings["max_tokens"].value == 8192
+
+
+def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
+    made = plan(request_of(suite=("needle",), data="mini"))
+    assert {job.task for job in made.jobs if job.model == "tiny"} == {"needle/512"}
+    assert made.notes[0] == (
+        "tiny reads at most 512 tokens, and the documents of needle/1024 have 1,024: it is not "
+        "trained on them."
+    )
+    assert len(made.notes) == 4
+    with pytest.raises(BenchError, match="needle/8192 have 8,192: it is not trained on them"):
+        plan(request_of(task=("needle/8192",), data="mini"))
+
+
+def test_scores_are_told_apart_by_depth() -> None:
+    examples = rows(SHORT, data="mini").examples
+    near = [e.label if e.categories[0] >= "depth_5" else None for e in examples]
+    predictions = [PairPrediction(id=e.id, label=x) for e, x in zip(examples, near, strict=True)]
+    found = score(SHORT, "dev", predictions, examples)
+    assert found["accuracy"] == 0.5
+    assert [found[f"accuracy_depth_{d}"] for d in DEPTHS] == [0.0] * 5 + [1.0] * 5
+    names = category_names(SHORT.name, SUITES["needle"].rule)
+    assert names["needle at 90 %"] == "accuracy_depth_90"
+    assert len(names) == 10
+
+
+@pytest.mark.soak
+def test_a_network_without_pretraining_learns_it_at_512_tokens() -> None:
+    """Minutes on one core; chance is 0.1."""
+    found = run_job(plan_job("tiny", SHORT.name, "hub"), lambda _: None).evaluations[0].scores
+    assert found["accuracy"] > 0.95
+    assert min(found[f"accuracy_depth_{depth}"] for depth in DEPTHS) > 0.8
