@@ -100,6 +100,7 @@ def candidates(
 
 def _candidate(text: str, answer: str) -> Candidate:
     answer = answer.translate(_NO_SIGNS)
+    # Which segment the answer is in, and at which of its characters.
     before = text.partition(ANSWER)[0]
     is_in_second = CUT in before
     start = len(before.rpartition(CUT)[2])
@@ -108,7 +109,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1
+        start, end = part.index(START), len(part) - 1  # the sign itself goes
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -125,6 +126,7 @@ def _pair_fields(example: PairExample, kept: int | None) -> dict[str, str]:
         a = a[:kept]
     else:
         b = b[:kept]
+    # MultiRC: its question and its answer are one text here.
     question, mark, rest = b.partition("? ")
     return {
         "a": a,
@@ -198,6 +200,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
         return [_encode_causal(model, text) for text in texts]
     firsts = [text.first for text in texts]
     seconds = None if texts[0].second is None else [text.second for text in texts]
+    # Untrimmed: `fitted` looks at how long they are.
     with telling_refusals():
         found = tokenizer(firsts, seconds, return_offsets_mapping=True, verbose=False)
     types = found[TYPES] if TYPES in tokenizer.model_input_names else [None] * len(texts)
@@ -277,7 +280,7 @@ class Scoring:
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
-            self._empty.append(number)
+            self._empty.append(number)  # unknown to the tokenizer: NEVER
         elif self._model.is_causal:
             read = tuple(place - 1 for place in encoded.places)  # where it is said what follows
             asked = self._readings.setdefault((ids, encoded.types, read), {})
@@ -288,6 +291,7 @@ class Scoring:
             for place in encoded.places:
                 copy = (*ids[:place], mask, *ids[place + 1 :])  # one token of the answer is hidden
                 asked = self._readings.setdefault((copy, encoded.types, (place,)), {})
+                # Candidates that differ in this token alone share the copy.
                 asked.setdefault((0, ids[place]), []).append(number)
 
     def scores(self, compute: Compute, done: Callable[[], None]) -> NDArray[np.float64]:

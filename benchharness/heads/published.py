@@ -85,6 +85,7 @@ def published_state(
     state = network.state_dict()
     names = published_names(state, theirs, body)
     unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
+    # A pooler that our head trains is read, and has to be in both.
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
         raise KeyError(f"in one of the two alone: {sorted(lost)}")
     zero, one = scale
@@ -141,6 +142,7 @@ def load_published(
             found[mine] = state[name]
             if mine.startswith(OURS) and scale != UNSCALED:
                 found[mine] = (state[name] - (zero if mine.endswith("bias") else 0.0)) / one
+    # A tied weight stands in the file once, and is filled by either of its names.
     filled = {own[mine].data_ptr() for mine in found}
     if lost := [mine for mine, weight in own.items() if weight.data_ptr() not in filled]:
         raise KeyError(f"the weights lack {lost[0]}")

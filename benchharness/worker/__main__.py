@@ -58,7 +58,7 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
         signal.signal(number, SIGNALS.take)
     die_with(parent)
     os.environ.update(QUIET)
-    job = _read_job(options.pop("job"))
+    job = _read_job(options.pop("job"))  # first: a Failure names its job
     lines = ProgressLines()
     try:
         outcome: Result | Failure = _run(job, options, lines)

@@ -196,13 +196,14 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     `place` is that of the head's task among those that were trained together.
     """
     weights = load_file(folder / HEAD)
-    if place is not None:
+    if place is not None:  # a run of one task names its head without a place
         own = f"networks.{place}."
         weights = {key[len(own) :]: w for key, w in weights.items() if key.startswith(own)}
     try:
         found = network.load_state_dict(weights, strict=False)
     except RuntimeError as error:
         raise _unfit(f"the head of {name}", folder, error) from error
+    # The encoder has been loaded before, and stands in another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")

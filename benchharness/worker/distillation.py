@@ -73,6 +73,7 @@ class Distillation(Technique):
         own = self.network.network
         if not self.network.options.from_teacher:
             return
+        # As DistilBERT began (Sanh et al. 2019, section 3): from some of the teacher's layers.
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
         kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():
@@ -100,6 +101,7 @@ class Distillation(Technique):
         theirs = setup.head.encode(examples, teacher.tokenizer, limits)
         network.student_reads_types = ours.token_types is not None
         network.reads_types = theirs.token_types is not None
+        # Token by token: soft targets of other tokens would be those of another text.
         same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
         both = network.student_reads_types and network.reads_types
         if not (

@@ -51,7 +51,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)
 
     timed(FEW_ROWS)  # libraries make what they need
-    first, _ = timed(FEW_ROWS)
+    first, _ = timed(FEW_ROWS)  # says how many rows take about `seconds`
     took, tokens = timed(max(FEW_ROWS, int(FEW_ROWS * seconds / first)))
     return {
         "tokens_per_second": tokens / took,

@@ -56,6 +56,7 @@ class TaskSetup:
         task = find_task(name)
         predicted = [split for split in splits if _leader(split) == name]
         predicted.remove(f"{name}:train")  # train is learned, not predicted
+        # The first technique that has one of its own gives it.
         heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
@@ -74,6 +75,7 @@ class TaskSetup:
         self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]
     ) -> TaskBatches:
         """What is learned."""
+        # A long text is several rows of features (spans), so targets are made of both.
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
         return TaskBatches(
@@ -161,7 +163,7 @@ def network_of(
     every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
-    prepare_for(device, network)
+    prepare_for(device, network)  # last: the head has dropout too
     return network
 
 

@@ -124,5 +124,6 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
 
 def techniques_of(work: Work) -> list[Technique]:
     """What a job has."""
-    found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]  # in order
+    # In the order of the table: what the seed draws depends on it.
+    found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

@@ -73,7 +73,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     check_machine(str(job.settings[MACHINE].value), compute)
     report(Progress(phase="loading"))
-    (name,) = job.fingerprints
+    (name,) = job.fingerprints  # a task that is timed has one split
     rows = read_split(job, name)
     encoder = load_pretrained(job, recipe)
     provenance = provenance_of(job, {name: rows}, encoder.tokenizer, compute, started)
@@ -130,7 +130,7 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
     network: Any = encoder.network
     high = min(HIGH, network.get_input_embeddings().num_embeddings)
     draw, frame = np.random.default_rng(0), Frame.of(encoder.tokenizer, texts=1)
-    sizes = [example.tokens - frame.size for example in examples]
+    sizes = [example.tokens - frame.size for example in examples]  # without special tokens
     texts = [draw.integers(min(LOW, high // 2), high, size, dtype=np.int32) for size in sizes]
     return Features(**join([frame.row(text) for text in texts], frame, max_tokens))
 
@@ -146,6 +146,7 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
         max_position_embeddings=max(512, features.max_tokens),
     )
     made = replace(encoder, network=draw_network(config), config=config, family="bert")
+    # Ids beyond its vocabulary become others: which token it is costs the same.
     ids = features.token_ids % config.vocab_size
     return made, replace(features, token_ids=ids, token_types=np.zeros_like(ids), pad_id=0)
 
@@ -196,7 +197,7 @@ class Side:
 
     def train(self) -> Times:
         """Trains on all documents once."""
-        steps = -(-self.batches.items // self.recipe.optim.batch_size)
+        steps = -(-self.batches.items // self.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
@@ -214,7 +215,7 @@ class Side:
         """By the clock, and of the processor, which a GPU's is not."""
         if not self.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
-        torch.cuda.synchronize()
+        torch.cuda.synchronize()  # kernels are queued: the host is ahead of them
         return np.array([time.perf_counter(), 0.0])
 
 
@@ -251,6 +252,7 @@ def largest_batch(side: Side) -> int:
         free_memory()
         return found
 
+    # First by doubling, then between the last two by halves.
     most, too_many = 0, 1
     while too_many <= LARGEST and try_it(too_many):
         most, too_many = too_many, 2 * too_many
@@ -274,6 +276,7 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
         for place in (0, 1) if turn % 2 else (1, 0):
             for number, phase in enumerate(PHASES):
                 found[place, number, turn] = getattr(sides[place], phase)()
+        # After the passes of both: the reference is not timed by single documents.
         alone[turn] = [sides[0].predict(np.array([row])) for row in chosen]
         report(Progress(phase="predicting", step=turn + 1, steps=passes))
     nearest = np.abs(chosen[:, None] - np.arange(count)).argmin(axis=0)  # (documents,)
