@@ -253,17 +253,17 @@ def suites(*, as_json: AsJson = False) -> None:
 
 @with_options()
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
-    """The tasks, with what they predict and how they are scored."""
+    """The tasks, with what they predict and how they are scored.
+
+    In a pipe a row is a line and has more columns; `bench show NAME` has all of a task.
+    """
     chosen = [found for name in suite or () for found in find_suites(name)]
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
     rows = [task_facts(task) for name, task in TASKS.items() if name in wanted]
     if not as_json:
         rows = [in_words(row | {"labels": _some(row["labels"])}) for row in rows]
-    _print(
-        rows,
-        ("name", "title", "head", "labels", "metrics", "splits", "trained_on"),
-        as_json=as_json,
-    )
+    columns = ("name", "title", "head", "metrics", "splits", "labels", "trained_on")
+    _print(rows, columns[:5] if is_bounded() else columns, as_json=as_json)
 
 
 MANY_LABELS = 20

@@ -315,7 +315,9 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     if doubts:
         rest = len(doubts) - SHOWN
         more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
-        raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
+        # Its name stands before, with its folder.
+        shown = [doubt.removeprefix(path.name).lstrip(": ") for doubt in doubts[:SHOWN]]
+        raise DataError(f"{path} cannot be scored: {'; '.join(shown)}{more}.")
     return tuple(str(fault) for fault in faults)
 
 
