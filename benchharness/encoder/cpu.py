@@ -259,7 +259,7 @@ class _Attention(torch.autograd.Function):
         kept_for_backward = []
         # Of each group: q, k, v and output (sequences * heads, tokens, size).
         for group, q, k, v, output in _by_group(packing, rows, *states, attended):
-            masks = _masks(group, heads, q.dtype, formula.window)
+            masks = _masks(group, heads, q.dtype, formula)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
             for part in _parts(signed):
                 scores = q[part] @ k[part].mT  # (some sequences * heads, tokens, tokens)
@@ -302,7 +302,7 @@ def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tup
     return zip(groups_of(packing), *map(rows.split, states), strict=True)
 
 
-def _masks(group: Group, heads: int, dtype: torch.dtype, window: int | None) -> list[Tensor]:
+def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> list[Tensor]:
     """What is added to a group's scores (sequences * heads, tokens, tokens).
 
     Masks are spread over them; two in one place do not overflow.
@@ -311,7 +311,7 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, window: int | None) -> 
     if group.is_real is not None:
         hiding = _hiding(~group.is_real, dtype)  # (sequences, tokens)
         masks.append(hiding.repeat_interleave(heads, dim=0)[:, None])  # (sequences * heads, 1, ..)
-    is_far = _is_far(group, window)
+    is_far = _is_far(group, formula)
     if is_far is not None:
         masks.append(_hiding(is_far, dtype)[None])  # (1, tokens, tokens)
     return masks
@@ -324,13 +324,14 @@ def _hiding(is_hidden: Tensor, dtype: torch.dtype) -> Tensor:
     return mask.masked_fill_(is_hidden, torch.finfo(dtype).min / 2)
 
 
-def _is_far(group: Group, window: int | None) -> Tensor | None:
-    """Which tokens (tokens, tokens) of a sequence do not see each other; None where all do."""
-    tokens = group.places.shape[1]
-    if window is None or tokens <= window:
+def _is_far(group: Group, formula: Attention) -> Tensor | None:
+    """Which tokens (tokens, tokens) of a sequence do not see which; None where all see all."""
+    tokens, window = group.places.shape[1], formula.window
+    if not formula.is_causal and (window is None or tokens <= window):
         return None
     places = torch.arange(tokens)
-    return (places[:, None] - places).abs() >= window
+    ahead = places - places[:, None]
+    return ahead > 0 if formula.is_causal else ahead.abs() >= window
 
 
 def _parts(scores: Tensor) -> Iterator[slice | int]:
@@ -364,7 +365,7 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
     for group, *parts in _by_group(packing, rows, *states):
         # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
         q, k, v = (part.unflatten(0, (-1, heads)) for part in parts)
-        is_seen = _is_seen(group, formula.window)
+        is_seen = _is_seen(group, formula)
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=is_seen, scale=formula.scale
         )
@@ -372,11 +373,11 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
     return rows.scatter(torch.cat(attended), heads)  # (tokens, heads, size)
 
 
-def _is_seen(group: Group, window: int | None) -> Tensor | None:
+def _is_seen(group: Group, formula: Attention) -> Tensor | None:
     """What a group's tokens see, to be spread over (sequences, heads, tokens, tokens)."""
     # (sequences, tokens) -> (sequences, 1, 1, tokens)
     is_real = None if group.is_real is None else group.is_real[:, None, None]
-    is_far = _is_far(group, window)
+    is_far = _is_far(group, formula)
     if is_far is None:
         return is_real
     return ~is_far if is_real is None else is_real & ~is_far
@@ -395,7 +396,7 @@ def _attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention)
     for group, k, v in _by_group(packing, rows, *(ordered(t, rows) for t in (key, value))):
         first = query.index_select(0, packing.firsts[group.rows])  # (sequences, heads, size)
         scores = (first * formula.scale).flatten(0, 1)[:, None] @ k.mT  # (.. * heads, 1, tokens)
-        shares = sum(_masks(group, heads, query.dtype, None), scores).softmax(-1)
+        shares = sum(_masks(group, heads, query.dtype, formula), scores).softmax(-1)
         attended.append((dropout(shares) @ v).view(first.shape))  # (sequences, heads, size)
         numbers.append(group.rows)
     places = packing.firsts[torch.cat(numbers)]  # (rows,), in the order of the groups

@@ -78,7 +78,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
         states = (s.contiguous()[None] for s in (query, key, value))  # (1, tokens, heads, size)
         needs_sums = torch.is_grad_enabled()  # of the scores' exponentials, for the backward pass
         found: Tensor = torch.ops.aten._efficient_attention_forward(
-            *states, None, *lengths, rate, 0, needs_sums, scale=scale
+            *states, None, *lengths, rate, int(formula.is_causal), needs_sums, scale=scale
         )[0]
         return found.squeeze(0)
     # The farthest that is seen, to either side.
@@ -89,7 +89,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
         value,
         *lengths,
         rate,
-        False,
+        formula.is_causal,
         False,
         scale=scale,
         window_size_left=reach,
@@ -99,10 +99,11 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
 
 def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Attention of queries (sequences, some tokens, heads, size) to the whole of their sequence."""
-    packing, window = formula.packing, formula.window
+    packing = formula.packing
     # (sequences, width, heads, size) -> (sequences, heads, width, size)
     key, value = (packing.table(states).transpose(1, 2) for states in (key, value))
-    is_seen = packing.once(("seen", window), lambda: _is_seen(packing, window))
+    kind = ("seen", formula.window, formula.is_causal)
+    is_seen = packing.once(kind, lambda: _is_seen(packing, formula))
     found = functional.scaled_dot_product_attention(
         query.transpose(1, 2),
         key,
@@ -114,11 +115,11 @@ def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention
     return found.transpose(1, 2)  # (sequences, heads, tokens, size) -> (.., tokens, heads, size)
 
 
-def _is_seen(packing: Packing, window: int | None) -> Tensor:
+def _is_seen(packing: Packing, formula: Attention) -> Tensor:
     """Which tokens see which, (sequences, 1, width, width)."""
     columns = torch.arange(packing.width, device=packing.offsets.device)
     is_real = columns < packing.offsets.diff()[:, None]  # (sequences, width)
-    distance = (columns[:, None] - columns).abs()  # (width, width)
-    is_near = distance < (packing.width if window is None else window)
+    ahead = columns - columns[:, None]  # (width, width)
+    is_near = ahead <= 0 if formula.is_causal else ahead.abs() < (formula.window or packing.width)
     # Padding sees itself: a token that sees nothing has NaN, also in others' gradients.
-    return (is_real[:, None, None] & is_near) | (distance == 0)
+    return (is_real[:, None, None] & is_near) | (ahead == 0)

@@ -33,7 +33,7 @@ from benchharness.encoder import (
     use_first_token,
 )
 from benchharness.encoder.network import fix_attention, load_config, read_weights
-from benchharness.encoder.packing import NARROWED, Packing, is_packed, use_packed_rows
+from benchharness.encoder.packing import NARROWED, PACKABLE, Packing, is_packed, use_packed_rows
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import NO_LIMIT, longest_row
 from benchharness.models.spec import NOTHING
@@ -87,7 +87,8 @@ class LanguageModel:
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
         # A causal one is asked at many places, which one token does not stand for.
-        if self.packs and not self.is_causal:
+        takes_positions = encoder.config.model_type in PACKABLE
+        if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
         encoder.register_forward_hook(_take_places)
 

@@ -16,7 +16,7 @@ Each device has attention of its own (cpu.py, cuda.py), which is given where seq
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,6 +52,28 @@ PACKABLE = frozenset(
 )
 """Families (transformers' model_type) whose tokens meet only in attention that goes through
 transformers' attention interface, and that take position ids."""
+
+
+LAYERS: Mapping[str, frozenset[str]] = {
+    "big_bird": frozenset({"BigBirdSelfAttention"}),
+    "deberta": frozenset({"DisentangledSelfAttention"}),
+    "deberta-v2": frozenset({"DisentangledSelfAttention", "ConvLayer"}),
+    "gpt2": frozenset(),
+    "megatron-bert": frozenset({"MegatronBertSelfAttention"}),
+    "mobilebert": frozenset(),
+    "mpnet": frozenset({"MPNetSelfAttention"}),
+    "mt5": frozenset({"MT5Attention"}),
+    "openai-gpt": frozenset({"Attention"}),
+    "t5": frozenset({"T5Attention"}),
+    "umt5": frozenset({"UMT5Attention"}),
+    "xlnet": frozenset({"XLNetRelativeAttention"}),
+}
+"""Families whose embeddings read padded rows and whose layers packed ones (layers.py), with the
+classes in which their tokens meet; where none is named, these are as PACKABLE's.
+
+Padded stay ConvBERT, whose convolutions read the states at padding, Funnel, which halves rows from
+block to block, Longformer, which pads them to its window and waits for the device to do so, and
+checkpoints' own code."""
 
 
 OF_PACKING = ("places", "positions", "offsets")
@@ -137,10 +159,10 @@ class Packing:
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """The padded batch's values (rows, width) as (1, tokens); zero in the tail."""
+        """The padded batch's values (rows, width, ...) as (1, tokens, ...); zero in the tail."""
         if self.tail:
-            values = functional.pad(values, (0, 0, 0, 1))
-        return values.reshape(-1).index_select(0, self.places)[None]
+            values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
+        return values.flatten(0, 1).index_select(0, self.places)[None]
 
     def table(self, states: Tensor) -> Tensor:
         """Packed states (tokens, ...) as (sequences, width, ...), zero at padding."""
@@ -154,14 +176,15 @@ class Attention:
     """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
 
     `rate` is the dropout of the attention probabilities. With a `window` tokens see those that are
-    fewer places away. What computes it (cpu.py, cuda.py) takes query, key and value (tokens, heads,
-    size), and gives as much.
+    fewer places away; where it `is_causal`, themselves and those before. What computes it (cpu.py,
+    cuda.py) takes query, key and value (tokens, heads, size), and gives as much.
     """
 
     packing: Packing
     scale: float
     rate: float = 0.0
     window: int | None = None
+    is_causal: bool = False
 
 
 NARROWED = "is_at_first_token"
@@ -213,16 +236,21 @@ def prepare_for(device: torch.device, network: Any) -> None:
 def use_packed_rows(network: nn.Module, device: str) -> None:
     """Has an encoder of transformers compute packed rows, where its family allows that."""
     config: Any = network.config
-    if config.model_type not in PACKABLE or is_foreign(network):
+    family = config.model_type
+    classes = LAYERS.get(family, frozenset())
+    # Whoever chose another attention than the default, such as eager, is to have it.
+    is_ours = bool(classes) or config._attn_implementation == "sdpa"
+    if not is_ours or family not in PACKABLE | LAYERS.keys() or is_foreign(network):
         return
-    # Whoever chose another one, such as eager, is to have it.
-    if config._attn_implementation != "sdpa":
-        return
-    name = f"benchharness_{device}"  # what transformers calls this attention implementation
-    AttentionInterface.register(name, _attention_by(_kernels(device)))
-    AttentionMaskInterface.register(name, _no_mask)
-    network.set_attn_implementation(name)  # type: ignore[operator]
-    use_packing(network)
+    if not classes:
+        name = f"benchharness_{device}"  # what transformers calls this attention implementation
+        AttentionInterface.register(name, _attention_by(_kernels(device)))
+        AttentionMaskInterface.register(name, _no_mask)
+        network.set_attn_implementation(name)  # type: ignore[operator]
+    if family in PACKABLE:
+        use_packing(network)
+    else:  # no other family's run loads it
+        import_module("benchharness.encoder.layers").use_packed_layers(network, classes)
 
 
 def _kernels(device: str) -> ModuleType:
@@ -258,7 +286,13 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
             shares = query.shape[1] // key.shape[1]  # heads of queries for one of keys
             key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
-        formula = Attention(packing=packing, scale=scale, rate=dropout, window=sliding_window)
+        formula = Attention(
+            packing=packing,
+            scale=scale,
+            rate=dropout,
+            window=sliding_window,
+            is_causal=getattr(module, "is_causal", False),
+        )
         attend = kernels.attend_first if getattr(module, NARROWED, False) else kernels.attend
         return attend(query, key, value, formula)[None], None
 
@@ -274,9 +308,11 @@ def use_packing(network: Any) -> None:
     first = first_position(network)
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
-        mask = inputs.pop("attention_mask")
-        packing = inputs.pop("packing", None) or Packing.of(mask)
+        packing = inputs.pop("packing", None) or Packing.of(inputs["attention_mask"])
         PACKING.set(packing)  # for attention, and for the last layer
+        if network.config.model_type in LAYERS:
+            return args, inputs
+        del inputs["attention_mask"]
         # (rows, width) -> (1, tokens)
         # A network with its pretrained head names all of its encoder's inputs, some as None.
         given = [name for name in PER_TOKEN if inputs.get(name) is not None]
@@ -307,6 +343,11 @@ def is_packed(network: nn.Module) -> bool:
     return any(getattr(module, "is_packed", False) for module in network.modules())
 
 
+def attends_padded(network: nn.Module) -> bool:
+    """True for a network with an encoder whose layers alone are packed, but not their attention."""
+    return any(getattr(module, "attends_padded", False) for module in network.modules())
+
+
 def first_position(network: nn.Module) -> int:
     """The position of a first token: RoBERTa and its kin count from behind the padding index."""
     return max(
@@ -322,13 +363,15 @@ def first_position(network: nn.Module) -> int:
 
 
 def padded(states: Tensor, packing: Packing) -> Tensor:
-    """Packed states (1, tokens, size) as (rows, width, size).
+    """Packed states (1, tokens, size), also (tokens, 1, size), as (rows, width, size).
 
-    States of first tokens alone, (1, rows, size), become (rows, 1, size).
+    States of first tokens alone, (1, rows, size), become (rows, 1, size); padded ones stay.
     """
-    if states.shape[1] < packing.tokens:  # with one token a row, both ways give the same
-        return states.transpose(0, 1)  # (rows, 1, size)
-    return packing.table(states.squeeze(0))[: packing.rows]
+    shape = states.shape[:2]
+    if shape in {(1, packing.tokens), (packing.tokens, 1)}:
+        return packing.table(states.flatten(0, 1))[: packing.rows]
+    # With one token a row, both ways give the same.
+    return states.transpose(0, 1) if shape == (1, packing.rows) else states
 
 
 # Layers that are computed again in the backward pass, packed rows too.

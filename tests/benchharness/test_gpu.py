@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,24 +45,28 @@ def make_states(dtype: torch.dtype) -> tuple[Packing, list[Tensor]]:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "window"), [(torch.float32, None), (torch.bfloat16, None), (torch.bfloat16, 65)]
+    ("dtype", "seen"),
+    [
+        *((torch.float32, {}), (torch.bfloat16, {}), (torch.bfloat16, {"window": 65})),
+        *((torch.float32, {"is_causal": True}), (torch.bfloat16, {"is_causal": True})),
+    ],
 )
 @pytest.mark.parametrize("are_firsts", [False, True])
 def test_kernels_compute_what_padded_rows_give(
-    dtype: torch.dtype, window: int | None, are_firsts: bool, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, seen: dict[str, Any], are_firsts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The padded way is what tests on a CPU compare with transformers."""
     found = []
     for has_kernel in (True, False):
         packing, states = make_states(dtype)
         if has_kernel:
-            assert cuda._has_kernel(states[0], window)
+            assert cuda._has_kernel(states[0], seen.get("window"))
         else:
             monkeypatch.setattr(cuda, "_has_kernel", lambda query, window: False)
         if are_firsts:
             output = cuda.attend_first(*states, Attention(packing=packing, scale=0.2))
         else:
-            output = cuda.attend(*states, Attention(packing=packing, scale=0.2, window=window))
+            output = cuda.attend(*states, Attention(packing=packing, scale=0.2, **seen))
         output[: sum(LENGTHS)].float().square().sum().backward()
         found.append([output, *(each.grad for each in states)])
     for ours, expected in zip(*found, strict=True):

@@ -17,6 +17,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchharness.encoder import FAMILIES, cuda, use_first_token
+from benchharness.encoder.network import fix_attention
 from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
 from benchharness.heads import pair, tag
 from benchharness.training import cuda as training_cuda
@@ -25,7 +26,7 @@ from benchharness.training.compute import Layout, Part
 from benchharness.training.cuda import CastLinear, Casts
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.families import make_config, make_network
+from tests.helpers.families import PACKED, make_config, make_network
 from tests.helpers.parity import NETWORKS, put_head
 from tests.helpers.pretend_gpu import GPU, pretended_gpu, recorded_on_a_cpu
 from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
@@ -35,7 +36,14 @@ LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
 
 RATES = (
     *("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "dropout"),
-    *("embedding_dropout", "mlp_dropout"),
+    *(
+        "embedding_dropout",
+        "mlp_dropout",
+        "dropout_rate",
+        "resid_pdrop",
+        "attn_pdrop",
+        "embd_pdrop",
+    ),
 )
 """What configs call the rates of dropout."""
 
@@ -44,9 +52,11 @@ def twins(family: str, device: str = "cuda", rate: float = 0.0) -> tuple[Any, An
     """One network twice, without pooler: the first reads packed rows."""
     torch.manual_seed(3)
     padded = make_network(make_config(family, **dict.fromkeys(RATES, rate))).train()
+    fix_attention(padded)
     padded.pooler = None
     ours = copy.deepcopy(padded)
-    padded.set_attn_implementation("eager")
+    if family in PACKABLE:
+        padded.set_attn_implementation("eager")
     use_packed_rows(ours, device)
     assert is_packed(ours)
     return ours, padded
@@ -73,7 +83,7 @@ def states_of(
     with FixedDropout(packing):
         expected = padded(**inputs)[0][:, : states.shape[1]]
     real = inputs["attention_mask"].bool()[:, : states.shape[1]]
-    assert not states[~real].any()
+    assert config.model_type not in PACKABLE or not states[~real].any()
     return states[real], expected[real]
 
 
@@ -123,20 +133,20 @@ class FixedDropout(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("layout", ["packed", "bucket"])
-@pytest.mark.parametrize("family", sorted(PACKABLE))
+@pytest.mark.parametrize("family", PACKED)
 def test_states_and_gradients_are_those_of_padded_rows(family: str, layout: Layout) -> None:
     compare(*twins(family), LENGTHS, layout)
 
 
 @pytest.mark.parametrize("layout", ["packed", "bucket"])
-@pytest.mark.parametrize("family", sorted(FAMILIES & PACKABLE))
+@pytest.mark.parametrize("family", sorted(FAMILIES.intersection(PACKED)))
 def test_a_last_layer_at_the_first_token_gives_the_same(family: str, layout: Layout) -> None:
     ours, padded = twins(family)
     use_first_token(ours)
     compare(ours, padded, LENGTHS, layout)
 
 
-@pytest.mark.parametrize("family", sorted(PACKABLE))
+@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
 def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str) -> None:
     ours, padded = twins(family, rate=0.3)
     compare(ours, padded, LENGTHS)
@@ -146,7 +156,7 @@ def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("family", sorted(PACKABLE))
+@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta", "mobilebert", "t5"])
 def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
     ours, padded = twins(family, device)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -159,7 +169,7 @@ def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
 def compare_random_batches(count: int, seed: int) -> None:
     """Every family in turn, any number of rows of any lengths, with tails and without."""
     generator = np.random.default_rng(seed)
-    networks = [twins(family) for family in sorted(PACKABLE)]
+    networks = [twins(family) for family in PACKED]
     for number in range(count):
         lengths = generator.integers(1, generator.integers(2, 65), generator.integers(1, 13))
         layout = "bucket" if number % 2 else "packed"
@@ -167,7 +177,7 @@ def compare_random_batches(count: int, seed: int) -> None:
 
 
 def test_random_batches_are_the_same() -> None:
-    compare_random_batches(21, seed=1)
+    compare_random_batches(2 * len(PACKED) + 1, seed=1)
 
 
 @pytest.mark.soak
@@ -231,6 +241,7 @@ def test_logits_are_waited_for_once_when_all_are_there(
         *(("bert", kind, training_cuda.MOST) for kind in NETWORKS),
         ("modernbert", "tag", training_cuda.MOST),
         ("albert", "pair", training_cuda.MOST),
+        ("gpt2", "pair", training_cuda.MOST),
         ("bert", "tag", 1),
     ],
 )
@@ -293,7 +304,9 @@ def test_buckets_are_few_and_hold_every_batch() -> None:
 # Casts of all weights at once.
 
 
-@pytest.mark.parametrize(("family", "kind"), [("albert", "span"), ("bert", "pair")])
+@pytest.mark.parametrize(
+    ("family", "kind"), [("albert", "span"), ("bert", "pair"), ("deberta-v2", "pair")]
+)
 def test_casts_at_once_give_the_bits_of_autocast(
     family: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +332,14 @@ def test_casts_at_once_give_the_bits_of_autocast(
     assert np.array_equal(*logits), "predictions are made with the newest weights"
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "albert"])
+def test_layers_of_other_states_stay_apart() -> None:
+    """MobileBERT's values are of other states than its queries and keys."""
+    network = begin("mobilebert", "pair").network
+    Casts([network])
+    assert {len(each.joint) for each in network.modules() if isinstance(each, CastLinear)} == {1}
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "megatron-bert"])
 def test_layers_of_the_same_states_are_one_product(family: str) -> None:
     """It rounds the states' gradient once, and not each layer's: no further from fp32's."""
     exact, single, joint = (begin(family, "pair") for _ in range(3))
@@ -414,8 +434,8 @@ def test_kernels_are_told_of_no_more_tokens_than_there_are(
     """The backward pass in fp32 refuses that: "Invalid max_seqlen_k" (pytorch issue 129523)."""
     known = Packing.of_lengths(np.array(lengths), 32, torch.device("meta"), tail=4)
     query, *others = (torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(3))
-    window = 8 if dtype == torch.bfloat16 else None
-    formula = Attention(packing=known, scale=0.5, rate=0.1, window=window)
+    window, is_causal = (8, False) if dtype == torch.bfloat16 else (None, True)
+    formula = Attention(packing=known, scale=0.5, rate=0.1, window=window, is_causal=is_causal)
     with Bounds() as bounds:
         for asked in (query, query[: known.sequences]):
             found = cuda._by_kernel(asked, *others, formula)

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 import transformers
 
+from benchharness.encoder.network import SETTINGS
+from benchharness.encoder.packing import LAYERS, PACKABLE
+from benchharness.recipes.classes import SHARED
 from tests.helpers.checkpoints import VOCABULARY
 from tests.helpers.family_tokenizers import make_family_tokenizer
 
@@ -41,7 +44,8 @@ DEBERTA_SIZES = BERT_SIZES | {
 FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "albert": BERT_SIZES | {"embedding_size": 16},
     "bert": BERT_SIZES,
-    "big_bird": BERT_SIZES | {"block_size": 8, "num_random_blocks": 1, "sep_token_id": 2},
+    "big_bird": BERT_SIZES
+    | {"block_size": 8, "num_random_blocks": 1, "sep_token_id": 2, **SETTINGS["big_bird"]},
     "camembert": ROBERTA_SIZES,
     "convbert": BERT_SIZES | {"embedding_size": 32, "conv_kernel_size": 3, "head_ratio": 1},
     "deberta": DEBERTA_SIZES,
@@ -104,19 +108,22 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
 }
 """By transformers' model_type: the sizes of a small config."""
 
+PACKED = sorted(PACKABLE | LAYERS.keys())
+"""All families that compute packed rows, in their layers or throughout."""
+
 ID_NAMES = [f"{name}_token_id" for name in ("pad", "cls", "sep", "bos", "eos")]
 
 
 def make_config(family: str, **changes: Any) -> Any:
     """A config with two layers of 32, in which special tokens are in the vocabulary."""
-    sizes = {"vocab_size": VOCABULARY, **FAMILIES[family], **changes}
+    sizes = {"vocab_size": VOCABULARY, **FAMILIES[SHARED.get(family, family)], **changes}
     return transformers.AutoConfig.for_model(family, **sizes)
 
 
 def make_network(config: Any) -> Any:
     """The encoder alone, with random weights."""
-    if config.model_type == "t5":
-        return transformers.T5EncoderModel(config)
+    if SHARED.get(config.model_type, config.model_type) == "t5":
+        return transformers.AutoModelForTextEncoding.from_config(config)
     return transformers.AutoModel.from_config(config)
 
 
