@@ -18,7 +18,7 @@ k l . . of head 0, and so on.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -331,7 +331,7 @@ def _is_far(group: Group, formula: Attention) -> Tensor | None:
         return None
     places = torch.arange(tokens)
     ahead = places - places[:, None]
-    return ahead > 0 if formula.is_causal else ahead.abs() >= window
+    return ahead > 0 if formula.is_causal else ahead.abs() >= window  # type: ignore[operator]
 
 
 def _parts(scores: Tensor) -> Iterator[slice | int]:
@@ -386,7 +386,7 @@ def _is_seen(group: Group, formula: Attention) -> Tensor | None:
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """`attend` for the first tokens of sequences, without a window; zero for all others."""
     with torch.autocast("cpu", enabled=False):
-        return _attend_first(query, key, value, formula)
+        return _attend_first(query, key, value, replace(formula, window=None))
 
 
 def _attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:

@@ -66,14 +66,13 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "openai-gpt": frozenset({"Attention"}),
     "t5": frozenset({"T5Attention"}),
     "umt5": frozenset({"UMT5Attention"}),
-    "xlnet": frozenset({"XLNetRelativeAttention"}),
 }
-"""Families whose embeddings read padded rows and whose layers packed ones (layers.py), with the
-classes in which their tokens meet; where none is named, these are as PACKABLE's.
+"""Families whose layers alone are packed (layers.py), with the classes that read padded states; or
+none, where attention is as PACKABLE's.
 
-Padded stay ConvBERT, whose convolutions read the states at padding, Funnel, which halves rows from
-block to block, Longformer, which pads them to its window and waits for the device to do so, and
-checkpoints' own code."""
+Padded stay ConvBERT, whose convolutions read the states at padding; Funnel, which halves rows from
+block to block; Longformer, which pads them to its window and asks the device about its mask; XLNet,
+of which only the feed-forward part would gain (3 % on a CPU); and checkpoints' own code."""
 
 
 OF_PACKING = ("places", "positions", "offsets")
@@ -237,12 +236,12 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
     """Has an encoder of transformers compute packed rows, where its family allows that."""
     config: Any = network.config
     family = config.model_type
-    classes = LAYERS.get(family, frozenset())
-    # Whoever chose another attention than the default, such as eager, is to have it.
-    is_ours = bool(classes) or config._attn_implementation == "sdpa"
-    if not is_ours or family not in PACKABLE | LAYERS.keys() or is_foreign(network):
+    if family not in PACKABLE | LAYERS.keys() or is_foreign(network):
         return
-    if not classes:
+    if not LAYERS.get(family):
+        # Whoever chose another one, such as eager, is to have it.
+        if config._attn_implementation != "sdpa":
+            return
         name = f"benchharness_{device}"  # what transformers calls this attention implementation
         AttentionInterface.register(name, _attention_by(_kernels(device)))
         AttentionMaskInterface.register(name, _no_mask)
@@ -250,7 +249,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
     if family in PACKABLE:
         use_packing(network)
     else:  # no other family's run loads it
-        import_module("benchharness.encoder.layers").use_packed_layers(network, classes)
+        import_module("benchharness.encoder.layers").use_packed_layers(network, LAYERS[family])
 
 
 def _kernels(device: str) -> ModuleType:
@@ -343,11 +342,6 @@ def is_packed(network: nn.Module) -> bool:
     return any(getattr(module, "is_packed", False) for module in network.modules())
 
 
-def attends_padded(network: nn.Module) -> bool:
-    """True for a network with an encoder whose layers alone are packed, but not their attention."""
-    return any(getattr(module, "attends_padded", False) for module in network.modules())
-
-
 def first_position(network: nn.Module) -> int:
     """The position of a first token: RoBERTa and its kin count from behind the padding index."""
     return max(
@@ -363,15 +357,14 @@ def first_position(network: nn.Module) -> int:
 
 
 def padded(states: Tensor, packing: Packing) -> Tensor:
-    """Packed states (1, tokens, size), also (tokens, 1, size), as (rows, width, size).
+    """Packed states (1, tokens, size) as (rows, width, size); padded ones as they are.
 
-    States of first tokens alone, (1, rows, size), become (rows, 1, size); padded ones stay.
+    States of first tokens alone, (1, rows, size), become (rows, 1, size).
     """
-    shape = states.shape[:2]
-    if shape in {(1, packing.tokens), (packing.tokens, 1)}:
-        return packing.table(states.flatten(0, 1))[: packing.rows]
+    if states.shape[:2] == (1, packing.tokens):
+        return packing.table(states.squeeze(0))[: packing.rows]
     # With one token a row, both ways give the same.
-    return states.transpose(0, 1) if shape == (1, packing.rows) else states
+    return states.transpose(0, 1) if states.shape[:2] == (1, packing.rows) else states
 
 
 # Layers that are computed again in the backward pass, packed rows too.

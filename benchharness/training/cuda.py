@@ -73,11 +73,8 @@ class Casts:
             for layers in (*groups, *([module] for module in network.modules())):
                 are_linear = all(type(each) in (nn.Linear, CastLinear) for each in layers)
                 # MobileBERT's values are of other states.
-                if (
-                    are_linear
-                    and len({each.in_features for each in layers}) == 1
-                    and done.isdisjoint(layers)
-                ):
+                shares = are_linear and len({each.in_features for each in layers}) == 1
+                if shares and done.isdisjoint(layers):
                     self._join(layers)
                     done.update(layers)
             network.register_forward_pre_hook(self._cast)

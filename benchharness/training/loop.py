@@ -16,12 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchharness.encoder.packing import (
-    attends_padded,
-    can_checkpoint,
-    checkpoint_activations,
-    is_packed,
-)
+from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
 from benchharness.progress import SIGNALS, Reporter
 from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.tasks.errors import JobError
@@ -204,7 +199,7 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # A packed batch has no padding to save: another micro-batch would only cost its start.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if attends_padded(self.network):  # attention alone, about a quarter of the work
+        if self._attends_padded:  # about a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
@@ -222,6 +217,10 @@ class Training:
         return is_packed(self.network)
 
     @cached_property
+    def _attends_padded(self) -> bool:
+        return any(getattr(part, "attends_padded", False) for part in self.network.modules())
+
+    @cached_property
     def _layout(self) -> Layout:
         if self._graphs is not None:
             return "bucket"
@@ -230,8 +229,7 @@ class Training:
     @cached_property
     def _graphs(self) -> Callable[..., Tensor] | None:
         """What records and replays steps, where that is wanted and all is on the device."""
-        can_be = self._packs and not attends_padded(self.network)
-        can_be = can_be and getattr(self.network, "is_recordable", True)
+        can_be = self._packs and getattr(self.network, "is_recordable", not self._attends_padded)
         # Computed again, a layer reads the generator's state, which cannot be recorded.
         can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
