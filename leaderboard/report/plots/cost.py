@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, printed_size
 from benchharness.leaderboard.job import MACHINE
@@ -139,7 +140,9 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
 class Quantity:
     """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks.
 
-    `of` has that of one run, whose model is of that size, None where it is not known.
+    `of` has that of one run, whose model is of that size, None where it is not known. Of several
+    tasks it `adds_up`, or is the model's own. A time is of the kind of machine that `trained`, or
+    that `timed` models of their own: times on others say nothing of each other.
     """
 
     name: str
@@ -149,6 +152,8 @@ class Quantity:
     of: Callable[[RunFacts, ModelSize], float | None]
     text: Callable[[float], str]
     steps: tuple[float, ...]
+    adds_up: bool = False
+    machine: Literal["", "trained", "timed"] = ""
 
 
 def _in_units(value: float, *units: tuple[float, str]) -> str:
@@ -218,6 +223,7 @@ QUANTITIES = (
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
+        adds_up=True,
     ),
     Quantity(
         name="prediction-time",
@@ -228,6 +234,7 @@ QUANTITIES = (
         of=lambda facts, _: facts.predict_seconds,
         text=lambda seconds: _in_units(seconds, (60, " min"), (1, " s"), (1e-3, " ms")),
         steps=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_TIMES),
+        machine="timed",
     ),
     Quantity(
         name="training-time",
@@ -240,5 +247,7 @@ QUANTITIES = (
             seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s")
         ),
         steps=_TIMES,
+        adds_up=True,
+        machine="trained",
     ),
 )

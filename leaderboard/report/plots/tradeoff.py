@@ -63,11 +63,6 @@ def measured_points(
     return points
 
 
-_TIMED = "prediction-time"
-_ONCE = ("parameters", _TIMED)
-"""Quantities of a model, whatever it is trained on."""
-
-
 def _measured(
     named: chart.NamedEntry, task: str | None, cells: Sequence[Cell], facts: Facts, sizes: Sizes
 ) -> Point:
@@ -85,9 +80,8 @@ def _measured(
             found = [quantity.of(run, size_of_run(entry.model, run, sizes)) for run in runs]
             # A task has a cost where all of its seeds have one.
             known += [median(filter(None, found))] if all(found) else []
-        if len(known) == len(cells) and (machine or quantity.name != "training-time"):
-            # Sizes are one model's, what training takes adds up.
-            costs[quantity.name] = median(known) if quantity.name in _ONCE else sum(known)
+        if len(known) == len(cells) and (machine or quantity.machine != "trained"):
+            costs[quantity.name] = sum(known) if quantity.adds_up else median(known)
     return Point(
         kind="measured",
         entry=named.id,
@@ -179,8 +173,8 @@ def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[cha
     figures = []
     for quantity in QUANTITIES:
         known = [point for point in points if quantity.name in point.costs]
-        machine = timed if quantity.name == _TIMED else ""
-        if quantity.name == "training-time" and known:
+        machine = timed if quantity.machine == "timed" else ""
+        if quantity.machine == "trained" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
         # Costs that all look the same would be one line of points, upright.
@@ -201,12 +195,7 @@ def _figure(
     places = [(x(cost), y(point.score)) for cost, point in zip(costs, points, strict=True)]
     fronts = _fronts(points, costs)
     best = {number for front in fronts.values() for number in front}
-    lines: dict[str, list[chart.Corner]] = {}
-    for kind, front in fronts.items():  # the best score so far at each cost
-        lines[kind] = [places[front[0]]]
-        for before, n in pairwise(front):
-            # A stair: at the old score to the next cost, then up.
-            lines[kind] += [(places[n][0], places[before][1]), places[n]]
+    lines = {kind: _stairs([places[n] for n in front]) for kind, front in fronts.items()}
     # Drawn are the points on fronts before others, in their order, ours on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
@@ -257,6 +246,14 @@ def _figure(
     )
 
 
+def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
+    """The best score so far at each cost: at the old score to the next cost, then up."""
+    corners = [places[0]]
+    for (_, before), (x, y) in pairwise(places):
+        corners += [(x, before), (x, y)]
+    return corners
+
+
 def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[int]]:
     """The numbers of the points on each kind's front, the cheapest first."""
     fronts = {}
@@ -293,7 +290,9 @@ def cost_table(points: Sequence[Point]) -> chart.Table:
     """Points with all their costs, the best first, and MOST_MARKS of each kind."""
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
     # Most boards have nothing that was timed.
-    found = [q for q in QUANTITIES if q.name != _TIMED or any(q.name in p.costs for p in points)]
+    found = [
+        q for q in QUANTITIES if q.machine != "timed" or any(q.name in p.costs for p in points)
+    ]
     rows = []
     for kind in _SHAPES:
         for point in [point for point in ranked if point.kind == kind][:MOST_MARKS]:
