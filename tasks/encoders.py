@@ -283,7 +283,7 @@ def _asked(row: Row) -> PairExample:
 NEEDLE_TASKS = tuple(
     PairTask(
         name=f"needle/{length}",
-        title=f"{length} tokens",
+        title=f"Needle {length}",
         source=Source(
             hub="",
             config=str(length),

@@ -251,8 +251,9 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """By name."""
 
-_APART = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"} | {
-    "needle"
+_APART = {
+    *("blimp", "beir", "retrieval", "pairs", "text"),
+    *("xtreme", "efficiency", "lexglue", "needle"),
 }
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -112,7 +112,7 @@ def test_scores_are_told_apart_by_depth() -> None:
     assert found["accuracy"] == 0.5
     assert [found[f"accuracy_depth_{d}"] for d in DEPTHS] == [0.0] * 5 + [1.0] * 5
     names = category_names(SHORT.name, SUITES["needle"].rule)
-    assert names["needle at 90 %"] == "accuracy_depth_90"
+    assert names["depth 90 %"] == "accuracy_depth_90"
     assert len(names) == 10
 
 

@@ -95,7 +95,7 @@ def test_an_unknown_suite_is_answered_with_advice() -> None:
 
 def test_a_collection_is_its_suites() -> None:
     others = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"}
-    others.add("needle")
+    others |= {"needle"}
     trained = tuple(suite for suite in SUITES.values() if suite.name not in others)
     assert find_suites("seeds") == find_suites("SEEDS") == trained
     assert find_suites("GLUE") == (SUITES["glue"],)

@@ -114,7 +114,7 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         "noans": "questions without one",
         "middle": "middle school",
         "high": "high school",
-        **{f"depth_{depth}": f"needle at {depth} %" for depth in DEPTHS},
+        **{f"depth_{depth}": f"depth {depth} %" for depth in DEPTHS},
     }
 )
 """What scores of categories end with (AX, SQuAD, RACE, needle), and what a reader calls them."""
