@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.encoder.packing import Packing
 from benchharness.models.folder import GPT
 from benchharness.recipes.recipe import HeadOptions, SpanOptions
 from benchharness.tasks.errors import BenchError, ModelError
@@ -149,7 +150,7 @@ def with_language_model(head: Head, weight: float) -> Head:
                 f"this one is {encoder.config.model_type}: leave lm_weight out."
             )
         made: Any = head.network(encoder, task)
-        made.lm_weight = weight
+        made.lm_weight, made.is_recordable = weight, False
         return made  # type: ignore[no-any-return]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
@@ -183,15 +184,14 @@ def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor
     The output layer is the embedding. Logits are computed a part at a time, and once more for the
     gradients, because those of a batch are gigabytes.
     """
-    follows = inputs["attention_mask"][:, 1:].bool()  # (rows, tokens - 1)
-    states, goals = hidden[:, :-1][follows], inputs["input_ids"][:, 1:][follows]  # (places, ...)
+    packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
+    states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))
+    is_last = packing.positions.roll(-1) == 0  # (tokens,): the next one begins another row
     weight = encoder.get_input_embeddings().weight  # (vocabulary, size): the output layer too
-    parts = zip(torch.split(states, LM_TOKENS), torch.split(goals, LM_TOKENS), strict=True)
+    parts = zip(torch.split(states, LM_TOKENS), torch.split(ids.roll(-1), LM_TOKENS), strict=True)
     losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
-    sums = hidden.new_zeros(follows.shape, dtype=torch.float32).masked_scatter(
-        follows, torch.cat(losses)
-    )
-    return sums.sum(-1) / follows.sum(-1)
+    table: Tensor = packing.table(torch.cat(losses).masked_fill(is_last, 0.0))[: packing.rows]
+    return table.sum(-1) / (inputs["attention_mask"].sum(-1) - 1)
 
 
 def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:

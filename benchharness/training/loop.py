@@ -43,7 +43,7 @@ from benchharness.training.snapshots import State, random_numbers, random_tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
-"""What starting one more micro-batch costs, in padded tokens; packed batches are not cut. The
+"""What starting one more micro-batch costs, in padded tokens; packed attention is not cut. The
 CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured, for
 families that are not packed."""
 

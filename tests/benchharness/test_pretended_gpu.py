@@ -42,7 +42,6 @@ WAITING_TASKS = {"conll2012/coref"}
 WAITING_FAMILIES = {
     # transformers looks whether a mask hides anything, once in a step
     "convbert",
-    *("gpt2", "openai-gpt"),  # which places the loss of its language model is of
     "longformer",  # which tokens see all others
     "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
 }
