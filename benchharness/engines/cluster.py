@@ -46,12 +46,23 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a job takes up on its node in all: GPUs, cores, bytes of main memory, processes."""
+    """What a job takes up on its node in all: GPUs, cores, bytes of main memory, processes.
+
+    It trains in so many `processes`, on a GPU each where it has any. Without bytes they follow from
+    the size of its model.
+    """
 
     gpus: int
     cpus: int
-    memory_bytes: int
+    memory_bytes: int = 0
     processes: int = 1
+
+    def of(self, job: Job) -> "Needs":
+        """What this one takes up, where others take up that; a baseline is learned on one core."""
+        if job.kind == "baseline":
+            return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
+        estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
+        return replace(self, memory_bytes=self.memory_bytes or estimated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,32 +235,6 @@ class Cluster(Protocol):
         """Ends remote jobs, and waits until their processes have ended or some seconds are over."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """What each job gets on a node: GPUs, cores, and gigabytes (None: by its model's size).
-
-    It trains in so many `processes`, on a GPU each where it has any.
-    """
-
-    gpus: int
-    cpus: int
-    memory_gb: float | None = None
-    retries: int = RETRIES
-    processes: int = 1
-
-    def needs(self, job: Job) -> Needs:
-        """What one job takes up; a baseline is learned on one core."""
-        if job.kind == "baseline":
-            return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
-        estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
-        return Needs(
-            gpus=self.gpus,
-            cpus=self.cpus,
-            memory_bytes=estimated if self.memory_gb is None else int(self.memory_gb * 1e9),
-            processes=self.processes,
-        )
-
-
 class _Sent(NamedTuple):
     """A job that was sent, and how often by now."""
 
@@ -266,12 +251,13 @@ class ClusterEngine:
     def __init__(
         self,
         cluster: Cluster,
-        resources: Resources,
+        needs: Needs,
         orders: Orders = NO_ORDERS,
         command: Sequence[str] | None = None,
+        retries: int = RETRIES,
     ) -> None:
         self._cluster = cluster
-        self._resources = resources
+        self._needs, self._retries = needs, retries
         self._orders, snapshots = orders, orders.snapshots
         self._command = None if command is None else tuple(command)
         self._shared = SharedFolder(
@@ -317,7 +303,7 @@ class ClusterEngine:
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         return RemoteJob(
             job=job.to_json(),
-            needs=self._resources.needs(job),
+            needs=self._needs.of(job),
             folder=str(Path.cwd()),
             variables={name: os.environ[name] for name in names if os.environ.get(name)},
             timeout=self._orders.timeout,
@@ -343,7 +329,7 @@ class ClusterEngine:
             if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
                 return outcome
             news = Lost(reason=f"its node ended it ({outcome.error})")
-        if sent.attempt <= self._resources.retries:
+        if sent.attempt <= self._retries:
             note = f"was lost ({news.reason}) and is sent again"
             self._send(sent._replace(attempt=sent.attempt + 1), report, note)
             return None
@@ -392,15 +378,12 @@ def placement(
 ) -> Placement:
     """The placement of a cluster's engine; what else each job gets, the choice says."""
     numbers = read_numbers(choice)
-    resources = Resources(
-        gpus=gpus,
-        cpus=cpus,
-        memory_gb=numbers.get("memory"),
-        retries=int(numbers.get("retries", RETRIES)),
-        processes=choice.processes,
-    )
-    slot = Slot(device="cuda" if resources.gpus else "cpu", environment={})
-    return Placement(slots=(slot,) * at_once, engine=partial(ClusterEngine, cluster, resources))
+    memory = int(numbers.get("memory", 0) * 1e9)
+    needs = Needs(gpus=gpus, cpus=cpus, memory_bytes=memory, processes=choice.processes)
+    slot = Slot(device="cuda" if gpus else "cpu", environment={})
+    retries = numbers.get("retries", RETRIES)
+    engine = partial(ClusterEngine, cluster, needs, retries=retries)
+    return Placement(slots=(slot,) * at_once, engine=engine)
 
 
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
@@ -414,9 +397,9 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
     return choice.processes if is_used else 0
 
 
-def read_numbers(choice: EngineChoice) -> dict[str, float]:
+def read_numbers(choice: EngineChoice) -> dict[str, int]:
     """The options that are numbers, which all are at least 1 (`retries`: 0)."""
-    numbers: dict[str, float] = {}
+    numbers: dict[str, int] = {}
     for name in NUMBERS | {"minutes"}:
         if name in choice.options:
             text = choice.options[name]

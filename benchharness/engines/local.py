@@ -4,7 +4,7 @@ At the end is what `--engine` chooses: this one, or the module of another one's 
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -22,7 +22,7 @@ from benchharness.engines.process import (
     Report,
     WorkerProcess,
     end_processes,
-    spawning,
+    spawn,
     worker_command,
 )
 from benchharness.engines.slots import Sharing, Slot, find_slots
@@ -39,8 +39,6 @@ ALONE = "ran out of memory next to others and starts over; from now on each GPU 
 
 STARTERS = 2
 """How many processes workers are forked from, one after the other, before they do without."""
-
-Begin = Callable[[Job, Slot], WorkerProcess]
 
 
 class LocalEngine:
@@ -69,7 +67,7 @@ class LocalEngine:
         self._command = tuple(command)
         self._checkpoints = orders.checkpoints.absolute()
         self._forks = forks or ForkServer()
-        self._sharing, self._crowded = Sharing(), set[str]()
+        self._sharing = Sharing()
         self._starters = 0 if command or not can_fork() else STARTERS
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -79,109 +77,80 @@ class LocalEngine:
         has become needless; None says that what is left must wait for a job that runs. Closing the
         iterator, or an exception in it, ends every process.
         """
-        again = deque[Job]()  # those that lacked room beside others
-        queue = _first(again, iter(jobs))
-        free, running, hung = list(self._slots), list[WorkerProcess](), set[str]()
-        with scratch_folder() as folder, closing(self._forks):
-            begin = partial(self._worker, folder)
+        self._report, self._again = report, deque[Job]()  # those that lacked room beside others
+        self._free, self._running = list(self._slots), list[WorkerProcess]()
+        self._crowded, self._hung = set[str](), set[str]()  # by their keys
+        queue = iter(jobs)
+        with scratch_folder() as self._folder, closing(self._forks):
             try:
-                while self._start(queue, free, running, begin, report):
+                while self._start(queue):
                     # Until one of them says something or closes its pipe, and not for longer,
                     # because one that hangs does neither.
-                    wait([d for worker in running for d in worker.descriptors], POLL_SECONDS)
-                    if self._misses_its_starter(running):
-                        self._replace_starter(running, begin, report)
-                    for worker in tuple(running):
+                    wait([d for worker in self._running for d in worker.descriptors], POLL_SECONDS)
+                    if self._misses_its_starter(self._running):
+                        self._replace_starter()
+                    for worker in tuple(self._running):
                         worker.read(report)
                         if self._misses_its_starter([worker]):  # until all of them are seen to
                             continue
                         if worker.has_ended or self._is_hanging(worker):
-                            running.remove(worker)
-                            outcome = self._finish(worker, report)
-                            if _has_hung(outcome) and outcome.job.key not in hung:
-                                hung.add(outcome.job.key)
-                                running.append(self._again(worker, begin, report))
-                                continue
-                            free.append(worker.slot)
-                            if self._lacked_room(outcome):
-                                report(outcome.job, Progress(phase="waiting", note=ALONE))
-                                again.append(outcome.job)
-                                continue
-                            yield _told_of_hanging(outcome, hung)
+                            outcome = self._finish(worker)
+                            if outcome is not None:
+                                yield outcome
             finally:
-                end_processes(running, self._forks.close)
+                end_processes(self._running, self._forks.close)
 
-    def _start(
-        self,
-        queue: Iterator[Job | None],
-        free: list[Slot],
-        running: list[WorkerProcess],
-        begin: Begin,
-        report: Report,
-    ) -> bool:
+    def _start(self, queue: Iterator[Job | None]) -> bool:
         """Fills the free slots; False when nothing is left to start or to wait for."""
-        for slot in tuple(free):
-            beside = [worker for worker in running if worker.slot.device == slot.device]
+        for slot in tuple(self._free):
+            beside = [worker for worker in self._running if worker.slot.device == slot.device]
             if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
                 continue
             # Nothing is left, or all that is left waits: the queue is asked again in a moment.
-            if (job := next(queue, None)) is None:
+            job = self._again.popleft() if self._again else next(queue, None)
+            if job is None:
                 break
             if slot.is_shared and beside:
                 # Whichever of these runs out of memory may have enough of it alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
-            free.remove(slot)
-            try:
-                running.append(begin(job, slot))
-            except OSError as error:
-                raise JobError(
-                    f"no process can be started for {job_name(job)} next to {len(running)} others "
-                    f"({error.strerror}): give fewer --jobs, or raise the limit (ulimit -a)."
-                ) from error
-            report(job, Progress(phase="loading"))
-        return bool(running)
+            self._free.remove(slot)
+            self._begin(job, slot)
+        return bool(self._running)
 
-    def _lacked_room(self, outcome: Outcome) -> bool:
-        """Whether a job needs more memory than was left beside others; none is beside it again."""
-        ran_out = isinstance(outcome, Failure) and outcome.kind == "memory"
-        if not ran_out or outcome.job.key not in self._crowded:
-            return False
-        self._crowded.discard(outcome.job.key)
-        self._sharing.is_over = True
-        return True
-
-    def _worker(self, folder: Path, job: Job, slot: Slot) -> WorkerProcess:
-        file = folder / f"{job.key}.json"
+    def _begin(self, job: Job, slot: Slot, note: str = "") -> None:
+        """Starts the process of a job, which may be another one for it."""
+        file = self._folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
-        start = self._forks.start if self._starters else spawning(self._command or WORKER)
-        holds = self._orders.holds
-        held = None if holds is None else holds.descriptor(job.key)
-        descriptors = () if held is None else (held,)
+        start = self._forks.start if self._starters else partial(spawn, self._command or WORKER)
+        held = self._orders.holds and self._orders.holds.descriptor(job.key)
         options = (str(file), *self._options(job))
-        process = start(options, slot.environment, modules_for(job), descriptors)
-        return WorkerProcess(job, slot, file, process)
+        try:
+            process = start(
+                options, slot.environment, modules_for(job), () if held is None else (held,)
+            )
+        except OSError as error:
+            raise JobError(
+                f"no process can be started for {job_name(job)} next to {len(self._running)} "
+                f"others ({error.strerror}): give fewer --jobs, or raise the limit (ulimit -a)."
+            ) from error
+        self._running.append(WorkerProcess(job, slot, file, process))
+        self._report(job, Progress(phase="loading", note=note))
 
     def _misses_its_starter(self, running: Iterable[WorkerProcess]) -> bool:
         return any(w.is_orphan or w.misses_its_starter(self._timeout) for w in running)
 
-    def _replace_starter(self, running: list[WorkerProcess], begin: Begin, report: Report) -> None:
+    def _replace_starter(self) -> None:
         """Starts all jobs again that have not left a result; they save their states before."""
         self._starters -= 1
-        end_processes(running, self._forks.close)
+        end_processes(self._running, self._forks.close)
         sentence = "is started again, because the process that workers are forked from "
         sentence += "hangs or was killed"
         if not self._starters:
             sentence += ", from now on without it"
-        for place, worker in enumerate(running):
+        for worker in tuple(self._running):
             if not isinstance(worker.outcome(), Result):
-                report(worker.job, Progress(phase="loading", note=sentence))
-                running[place] = begin(worker.job, worker.slot)
-
-    def _again(self, hung: WorkerProcess, begin: Begin, report: Report) -> WorkerProcess:
-        """The job of a process that hung, in another one."""
-        sentence = f"printed no progress for {self._timeout:g} seconds and is started again"
-        report(hung.job, Progress(phase="loading", note=sentence))
-        return begin(hung.job, hung.slot)
+                self._running.remove(worker)
+                self._begin(worker.job, worker.slot, sentence)
 
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds what its job starts and learns from, and leaves what it keeps."""
@@ -199,31 +168,33 @@ class LocalEngine:
     def _is_hanging(self, worker: WorkerProcess) -> bool:
         return self._timeout is not None and worker.silent_seconds > self._timeout
 
-    def _finish(self, worker: WorkerProcess, report: Report) -> Outcome:
-        hung = not worker.has_ended
-        if hung:
+    def _finish(self, worker: WorkerProcess) -> Outcome | None:
+        """What a job has left that ended or hangs; None where it is run again, now or later."""
+        self._running.remove(worker)
+        hangs = not worker.has_ended
+        if hangs:
             end_processes([worker])
-        worker.close(report)
-        return worker.outcome(timeout=self._timeout if hung else None)
-
-
-def _first(again: deque[Job], jobs: Iterator[Job | None]) -> Iterator[Job | None]:
-    """The jobs, before each of them those that are to run again; it never ends by itself."""
-    while True:
-        yield again.popleft() if again else next(jobs, None)
-
-
-def _has_hung(outcome: Outcome) -> bool:
-    return isinstance(outcome, Failure) and outcome.kind == "timeout"
-
-
-def _told_of_hanging(outcome: Outcome, hung: Collection[str]) -> Outcome:
-    """The outcome, which says where its job has hung before."""
-    if outcome.job.key not in hung:
-        return outcome
-    if isinstance(outcome, Failure):
-        return replace(outcome, error=f"{outcome.error} It hung before, and was started again.")
-    return replace(outcome, provenance={**outcome.provenance, "hung": 1})
+        worker.close(self._report)
+        outcome = worker.outcome(timeout=self._timeout if hangs else None)
+        job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
+        if kind == "timeout" and job.key not in self._hung:
+            self._hung.add(job.key)
+            note = f"printed no progress for {self._timeout:g} seconds and is started again"
+            self._begin(job, worker.slot, note)
+            return None
+        self._free.append(worker.slot)
+        if kind == "memory" and job.key in self._crowded:
+            # It needs more than was left beside others, and none is beside it again.
+            self._crowded.discard(job.key)
+            self._sharing.is_over = True
+            self._report(job, Progress(phase="waiting", note=ALONE))
+            self._again.append(job)
+            return None
+        if job.key not in self._hung:
+            return outcome
+        if isinstance(outcome, Failure):
+            return replace(outcome, error=f"{outcome.error} It hung before, and was started again.")
+        return replace(outcome, provenance={**outcome.provenance, "hung": 1})
 
 
 # Which engine runs the jobs, and where: what `--engine` and the options around it choose.

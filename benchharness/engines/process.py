@@ -93,50 +93,30 @@ FINAL = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end this process for good; Ctrl-C has to come twice."""
 
 
-class Child(Protocol):
-    """What is asked of a process that leads a session; subprocess.Popen is one."""
-
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
-    stderr: IO[bytes] | None
-
-    @property
-    def pid(self) -> int:
-        """The number of the process and of its group; ProcessLookupError where it has none."""
-
-    def poll(self) -> int | None:
-        """The exit status, negative for a signal's number; None while the process runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
-        """The exit status, when the process has ended; TimeoutExpired where that takes longer."""
-
-
+Child = subprocess.Popen[bytes] | Fork
 Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str], Sequence[int]], Child]
 """Starts a worker with some options, with some variables in its environment, with some modules
 where it can have them from elsewhere, and with some descriptors that it inherits."""
 
 
-def spawning(command: Sequence[str]) -> Start:
-    """Starts workers by a command, to which their options are added."""
-
-    def start(
-        options: Sequence[str],
-        environment: Mapping[str, str],
-        modules: Sequence[str],  # noqa: ARG001
-        held: Sequence[int],
-    ) -> Child:
-        return subprocess.Popen(  # noqa: S603  (our own command, no shell)
-            (*command, *options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
-            start_new_session=True,
-            pass_fds=held,
-        )
-
-    return start
+def spawn(
+    command: Sequence[str],
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    modules: Sequence[str],  # noqa: ARG001
+    held: Sequence[int],
+) -> Child:
+    """A worker by a command, to which its options are added."""
+    return subprocess.Popen(  # noqa: S603  (our own command, no shell)
+        (*command, *options),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
+        start_new_session=True,
+        pass_fds=held,
+    )
 
 
 class WorkerProcess:

@@ -25,7 +25,7 @@ from benchharness.engines.cluster import (
 )
 from benchharness.engines.local import EngineChoice, Placement
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError, unknown_name
+from benchharness.tasks.errors import BenchError, first_line, unknown_name
 
 try:
     import ray.util.scheduling_strategies
@@ -56,7 +56,7 @@ def place(choice: EngineChoice) -> Placement:
     # A job with one of the 8 GPUs of a node has an eighth of its cores. The smallest share of all
     # nodes counts, so that none has GPUs that no job can use for lack of cores.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
-    cpus = int(numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1))))
+    cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
     fit = jobs_at_once(sizes, gpus, cpus)
     if not fit:
         raise BenchError(
@@ -96,7 +96,7 @@ def connect(address: str) -> None:
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
-            f"no Ray cluster answers at {address} ({_first_line(error)}): start one with "
+            f"no Ray cluster answers at {address} ({first_line(error)}): start one with "
             "`ray start --head`, or give its --address HOST:PORT on one of its nodes."
         ) from error
     finally:
@@ -222,10 +222,10 @@ class RayCluster:
         try:
             left: Mapping[str, Any] = ray.get(task)
         except exceptions.RayTaskError as error:
-            sentence = f"the job could not be started on its node: {_first_line(error.cause)}"
+            sentence = f"the job could not be started on its node: {first_line(error.cause)}"
             return refuse(sentence, details=error)
         except exceptions.RayError as error:
-            return Lost(reason=_first_line(error).rstrip("."))
+            return Lost(reason=first_line(error).rstrip("."))
         return left
 
 
@@ -249,7 +249,3 @@ def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, A
     """The task that a node runs: the remote job, with its progress told to the driver's actor."""
     put = progress.put.remote
     return run_remote(remote, lambda p: put(ticket, asdict(p)), SECONDS_BETWEEN_NOTES)
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))

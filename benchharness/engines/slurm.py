@@ -58,10 +58,10 @@ def place(choice: EngineChoice) -> Placement:
         )
     is_local = where == "local"
     gpus = gpus_of_job(choice, there=bool(find_gpus()) if is_local else True)
-    cpus = int(numbers.get("cpus", 1 if choice.small else CPUS))
+    cpus = numbers.get("cpus", 1 if choice.small else CPUS)
     at_once = choice.jobs or (1 if is_local else AT_ONCE)
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
-    minutes = int(numbers.get("minutes", MINUTES))
+    minutes = numbers.get("minutes", MINUTES)
     cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
     return placement(cluster, choice, at_once, gpus=gpus, cpus=cpus)
 

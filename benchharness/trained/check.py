@@ -23,7 +23,7 @@ from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
 from benchharness.training.batching import Features, Indices
-from benchharness.training.compute import inputs_of
+from benchharness.training.compute import Layout, Part
 
 SAMPLE = 64
 """How many examples are read as texts by both."""
@@ -262,19 +262,21 @@ def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
 def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
     """What `PlainModel.logits` gives, by the run's own network."""
     network: Any = model.network
+    layout: Layout = "packed" if is_packed(network) else "padded"
+    by_rows = replace(read.features, items=None)
     found: dict[int, Logits] = {}
     for batch in batches:
-        inputs, packing = inputs_of(read.features, batch, model.compute.device)
-        mask = inputs["attention_mask"].bool()
+        part = Part.of(by_rows, batch, model.compute.device, layout=layout)
+        mask = part.tensors["attention_mask"].bool()
         with torch.inference_mode():
             if model.recipe.text:
                 start = (
                     mask.new_full((len(mask), 1), 0).long()
                     + network.encoder.config.decoder_start_token_id
                 )
-                outputs = network.encoder(**inputs, decoder_input_ids=start).logits[:, 0]
+                outputs = network.encoder(**part.inputs, decoder_input_ids=start).logits[:, 0]
             else:
-                outputs = network(**inputs, **({"packing": packing} if is_packed(network) else {}))
+                outputs = network(**part.inputs)
         for number, row, is_token in zip(batch.tolist(), outputs.cpu(), mask.cpu(), strict=True):
             each = row[is_token] if outputs.ndim == 3 else row.reshape(-1)
             found[number] = _scaled(model, each.float().numpy())

@@ -127,19 +127,6 @@ def count_steps(items: int | Sequence[int], batch_size: int, epochs: float) -> i
     return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in sizes)))
 
 
-def shuffled_batches(items: int, batch_size: int, steps: range, seed: int) -> Iterator[Indices]:
-    """The items of these optimizer steps of a run, which may be resumed at any.
-
-    The order depends on the seed, the epoch and the number of items, and on nothing else.
-    """
-    per_epoch = math.ceil(items / batch_size)
-    for step in steps:
-        epoch, position = divmod(step, per_epoch)
-        if position == 0 or step == steps.start:  # a job may be resumed in the middle of an epoch
-            order = np.random.default_rng([seed, epoch]).permutation(items)
-        yield order[position * batch_size : (position + 1) * batch_size]
-
-
 def mixed_batches(
     sizes: Sequence[int], batch_size: int, steps: range, seed: int, power: float | None = None
 ) -> Iterator[tuple[int, Indices]]:
@@ -148,13 +135,9 @@ def mixed_batches(
     Without a `power` an epoch has each batch of each task once, in a random order: algorithm 1 of
     Liu et al., arXiv:1901.11504, and `mix_opt` 0 of their released code. With one the task of every
     step is drawn with a probability proportional to its size to that power, as often as an epoch
-    has batches; a task begins anew when all of its batches have been taken. One task alone has the
-    batches of `shuffled_batches`.
+    has batches; a task begins anew when all of its batches have been taken. The order of one task's
+    items depends on the seed, the epoch and their number, and on nothing else.
     """
-    if len(sizes) == 1:
-        alone = shuffled_batches(sizes[0], batch_size, steps, seed)
-        yield from ((0, items) for items in alone)
-        return
     counts = [math.ceil(size / batch_size) for size in sizes]  # batches of each task
     per_epoch = sum(counts)
     taken = [0] * len(sizes)  # batches of each task so far
@@ -169,7 +152,8 @@ def mixed_batches(
         if step < steps.start:  # a job may be resumed in the middle of an epoch
             continue
         if orders.get(task, (-1,))[0] != own_epoch:
-            generator = np.random.default_rng([seed, own_epoch, 1 + task])
+            own = [1 + task] if len(sizes) > 1 else []
+            generator = np.random.default_rng([seed, own_epoch, *own])
             orders[task] = own_epoch, generator.permutation(sizes[task])
         yield task, orders[task][1][own_position * batch_size : (own_position + 1) * batch_size]
 

@@ -5,11 +5,11 @@ The precision "auto" is resolved where jobs are planned, because the answer is p
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -21,8 +21,6 @@ from benchharness.encoder.packing import OF_PACKING, Packing, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
 from benchharness.training.batching import Features, Indices, pad, tail_of
-
-T = TypeVar("T")
 
 # Processes that train one network together, each on its share of every batch.
 #
@@ -237,8 +235,8 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
 
 # What is computed at once, on its device: inputs, where their tokens stand, and what they are of.
 #
-# All that a step needs of the host goes with its batch, in one copy that nothing waits for, and a
-# step ahead. So on a GPU the host does not stop before it reads a loss.
+# All that a step needs of the host goes with its batch, in one copy that nothing waits for. So on a
+# GPU the host does not stop before it reads a loss.
 
 Layout = Literal["padded", "packed", "bucket"]
 """How rows are computed: with padding, end to end, or end to end in one of a few sizes."""
@@ -269,7 +267,7 @@ class Part:
         items: Indices,
         device: torch.device,
         *,
-        terms: int,
+        terms: int = 1,
         layout: Layout,
     ) -> Self:
         """The rows of some items."""
@@ -333,25 +331,3 @@ class Part:
         table = logits.new_full((len(self) * self.options, *rest), -torch.inf)
         filled = table.index_copy(0, self.tensors["slots"], logits)  # (items * options, ...)
         return filled.view(len(self), self.options, *rest)
-
-
-def inputs_of(
-    features: Features, rows: Indices, device: torch.device
-) -> tuple[dict[str, Tensor], Packing]:
-    """The padded inputs of a network for some rows, on its device, and their packing."""
-    arrays, lengths = pad(features, rows), features.lengths[rows]
-    width = arrays["input_ids"].shape[1]  # of the longest row, rounded up
-    tensors = send([*arrays.values(), *Packing.indices(lengths, width)], device)  # one copy
-    indices: Any = dict(zip(OF_PACKING, tensors[len(arrays) :], strict=True))
-    packing = Packing(lengths=lengths, width=width, **indices)
-    return dict(zip(arrays, tensors, strict=False)), packing
-
-
-def a_step_ahead(made: Iterable[T]) -> Iterator[T]:
-    """The same, each made before the one ahead of it is given."""
-    waiting: list[T] = []
-    for one in made:
-        waiting.append(one)
-        if len(waiting) > 1:
-            yield waiting.pop(0)
-    yield from waiting

@@ -27,7 +27,7 @@ from benchharness.training.batching import (
     cut_by_length,
     mixed_batches,
 )
-from benchharness.training.compute import Compute, Layout, Part, a_step_ahead
+from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.meter import Meter, Plan
 from benchharness.training.optimizer import (
     clip_in_step,
@@ -187,10 +187,9 @@ class Training:
             self.seed,
             recipe.rows.sampling_power,
         )
-        # Generators: a batch is padded when its turn comes, and on a GPU a step ahead.
+        # Generators: a batch is padded when its turn comes.
         chosen = ((self.tasks[number], batch) for number, batch in drawn)
-        made = ((task, batch, self.parts_of(task, batch)) for task, batch in chosen)
-        return a_step_ahead(made) if self.compute.on_gpu else made
+        return ((task, batch, self.parts_of(task, batch)) for task, batch in chosen)
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """This process's share of a batch in micro-batches, on their way to the device."""

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from benchharness.encoder.packing import is_packed
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError
 from benchharness.training.batching import Features, Indices, length_batches
-from benchharness.training.compute import Compute, inputs_of
+from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.meter import DivergedError
 
 T = TypeVar("T")
@@ -50,22 +51,16 @@ def predict(
     computed in smaller batches.
     """
     network.to(compute.device).eval()
-    packs = is_packed(network)
-    reads_items = getattr(network, "reads_items", False)
-    lengths = features.lengths  # of what is not taken apart: rows, or items with all of their rows
-    if reads_items:
-        lengths = np.add.reduceat(lengths, features.item_starts[:-1])  # (rows,) -> (items,)
-
-    def rows_of(batch: Indices) -> Indices:
-        return features.rows_of(batch) if reads_items else batch
+    layout: Layout = "packed" if is_packed(network) else "padded"
+    if not getattr(network, "reads_items", False):
+        features = replace(features, items=None)  # what is not taken apart are rows
+    lengths = np.add.reduceat(features.lengths, features.item_starts[:-1])  # (rows,) -> (items,)
 
     def logits_of(batch: Indices) -> Tensor:
-        rows = rows_of(batch)
-        inputs, packing = inputs_of(features, rows, compute.device)
-        known = {"packing": packing} if packs else {}
-        logits: Tensor = network(**inputs, **known).float()  # bf16 under autocast
+        part = Part.of(features, batch, compute.device, layout=layout)
+        logits: Tensor = network(**part.inputs).float()  # bf16 under autocast
         # (rows, outputs), or (rows, tokens, outputs) -> (real tokens, outputs)
-        return logits.flatten(0, 1)[packing.places] if logits.ndim == 3 else logits
+        return logits.flatten(0, 1)[part.tensors["places"]] if logits.ndim == 3 else logits
 
     batches = length_batches(lengths, PREDICTION_TOKENS[compute.device.type])
     # A process without a batch would not know the shape of the logits: then each computes all.
@@ -74,7 +69,7 @@ def predict(
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
     # each_batch may have halved batches, so what they are now is what was computed.
-    rows = rows_of(np.concatenate(batches))
+    rows = features.rows_of(np.concatenate(batches))
     ordered = _in_order(torch.cat(outputs).cpu(), rows, features)
     if is_shared:  # what others have computed is zero here
         ordered = compute.ranks.add_up(ordered)

@@ -14,7 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import getsource
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
-from benchharness.training.compute import Compute, inputs_of
+from benchharness.training.compute import Compute, Part
 from benchharness.training.predict import PREDICTION_TOKENS, reported
 
 SECONDS_BETWEEN_SIGNS = 10.0
@@ -189,10 +189,11 @@ def _compute(
     network, compute = source.network, source.compute
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
+    by_rows = replace(features, items=None)
 
     def states_of(rows: Indices) -> NDArray[Any]:
         with torch.inference_mode(), compute.autocast():
-            inputs, _ = inputs_of(features, rows, compute.device)
+            inputs = Part.of(by_rows, rows, compute.device, layout="padded").inputs
             inputs.pop("marks", None)  # for the head alone
             found = _read(every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchharness.engines import ray as ray_engine
-from benchharness.engines.cluster import ClusterEngine
+from benchharness.engines.cluster import ClusterEngine, Needs
 from benchharness.engines.local import EngineChoice, LocalEngine, find_placement
 from benchharness.engines.ray import NodeSize, jobs_at_once
 from benchharness.engines.slots import find_slots
@@ -139,8 +139,8 @@ def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
     place = choose("slurm", *words, folder=tmp_path, processes=4)
     cluster = place.engine.args[0]
     assert (cluster._minutes, cluster._options) == (30, {"partition": "gpu"})
-    given = resources(place)
-    assert (given.gpus, given.processes, given.memory_gb, given.retries) == (4, 4, 40, 0)
+    needs = Needs(gpus=4, cpus=8, memory_bytes=40 * 10**9, processes=4)
+    assert (resources(place), place.engine.keywords) == (needs, {"retries": 0})
     assert len(place.slots) == 64
 
 

@@ -13,7 +13,6 @@ from benchharness.engines.cluster import (
     Lost,
     Needs,
     RemoteJob,
-    Resources,
     SharedFolder,
     run_remote,
     sparsely,
@@ -93,12 +92,12 @@ class FakeCluster:
         self.cancelled += tickets
 
 
-RESOURCES = Resources(gpus=0, cpus=1, retries=2)
+NEEDS = Needs(gpus=0, cpus=1)
 
 
-def run(jobs, room=2, resources=RESOURCES, **options):
+def run(jobs, room=2, **options):
     cluster, seen = FakeCluster(room), []
-    engine: Engine = ClusterEngine(cluster, resources, Orders(**options))
+    engine: Engine = ClusterEngine(cluster, NEEDS, Orders(**options))
     outcomes = list(engine.run(jobs, lambda job, progress: seen.append((job.seed, progress.phase))))
     assert not cluster.is_open
     return outcomes, cluster, seen
@@ -121,7 +120,7 @@ def test_every_job_comes_back_once_with_its_progress():
 def test_a_lost_job_is_sent_again_and_says_how_often():
     notes: list[str] = []
     cluster = FakeCluster()
-    engine = ClusterEngine(cluster, RESOURCES)
+    engine = ClusterEngine(cluster, NEEDS)
     (outcome,) = engine.run(jobs_of("lost:2"), lambda _, progress: notes.append(progress.note))
     assert [note for note in notes if note] == ["was lost (its node died) and is sent again"] * 2
     assert outcome.provenance["engine"]["attempt"] == 3
@@ -149,7 +148,7 @@ def test_a_job_that_its_node_stopped_counts_as_lost():
                 yield from super()._end(ticket, remote, job, turns)
 
     cluster = Preempting()
-    (outcome,) = ClusterEngine(cluster, RESOURCES).run(jobs_of("ok"), lambda *_: None)
+    (outcome,) = ClusterEngine(cluster, NEEDS).run(jobs_of("ok"), lambda *_: None)
     assert isinstance(outcome, Result)
     assert cluster.sent == [0, 0]
 
@@ -174,7 +173,7 @@ def test_a_job_is_taken_only_when_there_is_room():
             taken.append(job.seed)
             yield job
 
-    for outcome in ClusterEngine(FakeCluster(2), RESOURCES).run(queue(), lambda *_: None):
+    for outcome in ClusterEngine(FakeCluster(2), NEEDS).run(queue(), lambda *_: None):
         finished.append(outcome.job.seed)
         assert len(taken) - len(finished) <= 2
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
@@ -189,14 +188,14 @@ def test_none_waits_for_a_job_that_runs():
             yield None
         yield make_job("ok", seed=2)
 
-    outcomes = ClusterEngine(FakeCluster(2), RESOURCES).run(queue(), lambda *_: None)
+    outcomes = ClusterEngine(FakeCluster(2), NEEDS).run(queue(), lambda *_: None)
     finished.extend(outcome.job.seed for outcome in outcomes)
     assert finished == [1, 2]
 
 
 def test_closing_cancels_what_runs():
     cluster = FakeCluster(3)
-    outcomes = ClusterEngine(cluster, RESOURCES).run(
+    outcomes = ClusterEngine(cluster, NEEDS).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
     )
     with closing(outcomes):
@@ -212,19 +211,19 @@ def test_an_exception_of_the_reporter_cancels_what_runs():
 
     cluster = FakeCluster(2)
     with pytest.raises(BrokenPipeError):
-        list(ClusterEngine(cluster, RESOURCES).run(jobs_of("ok", "ok"), report))
+        list(ClusterEngine(cluster, NEEDS).run(jobs_of("ok", "ok"), report))
     assert len(cluster.cancelled) == 2
 
 
 def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
     small = make_job()
     floor = replace(small, kind="baseline", weights="baseline:majority:1")
-    resources = Resources(gpus=2, cpus=4)
-    needs = resources.needs(small)
+    usual = Needs(gpus=2, cpus=4)
+    needs = usual.of(small)
     assert (needs.gpus, needs.cpus) == (2, 4)
     assert 2e9 < needs.memory_bytes < 4e9
-    assert Resources(gpus=0, cpus=1, memory_gb=7).needs(small).memory_bytes == 7e9
-    assert resources.needs(floor) == Needs(gpus=0, cpus=1, memory_bytes=int(2e9))
+    assert Needs(gpus=0, cpus=1, memory_bytes=int(7e9)).of(small).memory_bytes == 7e9
+    assert usual.of(floor) == Needs(gpus=0, cpus=1, memory_bytes=int(2e9))
 
 
 def remote(job, **fields):
@@ -310,7 +309,7 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
 
     outcomes = []
     orders = Orders(checkpoints=tmp_path / "shared", keep=[first.key])
-    engine = ClusterEngine(Here(), RESOURCES, orders, COMMAND)
+    engine = ClusterEngine(Here(), NEEDS, orders, COMMAND)
     outcomes.extend(engine.run(queue(), lambda *_: None))
     assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
@@ -324,7 +323,7 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
 
     job = make_job("ok")
     orders = Orders(checkpoints=tmp_path, keep=[job.key])
-    engine = ClusterEngine(Elsewhere(), RESOURCES, orders, COMMAND)
+    engine = ClusterEngine(Elsewhere(), NEEDS, orders, COMMAND)
     (outcome,) = engine.run([job], lambda *_: None)
     assert f"{tmp_path} is not the folder" in outcome.error
 
@@ -339,7 +338,7 @@ def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen)
 
     snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)
     orders = Orders(checkpoints=tmp_path / "checkpoints", snapshots=snapshots)
-    engine = ClusterEngine(Node(), RESOURCES, orders, COMMAND)
+    engine = ClusterEngine(Node(), NEEDS, orders, COMMAND)
     job = make_job("ok")
     (outcome,) = engine.run([job], lambda *_: None)
     expected = ["--snapshots", str(tmp_path / "snapshots" / job.key), "--checkpoint-every", "60.0"]

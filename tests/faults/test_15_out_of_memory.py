@@ -9,6 +9,7 @@ import torch
 from benchharness.tasks.errors import JobError
 from benchharness.training import loop as training
 from benchharness.training import predict as prediction
+from benchharness.training.compute import Part
 from benchharness.worker.job import run_job
 from tests.helpers.stopped_jobs import EVERY_STEP, Reporter, deterministic, small_job, stop
 
@@ -98,14 +99,15 @@ def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPa
 
 def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyPatch):
     expected = run_job(small_job())
-    inputs_of = prediction.inputs_of
 
-    def inputs(features: Any, rows: Any, device: Any) -> Any:
-        if len(rows) > 5:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return inputs_of(features, rows, device)
+    class SmallPart(Part):
+        @classmethod
+        def of(cls, features: Any, items: Any, *where: Any, **how: Any) -> Any:
+            if len(items) > 5:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return super().of(features, items, *where, **how)
 
-    monkeypatch.setattr(prediction, "inputs_of", inputs)
+    monkeypatch.setattr(prediction, "Part", SmallPart)
     found = run_job(small_job())
     assert found.provenance["recipe"] == expected.provenance["recipe"]
     assert [point.loss for point in found.curve] == [point.loss for point in expected.curve]
