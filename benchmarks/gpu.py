@@ -15,7 +15,6 @@ is used, the first that is visible. `--piece scores` computes what needs none on
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchharness.engines.slots import find_gpus
+from benchharness.engines.slots import Slot, find_gpus, machine_of
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tiny import folder as tiny_folder
 from benchmarks.gpu_tables import gpu_page
@@ -176,10 +175,9 @@ def peer(at: Setting) -> Iterator[tuple[str, Step]]:
 
 
 def _side(at: Setting, shape: str, task: str, side: str) -> Figures:
-    workload = at.workload(task)
-    run = SIDES[side](workload, at.drawn(shape), at.sample(workload), [1])
-    model = {"model_type": "bert", **at.sizes(shape)}
-    return {"shape": shape, "model": model, "workload": asdict(workload), "run": asdict(run)}
+    workload, sizes = at.workload(task), {"model_type": "bert", **at.sizes(shape)}
+    run = SIDES[side](workload, at.drawn(shape), at.sample(workload), SEEDS[:1])
+    return {"shape": shape, "model": sizes, "workload": asdict(workload), "run": asdict(run)}
 
 
 def together(at: Setting) -> Iterator[tuple[str, Step]]:
@@ -256,12 +254,8 @@ def _run_piece(
 
 
 def _name_of(gpu: str) -> str:
-    """What the driver calls a GPU; empty where there is none, or none of its tools."""
-    query = ("nvidia-smi", f"--id={gpu}", "--query-gpu=name,memory.total", "--format=csv,noheader")
-    try:
-        return subprocess.check_output(query, text=True).strip() if gpu else ""
-    except (OSError, subprocess.CalledProcessError):
-        return ""
+    """What the driver calls a GPU; empty where there is none."""
+    return machine_of([Slot(device=f"cuda:{gpu}", environment={})]) if gpu else ""
 
 
 def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
