@@ -30,7 +30,7 @@ from benchmarks.gpu_tables import gpu_page
 from benchmarks.growth import draw_checkpoint
 from benchmarks.record import RESULTS, ROOT, begin, load, write
 from benchmarks.sample import draw_sample
-from benchmarks.sides import ENVIRONMENT, SIDES, bench, machine, measure_peak, run_ours
+from benchmarks.sides import ENVIRONMENT, SIDES, machine, measure_peak, run_ours
 from benchmarks.whole_process import LIMIT, run_whole
 from benchmarks.workloads import Workload, find_workload
 
@@ -38,9 +38,6 @@ Figures = Mapping[str, Any]
 Step = Callable[[], Figures]
 
 GLUE = ("glue/sst2", "glue/mrpc", "glue/rte", "glue/stsb", "glue/cola")
-
-HEADS = (*GLUE, "superglue/wic", "squad/v1.1", "race/all", "swag/regular", "conll2003/ner")
-"""A task for each way of a head: classes, numbers, marked words, spans, choices, tags."""
 
 SEEDS = range(1, 6)
 ROUNDS = 2
@@ -59,7 +56,6 @@ class Scale:
     shapes: Mapping[str, tuple[int, int]]
     best: str
     others: Mapping[str, Sequence[str]]
-    precisions: Sequence[str]
 
 
 SCALES = {
@@ -69,14 +65,12 @@ SCALES = {
         best="best-gpu",
         # As shipped whole SST-2 and RACE take a quarter of an hour.
         others=dict.fromkeys(GLUE[1:], ("default",)) | {"squad/v1.1": ("best-compiled",)},
-        precisions=("fp32", "tf32", "bf16"),
     ),
     "cpu": Scale(
         rows=dict.fromkeys(("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all"), 32),
         shapes={"base": (2, 64), "large": (3, 64)},
         best="best",
         others={"glue/mrpc": ("default",)},
-        precisions=("fp32",),
     ),
 }
 
@@ -127,26 +121,6 @@ class Setting:
 # The pieces, in the order in which they are worth a GPU's time.
 
 
-def smoke(at: Setting) -> Iterator[tuple[str, Step]]:
-    """What is here, and whether each head trains on it at all."""
-    yield "machine", lambda: machine() | {"peak_gflops": measure_peak()}
-    for precision in at.scale.precisions:
-        tasks = [word for task in HEADS for word in ("--task", task)]
-        yield f"heads in {precision}", lambda p=precision, t=tasks: _tiny(*t, "--precision", p)
-    for setting in ("features=last", "lora_rank=4", "deterministic=true", "accumulation=4"):
-        yield setting, lambda s=setting: _tiny("--task", "glue/rte", "--set", s)
-
-
-def _tiny(*options: str) -> Figures:
-    """A `bench run` of the tiny encoder on a few packaged rows."""
-    with TemporaryDirectory(prefix="benchmark-") as folder:
-        places = ("--db", f"{folder}/runs.sqlite", "--out", f"{folder}/leaderboard.html")
-        few = ("--limit", "32", "--seed", "1", "--set", "epochs=1", "--no-baselines")
-        command = bench("run", "--model", "tiny", "--data", "mini", *few, *places, *options)
-        seconds = run_whole(command, ENVIRONMENT).seconds
-    return {"seconds": round(seconds, 1), "tasks": options.count("--task")}
-
-
 def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
     """`pytest -m gpu`, which kills and resumes too."""
     # By file: the others ask for libraries that are of no use here, when they are collected.
@@ -165,7 +139,7 @@ def _told(command: Sequence[str]) -> Figures:
 
 def peer(at: Setting) -> Iterator[tuple[str, Step]]:
     """Whole processes of ours and of transformers' Trainer, BERT-base's and -large's shape."""
-    yield "peak", lambda: {"peak_gflops": measure_peak()}
+    yield "machine", lambda: machine() | {"peak_gflops": measure_peak()}
     for number in range(1, ROUNDS + 1):
         for shape, task in (*(("base", t) for t in at.scale.rows), ("large", "glue/mrpc")):
             others = at.scale.others.get(task, ()) if (number, shape) == (1, "base") else ()
@@ -203,7 +177,7 @@ def scores(at: Setting) -> Iterator[tuple[str, Step]]:
 
 
 PIECES: Mapping[str, Callable[[Setting], Iterator[tuple[str, Step]]]] = {
-    piece.__name__: piece for piece in (smoke, tests, peer, together, scores)
+    piece.__name__: piece for piece in (tests, peer, together, scores)
 }
 
 

@@ -10,7 +10,7 @@ from benchmarks.markdown import number, table
 from benchmarks.tost import Equivalence, shown
 from benchmarks.workloads import find_workload
 
-PIECES = ("smoke", "tests", "peer", "together", "scores")
+PIECES = ("tests", "peer", "together", "scores")
 
 NOTHING = "The whole program has not run on a GPU yet."
 
@@ -49,23 +49,18 @@ def gpu_page(records: Mapping[str, Record | None], *, trial: bool = True) -> lis
     return [*lines, *(f"**{note}**" for note in notes)]
 
 
-def _smoke(done: Steps) -> Iterator[Sequence[str]]:
-    if about := done.get("machine"):
-        rates = ", ".join(f"{r / 1000:.1f} in {form}" for form, r in about["peak_gflops"].items())
-        libraries = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-        yield [f"{about['cores']} cores of {about['processor']}; {libraries}."]
-        yield [f"Matrix products reach, in TFLOP/s, {rates}."]
-    runs = {step: one for step, one in done.items() if "tasks" in one}
-    rows = [(step, str(one["tasks"]), f"{one['seconds']:.0f}") for step, one in runs.items()]
-    yield table(("trains on a few rows", "tasks", "seconds, of the whole command"), rows)
-
-
 def _tests(done: Steps) -> Iterator[Sequence[str]]:
     yield from ([f"`{step}`: {one['told']}."] for step, one in done.items())
 
 
 def _peer(done: Steps) -> Iterator[Sequence[str]]:
-    peaks = done.get("peak", {}).get("peak_gflops")
+    about = done.get("machine", {})
+    peaks = about.get("peak_gflops")
+    if peaks:
+        rates = ", ".join(f"{rate / 1000:.1f} in {form}" for form, rate in peaks.items())
+        libraries = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+        yield [f"{about['cores']} cores of {about['processor']}; {libraries}."]
+        yield [f"Matrix products reach, in TFLOP/s, {rates}."]
     runs = [one for one in done.values() if "run" in one]
     keys = dict.fromkeys((one["shape"], one["workload"]["task"]) for one in runs)
     found = [(key[0], _compared(runs, key, peaks)) for key in keys if peaks]
@@ -148,6 +143,4 @@ def _scores(done: Steps) -> Iterator[Sequence[str]]:
     yield shown(found, ("device", "CPU"))
 
 
-_BLOCKS: Mapping[str, Any] = dict(
-    zip(PIECES, (_smoke, _tests, _peer, _together, _scores), strict=True)
-)
+_BLOCKS: Mapping[str, Any] = dict(zip(PIECES, (_tests, _peer, _together, _scores), strict=True))

@@ -26,13 +26,14 @@ from benchharness.engines.process import (
     Orders,
     Outcome,
     Report,
+    outcome_of,
     states_awaited,
     worker_command,
 )
-from benchharness.engines.slots import WAITING, Slot, find_gpus, waiting
+from benchharness.engines.slots import WAITING, Slot, find_gpus, make_slot
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job, define_task
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import Failure
 from benchharness.machine import estimate_memory
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
@@ -169,19 +170,11 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "this node shows the job no GPU, by CUDA_VISIBLE_DEVICES or `nvidia-smi -L`: ask for "
             "nodes that have some, or use --device cpu."
         )
-    environment = waiting() | {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": gpus,
-        "OMP_NUM_THREADS": str(max(1, remote.needs.cpus // remote.needs.processes)),
-    }
+    slot = make_slot(gpus, max(1, remote.needs.cpus // remote.needs.processes))
+    # What the user has set for `bench run` counts on nodes too.
+    slot = replace(slot, environment={**slot.environment, **remote.variables})
     engine = LocalEngine(
-        [
-            Slot(
-                device=f"cuda:{gpus}" if remote.needs.gpus else "cpu",
-                # Later ones win: what the user has set for `bench run` counts on nodes too.
-                environment={**environment, **remote.variables},
-            )
-        ],
+        [slot],
         Orders(
             timeout=remote.timeout,
             checkpoints=shared.folder,
@@ -343,11 +336,11 @@ class ClusterEngine:
     def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
             return Failure.of(sent.job, "failed", left[REFUSED], left.get("details", ""))
-        if "evaluations" not in left:
-            return Failure.from_json(left)
-        result = Result.from_json(left)
+        outcome = outcome_of(left)
+        if isinstance(outcome, Failure):
+            return outcome
         engine = {"name": self._cluster.name, "attempt": sent.attempt}
-        return replace(result, provenance={**result.provenance, "engine": engine})
+        return replace(outcome, provenance={**outcome.provenance, "engine": engine})
 
     @contextmanager
     def _marked(self) -> Iterator[None]:

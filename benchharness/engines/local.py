@@ -122,7 +122,8 @@ class LocalEngine:
         file = self._folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
         start = self._forks.start if self._starters else partial(spawn, self._command or WORKER)
-        held = self._orders.holds and self._orders.holds.descriptor(job.key)
+        holds = self._orders.holds
+        held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
         try:
             process = start(
@@ -275,10 +276,8 @@ def _local(choice: EngineChoice) -> Placement:
     slots = find_slots(
         choice.device, choice.jobs, fit=choice.fit, processes=choice.processes, small=choice.small
     )
-    if choice.processes > 1:
-        command = worker_command(choice.processes)
-        return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))
-    if not can_fork():
-        return Placement(slots=slots, engine=partial(LocalEngine, slots))
-    forks = ForkServer()
-    return Placement(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)
+    is_alone = choice.processes == 1
+    command = () if is_alone else worker_command(choice.processes)
+    forks = ForkServer() if is_alone and can_fork() else None
+    engine = partial(LocalEngine, slots, command=command, forks=forks)
+    return Placement(slots=slots, engine=engine, forks=forks)

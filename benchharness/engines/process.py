@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
@@ -377,11 +377,15 @@ def _parse_progress(line: bytes) -> Progress | None:
         return None
 
 
+def outcome_of(left: Mapping[str, Any]) -> Outcome:
+    """The Result or Failure that plain data are."""
+    return Result.from_json(left) if "evaluations" in left else Failure.from_json(left)
+
+
 def _read_outcome(file: Path) -> Outcome | None:
     """What a worker has left; None where it left nothing that can be read."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        return Result.from_json(data) if "evaluations" in data else Failure.from_json(data)
+        return outcome_of(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

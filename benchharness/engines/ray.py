@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict
@@ -36,9 +35,6 @@ POLL_SECONDS = 0.2
 
 SECONDS_BETWEEN_NOTES = 1.0
 """How often the progress of a job is sent through the network."""
-
-SECONDS_BETWEEN_COUNTS = 2.0
-"""How often the nodes are counted."""
 
 KNOCK_SECONDS = 5.0
 """How long the head of a cluster may take to answer."""
@@ -131,7 +127,6 @@ class RayCluster:
     def __init__(self, gpus: int, cpus: int, at_once: int | None = None) -> None:
         self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
         self._at_once = at_once
-        self._counted = (float("-inf"), 1)
         self._tasks: dict[str, Any] = {}
         self._progress: Any = None
         self._notes: Any = None
@@ -156,13 +151,7 @@ class RayCluster:
 
     def room(self) -> int:
         """How many remote jobs it makes sense to have on their way."""
-        if self._at_once is not None:
-            return self._at_once
-        counted, count = self._counted
-        if time.monotonic() - counted > SECONDS_BETWEEN_COUNTS:
-            count = max(1, self._fit(node_sizes()))
-            self._counted = (time.monotonic(), count)
-        return count
+        return self._at_once or max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> str:
         """Sends a remote job to the next node that has what it needs; gives its ticket."""

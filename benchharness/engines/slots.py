@@ -86,30 +86,33 @@ def find_slots(
     shared = not jobs and processes == 1 and not any(is_instance(gpu) for gpu in gpus)
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
-    threads = os.environ.get("OMP_NUM_THREADS") or str(cores)
+    threads = os.environ.get("OMP_NUM_THREADS") or cores
     # Job i takes the next `processes` GPUs, counted around: of 2 GPUs, 4 jobs of one process have
     # 0, 1, 0 and 1.
     numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
     places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
     # With a GPU for each job nothing is shared, and no memory has to be read.
     is_shared = shared and count > len(gpus) > 0
-    return tuple(_slot(",".join(place), threads, is_shared=is_shared) for place in places)
+    return tuple(make_slot(",".join(place), threads, is_shared=is_shared) for place in places)
 
 
-def waiting() -> dict[str, str]:
+def _waiting() -> dict[str, str]:
     """The variables of WAITING for a job: the user's, or our number of spins."""
     told = {name: os.environ[name] for name in WAITING if name in os.environ}
     return told or {"GOMP_SPINCOUNT": SPINS}
 
 
-def _slot(gpu: str, threads: str, *, is_shared: bool) -> Slot:
-    # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
-    environment = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
-    return Slot(
-        device=f"cuda:{gpu}" if gpu else "cpu",
-        environment=environment | waiting() | {"OMP_NUM_THREADS": threads},
-        is_shared=is_shared,
-    )
+def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot:
+    """A slot with some GPUs, as CUDA_VISIBLE_DEVICES names them, or none; and so many threads."""
+    environment = {
+        # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": gpus,
+        "OMP_NUM_THREADS": str(threads),
+        **_waiting(),
+    }
+    device = f"cuda:{gpus}" if gpus else "cpu"
+    return Slot(device=device, environment=environment, is_shared=is_shared)
 
 
 def _choose_gpus(device: str) -> tuple[str, ...]:

@@ -62,17 +62,11 @@ def place(choice: EngineChoice) -> Placement:
     at_once = choice.jobs or (1 if is_local else AT_ONCE)
     folder = Path(choice.options.get("folder", choice.folder / "slurm"))
     minutes = numbers.get("minutes", MINUTES)
-    cluster = SlurmCluster(folder, where, at_once, minutes, _sbatch(choice))
+    # What else is said is meant for sbatch itself, by its own names, such as partition and account.
+    ours = NUMBERS | {"minutes", "folder"}
+    sbatch = {name: value for name, value in choice.options.items() if name not in ours}
+    cluster = SlurmCluster(folder, where, at_once, minutes, sbatch)
     return placement(cluster, choice, at_once, gpus=gpus, cpus=cpus)
-
-
-def _sbatch(choice: EngineChoice) -> dict[str, str]:
-    """What is meant for sbatch itself, by its own names, such as partition and account."""
-    return {
-        name: value
-        for name, value in choice.options.items()
-        if name not in NUMBERS | {"minutes", "folder"}
-    }
 
 
 class SlurmCluster:

@@ -169,7 +169,9 @@ class Compute:
         if self.precision not in PRECISIONS:
             known = ", ".join(PRECISIONS)
             raise BenchError(f"no precision is called {self.precision!r}: use auto, {known}.")
-        if not self._has_precision():
+        has_bf16 = not self.on_gpu or torch.cuda.is_bf16_supported()
+        has_tf32 = self.on_gpu and torch.cuda.is_tf32_supported()
+        if not {"fp32": True, "bf16": has_bf16, "tf32": has_tf32}[self.precision]:
             name = torch.cuda.get_device_name(self.device) if self.on_gpu else "a CPU"
             raise BenchError(f"{name} has no {self.precision}: use --precision fp32.")
 
@@ -177,15 +179,6 @@ class Compute:
     def on_gpu(self) -> bool:
         """True where work is queued and the host runs ahead of it."""
         return self.device.type == "cuda"
-
-    def _has_precision(self) -> bool:
-        match self.precision:
-            case "bf16":
-                return not self.on_gpu or torch.cuda.is_bf16_supported()
-            case "tf32":
-                return self.on_gpu and torch.cuda.is_tf32_supported()
-            case _:
-                return True
 
     @contextmanager
     def autocast(self) -> Iterator[None]:

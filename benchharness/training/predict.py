@@ -153,9 +153,13 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
     """
     at = 0
     while at < len(batches):
-        done, found = _try(compute, batches[at])
-        if done:
-            yield found  # type: ignore[misc]
+        try:
+            found = compute(batches[at])
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        else:
+            yield found
             at += 1
             continue
         free_memory()
@@ -179,13 +183,3 @@ def reported(
         speed = done / max(time.monotonic() - start, 1e-9)
         report(Progress(phase=phase, step=step + 1, steps=len(batches), examples_per_second=speed))
         yield found
-
-
-def _try(compute: Callable[[Indices], T], batch: Indices) -> tuple[bool, T | None]:
-    """Whether memory sufficed for a batch, and what was computed of it."""
-    try:
-        return True, compute(batch)
-    except (MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
-            raise
-    return False, None

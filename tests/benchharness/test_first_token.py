@@ -1,4 +1,7 @@
-"""A last layer at the first token alone gives the states and gradients of a whole one."""
+"""A last layer at the first token alone gives the states and gradients of a whole one.
+
+That of packed rows is in test_packing.py.
+"""
 
 import copy
 from typing import Any
@@ -8,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder import FAMILIES, use_first_token
-from benchharness.encoder.packing import PACKABLE, is_packed, use_packed_rows
-from tests.helpers.checkpoints import LENGTHS
+from benchharness.encoder.packing import PACKABLE, use_packed_rows
 from tests.helpers.families import make_config, make_network
 
 PACKED = sorted(FAMILIES & PACKABLE)
@@ -49,14 +51,12 @@ def count_tokens(network: Any, kind: type[nn.Module], inputs: dict[str, Tensor])
     return counts
 
 
-def check_same(family: str, lengths: list[int], *, is_cpu: bool) -> None:
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_padded_rows(family: str) -> None:
     whole = make_whole(family)
     narrow = copy.deepcopy(whole)
-    if is_cpu:
-        use_packed_rows(narrow, "cpu")
-        assert is_packed(narrow)
     use_first_token(narrow)
-    inputs = make_inputs(lengths, family)
+    inputs = make_inputs([9, 1, 30, 16], family)
     states, expected = narrow(**inputs)[0], whole(**inputs)[0]
     assert states.shape[1] == 1
     torch.testing.assert_close(states[:, 0], expected[:, 0], rtol=1e-5, atol=1e-5)
@@ -69,17 +69,6 @@ def check_same(family: str, lengths: list[int], *, is_cpu: bool) -> None:
         theirs = gradients[name]
         if theirs is not None:
             torch.testing.assert_close(weight.grad / size, theirs / size, rtol=0.0, atol=1e-5)
-
-
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("family", PACKED)
-def test_packed_rows(family: str, lengths: list[int]) -> None:
-    check_same(family, [min(length, 32) for length in lengths], is_cpu=True)
-
-
-@pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_padded_rows(family: str) -> None:
-    check_same(family, [9, 1, 30, 16], is_cpu=False)
 
 
 @pytest.mark.parametrize("family", PACKED)

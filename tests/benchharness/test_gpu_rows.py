@@ -4,188 +4,30 @@ What differs on a GPU is the kernel of attention alone, and tests marked `gpu` h
 are in test_pretended_gpu.py: where tensors are, and what the host waits for.
 """
 
-import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchharness.encoder import FAMILIES, cuda, use_first_token
-from benchharness.encoder.network import fix_attention
-from benchharness.encoder.packing import PACKABLE, Attention, Packing, is_packed, use_packed_rows
+from benchharness.encoder import cuda, use_first_token
+from benchharness.encoder.packing import Attention, Packing, use_packed_rows
 from benchharness.heads import pair, tag
 from benchharness.training import cuda as training_cuda
-from benchharness.training.batching import Features, tail_of
-from benchharness.training.compute import Layout, Part
+from benchharness.training.batching import tail_of
 from benchharness.training.cuda import CastLinear, Casts
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.families import PACKED, make_config, make_network
+from tests.helpers.families import RATES, make_config, make_network
 from tests.helpers.parity import NETWORKS, put_head
 from tests.helpers.pretend_gpu import GPU, pretended_gpu, recorded_on_a_cpu
 from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
 
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
-"""More than ModernBERT's small window sees, and less."""
-
-RATES = (
-    *("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "dropout"),
-    *(
-        "embedding_dropout",
-        "mlp_dropout",
-        "dropout_rate",
-        "resid_pdrop",
-        "attn_pdrop",
-        "embd_pdrop",
-    ),
-)
-"""What configs call the rates of dropout."""
-
-
-def twins(family: str, device: str = "cuda", rate: float = 0.0) -> tuple[Any, Any]:
-    """One network twice, without pooler: the first reads packed rows."""
-    torch.manual_seed(3)
-    padded = make_network(make_config(family, **dict.fromkeys(RATES, rate))).train()
-    fix_attention(padded)
-    padded.pooler = None
-    ours = copy.deepcopy(padded)
-    if family in PACKABLE:
-        padded.set_attn_implementation("eager")
-    use_packed_rows(ours, device)
-    assert is_packed(ours)
-    return ours, padded
-
-
-def states_of(
-    ours: Any, padded: Any, lengths: Sequence[int], layout: Layout = "packed"
-) -> tuple[Tensor, Tensor]:
-    """What both make of the real tokens of rows of these lengths, or of the first tokens."""
-    config, total = padded.config, sum(lengths)
-    ids = np.random.default_rng(total).integers(5, 90, total).astype(np.int32)
-    features = Features(
-        token_ids=ids,
-        token_types=ids % 2 if getattr(config, "type_vocab_size", 0) > 1 else None,
-        starts=np.cumsum([0, *lengths]),
-        pad_id=config.pad_token_id or 0,
-        max_tokens=64,
-    )
-    part = Part.of(features, np.arange(len(lengths)), CPU.device, terms=1, layout=layout)
-    inputs = {name: part.tensors[name] for name in part.named}
-    packing = part.inputs["packing"]
-    with FixedDropout(packing):
-        states = ours(**part.inputs)[0]
-    with FixedDropout(packing):
-        expected = padded(**inputs)[0][:, : states.shape[1]]
-    real = inputs["attention_mask"].bool()[:, : states.shape[1]]
-    assert config.model_type not in PACKABLE or not states[~real].any()
-    return states[real], expected[real]
-
-
-def compare(ours: Any, padded: Any, *how: Any) -> None:
-    """States, and gradients by name, relative to the largest of all."""
-    states, expected = states_of(ours, padded, *how)
-    torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5, msg=str(how))
-    weights = torch.linspace(-1, 1, expected.numel()).view(expected.shape)
-    for network, each in ((ours, states), (padded, expected)):
-        network.zero_grad()
-        (each * weights).sum().backward()
-    gradients = {name: weight.grad for name, weight in padded.named_parameters()}
-    size = max(float(g.abs().max()) for g in gradients.values() if g is not None)
-    for name, weight in ours.named_parameters():
-        assert (weight.grad is None) == (gradients[name] is None), name
-        if weight.grad is not None:
-            torch.testing.assert_close(
-                weight.grad / size, gradients[name] / size, rtol=0, atol=1e-5
-            )
-
-
-class FixedDropout(TorchDispatchMode):
-    """Draws the masks of the n-th dropout by the tokens they are for, padded or packed.
-
-    On a CPU dropout draws by `bernoulli_`: of states (rows, width, size) or packed (1, tokens,
-    size), of probabilities (rows, heads, width, width).
-    """
-
-    def __init__(self, packing: Packing) -> None:
-        super().__init__()
-        self._packing, self._calls = packing, 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func.overloadpacket is not torch.ops.aten.bernoulli_:
-            return func(*args, **(kwargs or {}))
-        self._calls += 1
-        generator = torch.Generator().manual_seed(self._calls)
-        noise, rows, width = args[0], self._packing.rows, self._packing.width
-        is_packed_row = noise.shape[0] == 1 and noise.ndim == 3
-        shape = (rows, width, noise.shape[-1]) if is_packed_row else noise.shape
-        drawn = (torch.rand(shape, generator=generator) < args[1]).to(noise.dtype)
-        if is_packed_row:
-            drawn = drawn.flatten(0, 1)[self._packing.places][None]
-        return noise.copy_(drawn)
-
-
-@pytest.mark.parametrize("layout", ["packed", "bucket"])
-@pytest.mark.parametrize("family", PACKED)
-def test_states_and_gradients_are_those_of_padded_rows(family: str, layout: Layout) -> None:
-    compare(*twins(family), LENGTHS, layout)
-
-
-@pytest.mark.parametrize("layout", ["packed", "bucket"])
-@pytest.mark.parametrize("family", sorted(FAMILIES.intersection(PACKED)))
-def test_a_last_layer_at_the_first_token_gives_the_same(family: str, layout: Layout) -> None:
-    ours, padded = twins(family)
-    use_first_token(ours)
-    compare(ours, padded, LENGTHS, layout)
-
-
-@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
-def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str) -> None:
-    ours, padded = twins(family, rate=0.3)
-    compare(ours, padded, LENGTHS)
-    dropped = states_of(ours, padded, LENGTHS)[0]
-    kept = states_of(ours.eval(), padded, LENGTHS)[0]
-    assert (dropped - kept).abs().max() > 0.1, "dropout did nothing"
-
-
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta", "mobilebert", "t5"])
-def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
-    ours, padded = twins(family, device)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        states, expected = (each.float() for each in states_of(ours, padded, LENGTHS))
-    assert (states - expected).norm() < 0.03 * expected.norm()
-    states.square().sum().backward()
-    assert all(w.grad.isfinite().all() for w in ours.parameters() if w.grad is not None)
-
-
-def compare_random_batches(count: int, seed: int) -> None:
-    """Every family in turn, any number of rows of any lengths, with tails and without."""
-    generator = np.random.default_rng(seed)
-    networks = [twins(family) for family in PACKED]
-    for number in range(count):
-        lengths = generator.integers(1, generator.integers(2, 65), generator.integers(1, 13))
-        layout = "bucket" if number % 2 else "packed"
-        compare(*networks[number % len(networks)], lengths.tolist(), layout)
-
-
-def test_random_batches_are_the_same() -> None:
-    compare_random_batches(2 * len(PACKED) + 1, seed=1)
-
-
-@pytest.mark.soak
-def test_a_thousand_random_batches_are_the_same() -> None:
-    compare_random_batches(1001, seed=2)
-
-
-# Trainings, on a CPU as on a GPU.
 
 
 def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0) -> Training:

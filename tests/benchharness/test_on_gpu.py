@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,12 @@ def test_a_gpu_computes_what_a_cpu_does(
     expected = run_job(job)
     assert found.provenance["machine"]["device"] != expected.provenance["machine"]["device"]
     np.testing.assert_allclose(losses(found), losses(expected), atol=2e-3)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+@pytest.mark.parametrize("task", HEADS.values(), ids=HEADS)
+def test_each_head_trains_in_any_precision(task: str, precision: str) -> None:
+    assert np.isfinite(losses(run_job(replace(small_job(task), precision=precision)))).all()
 
 
 @pytest.mark.parametrize(

@@ -1,97 +1,213 @@
-"""A packed encoder gives padded batches the hidden states and gradients that it gave without."""
+"""A packed encoder gives padded batches the states and gradients that it gave without.
+
+On a GPU the kernel of attention alone differs, and tests marked `gpu` hold that.
+"""
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel, AutoModelForSeq2SeqLM
 
-from benchharness.encoder import packing
+from benchharness.encoder import FAMILIES as FIRST_TOKEN
+from benchharness.encoder import packing, use_first_token
 from benchharness.encoder.cpu import groups_of
+from benchharness.encoder.network import fix_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed, use_packed_rows
-from tests.helpers.checkpoints import LENGTHS, make_config
-from tests.helpers.families import FAMILIES
+from benchharness.training.batching import Features
+from benchharness.training.compute import Layout, Part
+from tests.helpers.checkpoints import LENGTHS
+from tests.helpers.families import PACKED, RATES, make_config, make_network
+from tests.helpers.training import CPU
 
-CHANGES: dict[str, dict[str, Any]] = {
-    "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2},
-    "mobilebert": FAMILIES["mobilebert"],
-}
-"""Every other layer sees four tokens to either side; MobileBERT's norms do not bound its states."""
-
+MIXED = [19, 3, 1, 30, 8, 17, 2, 25]
+"""More than ModernBERT's small window sees, and less."""
 
 TRIED = [*sorted(PACKABLE), "deberta-v2", "gpt2", "mobilebert"]
-"""Of families with packed layers one for each kind of attention; test_gpu_rows.py has all."""
+"""Of families with packed layers one for each kind of attention."""
+
+LAYOUTS: tuple[Layout, ...] = ("packed", "bucket")
+
+CASES = [
+    *((family, "cpu", "packed") for family in TRIED),
+    *((family, "cuda", layout) for family in PACKED for layout in LAYOUTS),
+]
+"""Families with whose attention computes their rows, and how they are laid out."""
 
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "share_att_key": True}
 
 
-def make_network(family: str) -> Any:
-    """An encoder without dropout, computing in training mode."""
+def twins(family: str, device: str = "cuda", rate: float = 0.0) -> tuple[Any, Any]:
+    """One network twice, without pooler: the first reads packed rows."""
     torch.manual_seed(3)
-    config = make_config(family, **{"max_position_embeddings": 64} | CHANGES.get(family, {}))
-    network = AutoModel.from_config(config).train()
-    for module in network.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    network.pooler = None
-    return network
+    padded = make_network(make_config(family, **dict.fromkeys(RATES, rate))).train()
+    fix_attention(padded)
+    padded.pooler = None
+    ours = copy.deepcopy(padded)
+    if family in PACKABLE:
+        padded.set_attn_implementation("eager")
+    use_packed_rows(ours, device)
+    assert is_packed(ours)
+    return ours, padded
 
 
-def make_inputs(lengths: list[int], family: str) -> dict[str, torch.Tensor]:
-    torch.manual_seed(1)
-    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-    pad = make_config(family).pad_token_id or 0
-    ids = torch.randint(5, 90, mask.shape) * mask + pad * (1 - mask)
-    inputs = {"input_ids": ids, "attention_mask": mask}
-    if make_config(family).to_dict().get("type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = torch.randint(0, 2, mask.shape) * mask
-    return inputs
+def rows_of(config: Any, lengths: Sequence[int], layout: Layout = "packed") -> Part:
+    """Rows of these lengths."""
+    total = sum(lengths)
+    ids = np.random.default_rng(total).integers(5, 90, total).astype(np.int32)
+    features = Features(
+        token_ids=ids,
+        token_types=ids % 2 if getattr(config, "type_vocab_size", 0) > 1 else None,
+        starts=np.cumsum([0, *lengths]),
+        pad_id=config.pad_token_id or 0,
+        max_tokens=64,
+    )
+    return Part.of(features, np.arange(len(lengths)), CPU.device, layout=layout)
 
 
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("family", TRIED)
-def test_hidden_states_and_gradients_are_the_same(family: str, lengths: list[int]) -> None:
-    padded = make_network(family)
-    packed = copy.deepcopy(padded)
-    use_packed_rows(packed, "cpu")
-    assert is_packed(packed)
-    inputs = make_inputs(lengths, family)
-    real = inputs["attention_mask"].bool()
-    states, expected = packed(**inputs)[0], padded(**inputs)[0]
-    torch.testing.assert_close(states[real], expected[real], rtol=1e-5, atol=1e-5)
-    assert family not in PACKABLE or not states[~real].any()
-    weights = torch.randn(expected[real].shape)
-    (states[real] * weights).sum().backward()
-    (expected[real] * weights).sum().backward()
-    gradients = [weight.grad for weight in padded.parameters()]
-    size = max(gradient.abs().max() for gradient in gradients)
-    for weight, gradient in zip(packed.parameters(), gradients, strict=True):
-        torch.testing.assert_close(weight.grad / size, gradient / size, rtol=0.0, atol=1e-5)
+def states_of(ours: Any, padded: Any, *how: Any) -> tuple[Tensor, Tensor]:
+    """What both make of the real tokens of rows, or of the first tokens."""
+    part = rows_of(padded.config, *how)
+    with FixedDropout(part.inputs["packing"]):
+        states = ours(**part.inputs)[0]
+    with FixedDropout(part.inputs["packing"]):
+        expected = padded(**unpacked(part))[0][:, : states.shape[1]]
+    real = part.tensors["attention_mask"].bool()[:, : states.shape[1]]
+    assert padded.config.model_type not in PACKABLE or not states[~real].any()
+    return states[real], expected[real]
+
+
+def unpacked(part: Part) -> dict[str, Tensor]:
+    """What a padded network is called with."""
+    return {name: part.tensors[name] for name in part.named}
+
+
+def compare(ours: Any, padded: Any, *how: Any) -> None:
+    """States, and gradients by name, relative to the largest of all."""
+    states, expected = states_of(ours, padded, *how)
+    torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5, msg=str(how))
+    weights = torch.linspace(-1, 1, expected.numel()).view(expected.shape)
+    for network, each in ((ours, states), (padded, expected)):
+        network.zero_grad()
+        (each * weights).sum().backward()
+    gradients = {name: weight.grad for name, weight in padded.named_parameters()}
+    size = max(float(g.abs().max()) for g in gradients.values() if g is not None)
+    for name, weight in ours.named_parameters():
+        assert (weight.grad is None) == (gradients[name] is None), name
+        if weight.grad is not None:
+            torch.testing.assert_close(
+                weight.grad / size, gradients[name] / size, rtol=0, atol=1e-5
+            )
+
+
+class FixedDropout(TorchDispatchMode):
+    """Draws the masks of the n-th dropout by the tokens they are for, padded or packed.
+
+    On a CPU dropout draws by `bernoulli_`: of states (rows, width, size) or packed (1, tokens,
+    size), of probabilities (rows, heads, width, width).
+    """
+
+    def __init__(self, packing: Packing) -> None:
+        super().__init__()
+        self._packing, self._calls = packing, 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.overloadpacket is not torch.ops.aten.bernoulli_:
+            return func(*args, **(kwargs or {}))
+        self._calls += 1
+        generator = torch.Generator().manual_seed(self._calls)
+        noise, rows, width = args[0], self._packing.rows, self._packing.width
+        is_packed_row = noise.shape[0] == 1 and noise.ndim == 3
+        shape = (rows, width, noise.shape[-1]) if is_packed_row else noise.shape
+        drawn = (torch.rand(shape, generator=generator) < args[1]).to(noise.dtype)
+        if is_packed_row:
+            drawn = drawn.flatten(0, 1)[self._packing.places][None]
+        return noise.copy_(drawn)
+
+
+@pytest.mark.parametrize(("family", "device", "layout"), CASES)
+def test_states_and_gradients_are_the_same(family: str, device: str, layout: Layout) -> None:
+    networks = twins(family, device)
+    for lengths in (MIXED, *LENGTHS.values()):
+        compare(*networks, lengths, layout)
+
+
+@pytest.mark.parametrize(
+    ("family", "device", "layout"), [case for case in CASES if case[0] in FIRST_TOKEN]
+)
+def test_a_last_layer_at_the_first_token_gives_the_same(
+    family: str, device: str, layout: Layout
+) -> None:
+    ours, padded = twins(family, device)
+    use_first_token(ours)
+    for lengths in (MIXED, *LENGTHS.values()):
+        compare(ours, padded, lengths, layout)
+
+
+@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
+def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str) -> None:
+    ours, padded = twins(family, rate=0.3)
+    compare(ours, padded, MIXED)
+    dropped = states_of(ours, padded, MIXED)[0]
+    kept = states_of(ours.eval(), padded, MIXED)[0]
+    assert (dropped - kept).abs().max() > 0.1, "dropout did nothing"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta", "mobilebert", "t5"])
+def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
+    ours, padded = twins(family, device)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states, expected = (each.float() for each in states_of(ours, padded, MIXED))
+    assert (states - expected).norm() < 0.03 * expected.norm()
+    states.square().sum().backward()
+    assert all(w.grad.isfinite().all() for w in ours.parameters() if w.grad is not None)
+
+
+def compare_random_batches(count: int, seed: int) -> None:
+    """Every family in turn, any number of rows of any lengths, with tails and without."""
+    generator = np.random.default_rng(seed)
+    networks = [twins(family) for family in PACKED]
+    for number in range(count):
+        lengths = generator.integers(1, generator.integers(2, 65), generator.integers(1, 13))
+        layout = "bucket" if number % 2 else "packed"
+        compare(*networks[number % len(networks)], lengths.tolist(), layout)
+
+
+def test_random_batches_are_the_same() -> None:
+    compare_random_batches(2 * len(PACKED) + 1, seed=1)
+
+
+@pytest.mark.soak
+def test_a_thousand_random_batches_are_the_same() -> None:
+    compare_random_batches(1001, seed=2)
 
 
 @pytest.mark.parametrize("family", TRIED)
 def test_prediction_gives_the_same_hidden_states(family: str) -> None:
-    padded = make_network(family).eval()
-    packed = copy.deepcopy(padded)
-    use_packed_rows(packed, "cpu")
-    inputs = make_inputs(LENGTHS["mixed"], family)
-    real = inputs["attention_mask"].bool()
+    packed, padded = (network.eval() for network in twins(family, "cpu"))
+    part = rows_of(padded.config, LENGTHS["mixed"])
+    real = part.tensors["attention_mask"].bool()
     with torch.inference_mode():
-        output = packed(**inputs, output_hidden_states=True)
-        expected = padded(**inputs, output_hidden_states=True)
+        output = packed(**part.inputs, output_hidden_states=True)
+        expected = padded(**unpacked(part), output_hidden_states=True)
     for ours, theirs in zip(output.hidden_states, expected.hidden_states, strict=True):
         torch.testing.assert_close(ours[real], theirs[real], rtol=1e-5, atol=1e-5)
 
 
 def test_a_failure_leaves_no_packing_behind() -> None:
-    network = make_network("bert")
-    use_packed_rows(network, "cpu")
-    inputs = make_inputs([3, 2], "bert")
-    inputs["input_ids"][0, 0] = 10**6
+    network, _ = twins("bert", "cpu")
+    part = rows_of(network.config, [3, 2])
+    part.tensors["input_ids"][0, 0] = 10**6
     with pytest.raises(IndexError):
-        network(**inputs)
+        network(**part.inputs)
     assert PACKING.get() is None
 
 
@@ -105,8 +221,8 @@ def test_other_families_keep_their_own() -> None:
 def test_layers_without_a_known_attention_stay_padded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of a version of transformers that calls it otherwise."""
     monkeypatch.setattr(packing, "LAYERS", {"mpnet": frozenset({"Unknown"})})
-    network = make_network("mpnet")
-    inputs = make_inputs(LENGTHS["mixed"], "mpnet")
+    network = make_network(make_config("mpnet")).eval()
+    inputs = unpacked(rows_of(network.config, LENGTHS["mixed"]))
     expected = network(**inputs)[0]
     use_packed_rows(network, "cpu")
     assert not is_packed(network)
@@ -130,7 +246,7 @@ def test_deberta_reads_the_relative_positions_that_a_width_has(width: int) -> No
     for module in packed.modules():
         if hasattr(module, "pos_ebd_size"):
             module.pos_dropout.register_forward_hook(lambda _, args, __: rows.append(len(args[0])))
-    inputs = make_inputs([width, 3], "deberta-v2")
+    inputs = unpacked(rows_of(config, [width, 3]))
     real = inputs["attention_mask"].bool()
     with torch.inference_mode():
         states, expected = packed(**inputs)[0], padded(**inputs)[0]

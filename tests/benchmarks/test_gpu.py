@@ -149,7 +149,12 @@ def test_the_page_shows_no_figures_of_a_cpu() -> None:
 
 def test_the_best_flags_are_the_faster_ones() -> None:
     steps = {
-        "peak": {"peak_gflops": {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}},
+        "machine": {
+            "peak_gflops": {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0},
+            "cores": 2,
+            "processor": "p",
+            "versions": {"torch": "2"},
+        },
         "a": side("ours", 10.0),
         "b": side("best-gpu", 45.0),
         "c": side("best-compiled", 30.0),

@@ -114,6 +114,14 @@ PACKED = sorted(PACKABLE | LAYERS.keys())
 ID_NAMES = [f"{name}_token_id" for name in ("pad", "cls", "sep", "bos", "eos")]
 
 
+RATES = (
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "dropout"),
+    *("embedding_dropout", "mlp_dropout", "dropout_rate"),
+    *("resid_pdrop", "attn_pdrop", "embd_pdrop"),
+)
+"""What configs call the rates of dropout."""
+
+
 def make_config(family: str, **changes: Any) -> Any:
     """A config with two layers of 32, in which special tokens are in the vocabulary."""
     sizes = {"vocab_size": VOCABULARY, **FAMILIES[SHARED.get(family, family)], **changes}
