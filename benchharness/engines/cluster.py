@@ -31,7 +31,6 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import WAITING, Slot, find_gpus, make_slot
-from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import METHOD, Job, define_task
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import estimate_memory
@@ -67,46 +66,22 @@ class Needs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedFolder:
-    """What jobs keep for each other and for themselves, and how a node knows whether it sees it.
-
-    `folder` is that of the encoders that jobs leave for each other; the driver writes `token` into
-    the file `mark` of it, and a node that does not see that has another folder of that name. The
-    states of running jobs are in `snapshots`, beside it.
-    """
-
-    folder: Path
-    token: str
-    snapshots: SnapshotFolder | None = None
-
-    @property
-    def mark(self) -> Path:
-        """The file that only the driver writes."""
-        return self.folder / f"shared-{self.token}"
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether this machine sees the driver's folder."""
-        return self.mark.is_file()
-
-
-@dataclass(frozen=True, kw_only=True)
 class RemoteJob:
     """One job with everything a node has to know; all of it is plain data, and none is secret.
 
     `folder` is the driver's current one, which relative paths of data and checkpoints start from.
-    `command` starts the worker, None for that of the node's own Python. A node must see `shared`
-    where the job leaves an encoder for others (`keep`) or starts from one; where it does not, other
-    jobs keep no states.
+    `command` starts the worker, None for that of the node's own Python. The driver writes the file
+    `mark` into the folder of encoders that jobs leave for each other: a node that does not see it
+    has another folder of that name. It must see it where the job leaves an encoder or starts from
+    one; where it does not, other jobs keep no states.
     """
 
     job: Mapping[str, Any]
     needs: Needs
     folder: str
     variables: Mapping[str, str]
-    timeout: float | None
-    shared: SharedFolder
-    keep: bool
+    orders: Orders
+    mark: Path
     command: tuple[str, ...] | None
     version: str
 
@@ -155,12 +130,12 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
             "install the same version on every node."
         )
-    job, shared = Job.from_json(remote.job), remote.shared
+    job, orders, is_seen = Job.from_json(remote.job), remote.orders, remote.mark.is_file()
     define_task(job.definition)
-    if (remote.keep or job.needs) and not shared.is_seen:
+    if (orders.keep or job.needs) and not is_seen:
         raise JobError(
-            f"{shared.folder} is not the folder that `bench run` sees there, and models that are "
-            "kept or that others start from go into it: put --db into a folder that every node "
+            f"{orders.checkpoints} is not the folder that `bench run` sees there, and models that "
+            "are kept or that others start from go into it: put --db into a folder that every node "
             "shares, or do without (no --keep-models, --start-from pretrained)."
         )
     # The GPUs that the cluster has given to the job are those that are visible here.
@@ -173,16 +148,8 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     slot = make_slot(gpus, max(1, remote.needs.cpus // remote.needs.processes))
     # What the user has set for `bench run` counts on nodes too.
     slot = replace(slot, environment={**slot.environment, **remote.variables})
-    engine = LocalEngine(
-        [slot],
-        Orders(
-            timeout=remote.timeout,
-            checkpoints=shared.folder,
-            keep=[job.key] if remote.keep else (),
-            snapshots=shared.snapshots if shared.is_seen else None,
-        ),
-        remote.command or worker_command(remote.needs.processes),
-    )
+    orders = orders if is_seen else replace(orders, snapshots=None)
+    engine = LocalEngine([slot], orders, remote.command or worker_command(remote.needs.processes))
     # A relative --data or --model means what it means where `bench run` was started.
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
@@ -251,13 +218,11 @@ class ClusterEngine:
     ) -> None:
         self._cluster = cluster
         self._needs, self._retries = needs, retries
-        self._orders, snapshots = orders, orders.snapshots
         self._command = None if command is None else tuple(command)
-        self._shared = SharedFolder(
-            folder=orders.checkpoints.absolute(),
-            token=uuid4().hex,
-            snapshots=snapshots and replace(snapshots, root=snapshots.root.absolute()),
-        )
+        folder, states = orders.checkpoints.absolute(), orders.snapshots
+        states = states and replace(states, root=states.root.absolute())
+        self._orders = replace(orders, checkpoints=folder, snapshots=states, holds=None)
+        self._mark = folder / f"shared-{uuid4().hex}"
         self._sent: dict[str, _Sent] = {}
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -299,9 +264,8 @@ class ClusterEngine:
             needs=self._needs.of(job),
             folder=str(Path.cwd()),
             variables={name: os.environ[name] for name in names if os.environ.get(name)},
-            timeout=self._orders.timeout,
-            shared=self._shared,
-            keep=job.key in self._orders.keep,
+            orders=replace(self._orders, keep={job.key}.intersection(self._orders.keep)),
+            mark=self._mark,
             command=self._command,
             version=version(),
         )
@@ -345,15 +309,16 @@ class ClusterEngine:
     @contextmanager
     def _marked(self) -> Iterator[None]:
         """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
-        if self._orders.keep or self._shared.snapshots or self._shared.folder.is_dir():
-            self._shared.folder.mkdir(parents=True, exist_ok=True)
-            self._shared.mark.touch()
+        folder = self._orders.checkpoints
+        if self._orders.keep or self._orders.snapshots or folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._mark.touch()
         try:
             yield
         finally:
-            self._shared.mark.unlink(missing_ok=True)
+            self._mark.unlink(missing_ok=True)
             with suppress(OSError):  # where encoders are left in it
-                self._shared.folder.rmdir()
+                folder.rmdir()
 
 
 # What the options of every cluster are.

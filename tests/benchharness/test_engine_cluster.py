@@ -13,7 +13,6 @@ from benchharness.engines.cluster import (
     Lost,
     Needs,
     RemoteJob,
-    SharedFolder,
     run_remote,
     sparsely,
     version,
@@ -233,9 +232,8 @@ def remote(job, **fields):
         "needs": needs,
         "folder": "/no/such/folder",
         "variables": {"BENCH_PLUGINS": "a.py"},
-        "timeout": None,
-        "shared": SharedFolder(folder=Path("/no/such/folder"), token=""),
-        "keep": False,
+        "orders": Orders(),
+        "mark": Path("/no/such/folder/mark"),
         "command": COMMAND,
         "version": version(),
     }
@@ -318,7 +316,7 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
 def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
     class Elsewhere(FakeCluster):
         def _end(self, ticket, remote, job, turns):
-            remote.shared.mark.unlink()
+            remote.mark.unlink()
             yield ticket, run_remote(remote, lambda _: None)
 
     job = make_job("ok")
@@ -333,7 +331,7 @@ def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen)
     class Node(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if not is_seen:
-                remote.shared.mark.unlink()
+                remote.mark.unlink()
             yield ticket, run_remote(remote, lambda _: None)
 
     snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)

@@ -6,6 +6,7 @@ Kernels and speed are for `pytest -m gpu`.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,15 +47,17 @@ WAITING_FAMILIES = {
     "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
 }
 
+SHORT_TASK = partial(make_job, "cola", limit=8, **SHORT)
+
 WAYS: dict[str, Callable[[], Job]] = {
-    "features": lambda: make_job("cola", limit=8, features="mix", **SHORT),
-    "LoRA": lambda: make_job("cola", limit=8, lora_rank="2", **SHORT),
-    "the best": lambda: make_job("cola", limit=8, **SHORT | {"best_checkpoint": "true"}),
-    "an average": lambda: make_job("cola", limit=8, **SHORT | {"average_last": "2"}),
-    "deterministic": lambda: make_job("cola", limit=8, **SHORT | {"deterministic": "true"}),
-    "micro-batches": lambda: make_job("cola", limit=8, **SHORT | {"accumulation": "2"}),
-    "bf16": lambda: replace(WAYS["micro-batches"](), precision="bf16"),
-    "together": lambda: make_shared_job("cola", "stsb", "squad/v2.0", limit=8, **SHORT),
+    "features": partial(SHORT_TASK, features="mix"),
+    "LoRA": partial(SHORT_TASK, lora_rank="2"),
+    "the best": partial(SHORT_TASK, best_checkpoint="true"),
+    "an average": partial(SHORT_TASK, average_last="2"),
+    "deterministic": partial(SHORT_TASK, deterministic="true"),
+    "micro-batches": partial(SHORT_TASK, accumulation="2"),
+    "bf16": lambda: replace(SHORT_TASK(accumulation="2"), precision="bf16"),
+    "together": partial(make_shared_job, "cola", "stsb", "squad/v2.0", limit=8, **SHORT),
 }
 
 
