@@ -276,8 +276,8 @@ def _local(choice: EngineChoice) -> Placement:
     slots = find_slots(
         choice.device, choice.jobs, fit=choice.fit, processes=choice.processes, small=choice.small
     )
-    is_alone = choice.processes == 1
-    command = () if is_alone else worker_command(choice.processes)
-    forks = ForkServer() if is_alone and can_fork() else None
-    engine = partial(LocalEngine, slots, command=command, forks=forks)
-    return Placement(slots=slots, engine=engine, forks=forks)
+    if choice.processes > 1:
+        command = worker_command(choice.processes)
+        return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))
+    forks = ForkServer() if can_fork() else None
+    return Placement(slots=slots, engine=partial(LocalEngine, slots, forks=forks), forks=forks)

@@ -42,7 +42,7 @@ def test_the_local_engine_is_what_it_was(monkeypatch):
     place = choose("local", jobs=3)
     assert len(place.slots) == 3
     assert place.engine.func is LocalEngine
-    assert not place.engine.keywords["command"]
+    assert "command" not in place.engine.keywords
 
 
 def test_several_processes_get_a_gpu_each_and_their_own_launcher(monkeypatch):
