@@ -162,7 +162,7 @@ def test_casts_at_once_give_the_bits_of_autocast(
     for weight in frozen:
         weight.requires_grad_(False)
     for each in (together, single):
-        each.compute = compute
+        each.compute, each.recipe = compute, having(each.recipe, accumulation=2)
         torch.manual_seed(1)
         for _ in range(4):
             each.step()
