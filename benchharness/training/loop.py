@@ -37,7 +37,7 @@ from benchharness.training.optimizer import (
     restore_moments,
     update_groups,
 )
-from benchharness.training.predict import OutOfMemoryError, is_out_of_memory, trim_memory
+from benchharness.training.predict import FreedMemory, OutOfMemoryError, is_out_of_memory
 from benchharness.training.snapshots import State, random_numbers, random_tensors, restore_random
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -47,8 +47,8 @@ CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured, for
 families that are not packed."""
 
-STEPS_BETWEEN_TRIMS = 16
-"""After how many steps freed memory goes back to the system, which takes some milliseconds."""
+STEPS_BETWEEN_LOOKS = 16
+"""After how many steps it is looked at how much freed memory is kept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +107,7 @@ class Training:
     plan: Plan
     meter: Meter
     kept: dict[str, Tensor] = field(default_factory=dict)
+    freed: FreedMemory = field(default_factory=FreedMemory)
 
     @classmethod
     def begin(  # noqa: PLR0913  (what is trained, on what, how and where)
@@ -262,8 +263,8 @@ class Training:
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
-        if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_TRIMS == 0:
-            trim_memory()
+        if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_LOOKS == 0:
+            self.freed.look()
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step: as scheduled, but constant while the layers are learned."""

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -134,15 +135,47 @@ def free_memory() -> None:
         torch.cuda.empty_cache()
 
 
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not musl, on Alpine
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""mallopt(3): how much freed memory stays, and which blocks have pages of their own, 32 MB at most.
+"""
+
+HOLES = 1.25
+"""How many times the memory of a training that has no holes is held before it is given back."""
+
+
 def trim_memory() -> None:
     """Gives the system back what the C library has kept of freed memory (glibc; elsewhere nothing).
-
-    Batches of ever other lengths leave holes that no later one fills: RACE's at 256 tokens held
-    6 GB after some steps, of which a step uses half.
     """
-    # musl, on Alpine, has no malloc_trim.
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)
+    if _HAS_TRIM:
+        _LIBC.malloc_trim(0)  # type: ignore[union-attr]
+
+
+class FreedMemory:
+    """What the C library keeps of the memory that steps have freed (glibc).
+
+    By itself it gives large blocks back in every step and asks for their pages anew: a tenth of a
+    small encoder's step. So it keeps them here. But batches of ever other lengths leave holes that
+    no later one fills: RACE's at 256 tokens held 6 GB after some steps, of which a step uses half.
+    So all goes back where more is held than at the look after the last time.
+    """
+
+    def __init__(self) -> None:
+        self._settled, self._was_trimmed = 0, True
+        if _HAS_TRIM:
+            _LIBC.mallopt(MMAP_THRESHOLD, 32 << 20)  # type: ignore[union-attr]
+            _LIBC.mallopt(TRIM_THRESHOLD, -1)  # type: ignore[union-attr]
+
+    def look(self) -> None:
+        """To be called now and then, between two steps."""
+        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
+        if self._was_trimmed:
+            self._settled = max(self._settled, held)
+        self._was_trimmed = held > HOLES * self._settled
+        if self._was_trimmed:
+            trim_memory()
 
 
 def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Iterator[T]:
