@@ -27,6 +27,7 @@ def use_packed_layers(network: Any, classes: Collection[str]) -> None:
     if (classes and not parts) or hasattr(network, "decoder"):
         return
     use_packing(network)
+    # The first list is that of the layers; what stands before it sees padded rows.
     layers = next(module for module in every if isinstance(module, nn.ModuleList))
     layers[0].register_forward_pre_hook(lambda _, args: (_known().pack(args[0]), *args[1:]))
     layers[-1].register_forward_hook(lambda _, _args, output: _changed(output, _pad))
@@ -56,7 +57,7 @@ def _changed(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """What a module gives, states or several values that begin with them, with changed states."""
     if isinstance(output, Tensor):
         return change(output)
-    return type(output)([change(output[0]), *output[1:]])
+    return type(output)([change(output[0]), *output[1:]])  # as its caller unpacks it
 
 
 def _compute_padded(part: nn.Module) -> None:
@@ -74,6 +75,7 @@ def _compute_padded(part: nn.Module) -> None:
 
     part.register_forward_pre_hook(before)
     part.register_forward_hook(after)
+    # Query, key and value are made of real tokens alone, from the very states that came in.
     for own in part.children():
         own.register_forward_pre_hook(lambda _, args: given[0] if args[0] is given[1] else None)
         own.register_forward_hook(
@@ -83,6 +85,7 @@ def _compute_padded(part: nn.Module) -> None:
 
 def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
     """Gives the mask as attention adds it: to make it, transformers asks a GPU if it hides any."""
+    # Added to scores, the lowest number leaves nothing of a place behind softmax.
     hidden = 1.0 - inputs["attention_mask"][:, None, None].to(network.dtype)  # (rows, 1, 1, width)
     return args, {**inputs, "attention_mask": hidden * torch.finfo(hidden.dtype).min}
 

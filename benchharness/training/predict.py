@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -135,7 +135,7 @@ def free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 _HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not musl, on Alpine
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
@@ -143,14 +143,13 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """
 
 HOLES = 1.25
-"""How many times the memory of a training that has no holes is held before it is given back."""
+"""How many times the memory of a training without holes is held before all is given back."""
 
 
 def trim_memory() -> None:
-    """Gives the system back what the C library has kept of freed memory (glibc; elsewhere nothing).
-    """
+    """Gives the system back what the C library has kept of freed memory (glibc alone does)."""
     if _HAS_TRIM:
-        _LIBC.malloc_trim(0)  # type: ignore[union-attr]
+        _LIBC.malloc_trim(0)
 
 
 class FreedMemory:
@@ -165,13 +164,13 @@ class FreedMemory:
     def __init__(self) -> None:
         self._settled, self._was_trimmed = 0, True
         if _HAS_TRIM:
-            _LIBC.mallopt(MMAP_THRESHOLD, 32 << 20)  # type: ignore[union-attr]
-            _LIBC.mallopt(TRIM_THRESHOLD, -1)  # type: ignore[union-attr]
+            _LIBC.mallopt(MMAP_THRESHOLD, 32 << 20)
+            _LIBC.mallopt(TRIM_THRESHOLD, -1)
 
     def look(self) -> None:
         """To be called now and then, between two steps."""
         held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
-        if self._was_trimmed:
+        if self._was_trimmed:  # no holes yet: longer rows may be all that is more
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled
         if self._was_trimmed:

@@ -13,7 +13,9 @@ import torch
 from benchharness.leaderboard.result import Result
 from benchharness.progress import Progress
 from benchharness.tasks.errors import JobError
+from benchharness.training import predict as predict_module
 from benchharness.training.predict import (
+    FreedMemory,
     OutOfMemoryError,
     each_batch,
     is_out_of_memory,
@@ -219,6 +221,20 @@ def test_what_the_c_library_keeps_goes_back_to_the_system() -> None:
     trim_memory()
     assert full - resident_bytes() > 40e6
     assert above.sum() == 25_000
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
+def test_memory_with_holes_is_given_back_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 pages are held after a step without holes: 125 may be, and no more for good."""
+    held, given = [0], []
+    monkeypatch.setattr(Path, "read_text", lambda _: f"999 {held[0]} 9")
+    monkeypatch.setattr(predict_module, "trim_memory", lambda: given.append(held[0]))
+    freed = FreedMemory()
+    for pages in (100, 90, 125, 126, 110, 137, 138, 80, 138):
+        held[0] = pages
+        freed.look()
+    # 110 was what the steps after the first time held, and is the new measure.
+    assert given == [126, 138, 138]
 
 
 def resident_bytes() -> int:
