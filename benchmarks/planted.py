@@ -52,9 +52,8 @@ def _unclipped(_: Any, weights: Sequence[Tensor], __: float) -> Any:
     return loop.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
 
 
-def _own_mean(features: Any, items: Any, device: Any, *, terms: int, layout: Any) -> Any:
-    """A micro-batch divided by its own items instead of the batch's."""
-    assert terms >= len(items)
+def _own_mean(features: Any, items: Any, device: Any, *, layout: Any, **_: Any) -> Any:
+    """A micro-batch divided by its own items instead of the batch's `terms`."""
     return _part(features, items, device, terms=len(items), layout=layout)
 
 

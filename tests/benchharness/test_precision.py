@@ -43,7 +43,7 @@ def test_matrix_products_have_the_precision_and_weights_stay(precision: str, dty
 
 
 def test_a_gpu_without_bf16_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla K80")
     with pytest.raises(BenchError, match="Tesla K80 has no bf16: use --precision fp32"):
         Compute(device=torch.device("cuda"), precision="bf16")
