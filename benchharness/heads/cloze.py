@@ -280,7 +280,7 @@ class Scoring:
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
-            self._empty.append(number)  # unknown to the tokenizer: NEVER
+            self._empty.append(number)  # it will have NEVER
         elif self._model.is_causal:
             read = tuple(place - 1 for place in encoded.places)  # where it is said what follows
             asked = self._readings.setdefault((ids, encoded.types, read), {})

@@ -502,7 +502,8 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
             yield from _file_layers(path, [table])
     yield from (HINTS[table] for table in tables if table in HINTS)
     for task in (TASKS[table] for table in tables if table in TASKS):
-        yield {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
+        if task.longest:
+            yield {MAX_TOKENS: Setting(value=task.longest, source=task.cite)}
 
 
 def _ancestors(path: Path) -> list[Path]:

@@ -106,8 +106,8 @@ class Training:
     optimizer: torch.optim.Optimizer
     plan: Plan
     meter: Meter
+    freed: FreedMemory | None  # on a CPU
     kept: dict[str, Tensor] = field(default_factory=dict)
-    freed: FreedMemory = field(default_factory=FreedMemory)
 
     @classmethod
     def begin(  # noqa: PLR0913  (what is trained, on what, how and where)
@@ -143,6 +143,7 @@ class Training:
             optimizer=make_optimizer(network, recipe),
             plan=plan,
             meter=Meter(items=sum(items), steps=plan.steps, report=report),
+            freed=None if compute.on_gpu else FreedMemory(),
         )
 
     def __iter__(self) -> Iterator[int]:
@@ -263,7 +264,7 @@ class Training:
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
-        if not self.compute.on_gpu and self.meter.step % STEPS_BETWEEN_LOOKS == 0:
+        if self.freed and self.meter.step % STEPS_BETWEEN_LOOKS == 0:
             self.freed.look()
 
     def _rate(self, step: int) -> float:

@@ -159,12 +159,17 @@ def statistics(cell: Cell) -> str:
             f"from {shown(min(cell.values))} to {shown(max(cell.values))}"
         )
     seeds = counted(len(cell.values), "seed")
-    return ", ".join(filter(None, (numbers, seeds, cell.selection, *cell.notes, cell.choice)))
+    return ", ".join((numbers, seeds, *_told(cell)))
 
 
 def says_more(cell: Cell) -> bool:
     """Whether there is more to know of a cell than its one seed's value."""
-    return len(cell.values) > 1 or any((cell.selection, *cell.notes, cell.choice))
+    return len(cell.values) > 1 or bool(_told(cell))
+
+
+def _told(cell: Cell) -> list[str]:
+    """What is to be known of a cell's values."""
+    return [each for each in (cell.selection, *cell.notes, cell.choice) if each]
 
 
 def build_table(

@@ -151,8 +151,12 @@ class Fault:
     mendable: bool
 
     def __str__(self) -> str:
-        place = f"{self.file} line {self.line}" if self.line else self.file
-        return one_line(f"{place}: {self.sentence}")
+        return one_line(f"{self.file}{' ' if self.line else ': '}{self.in_file}")
+
+    @property
+    def in_file(self) -> str:
+        """The same where the file has been named."""
+        return one_line(f"line {self.line}: {self.sentence}" if self.line else self.sentence)
 
 
 class Faults:
@@ -311,13 +315,15 @@ class PredictionFile:
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     """Notes of the faults that leave no doubt; DataError where one does."""
-    doubts = [str(fault) for fault in faults if not fault.mendable]
+    doubts = [
+        fault.in_file if fault.file == path.name else str(fault)
+        for fault in faults
+        if not fault.mendable
+    ]
     if doubts:
         rest = len(doubts) - SHOWN
         more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
-        # Its name stands before, with its folder.
-        shown = [doubt.removeprefix(path.name).lstrip(": ") for doubt in doubts[:SHOWN]]
-        raise DataError(f"{path} cannot be scored: {'; '.join(shown)}{more}.")
+        raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
 
 
