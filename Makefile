@@ -51,7 +51,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 # At once, because pip begins anew each time.
 $(VENV)/installed-extras: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,wandb,xlsx]'
+	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'
 	@touch $(VENV)/installed
 	@touch $(VENV)/installed-dev
 	@touch $@

@@ -74,7 +74,7 @@ def cache_folder(name: str) -> Path:
 #
 # Nothing of the user is in it: no token, no user name, no path, and the host only as a digest.
 
-LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy")
+LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 """From the widest to the narrowest; they decide which kernels torch takes, and so the last bits."""

@@ -8,7 +8,7 @@ is one. The last line ends with their number.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchharness.encoder import cuda
+from benchharness.training import cuda as training_cuda
+from benchharness.training import fused
 from benchharness.training.loop import Training
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
@@ -63,6 +65,11 @@ class _Attention(torch.autograd.Function):
         return *(states.clone() for states in ctx.saved_tensors), None
 
 
+def _launch(_kernel: Any, _given: Any, made: Sequence[Tensor], *_: Any, **_options: bool) -> None:
+    """One operation for a kernel of ours; what it would make is zero."""
+    torch._foreach_zero_(made)
+
+
 def count(family: str, sizes: Mapping[str, int]) -> tuple[Counter[str], int]:
     """The kernels of a job's third step, and how often the host waited in it."""
     step, waits = Training._step, 0
@@ -87,6 +94,9 @@ def count(family: str, sizes: Mapping[str, int]) -> tuple[Counter[str], int]:
             patch.object(Training, "_step", counted),
             patch.object(cuda, "_has_kernel", lambda *_: True),
             patch.object(cuda, "_by_kernel", _Attention.apply),
+            patch.object(training_cuda, "fuse_norms", fused.fuse_norms),
+            patch.object(fused, "_fault_of", lambda _: ""),
+            patch.object(fused, "launch", _launch),
         ):
             run_job(replace(job, precision="bf16"))
     return kernels.found, waits

@@ -16,6 +16,10 @@ from benchharness.worker import importing
 # torch is imported, which reads it then; processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Where there is no GPU, Triton's kernels are interpreted. Read when triton is imported.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 # An editable installation shows benchharness alone, and some processes are of tests.helpers.
 _PATHS = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PATHS))

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
-from benchharness.progress import SIGNALS, Reporter
+from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe, StudentOptions
 from benchharness.tasks.errors import JobError
 from benchharness.training.batching import (
@@ -132,7 +132,8 @@ class Training:
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
             from benchharness.training.cuda import Casts  # noqa: PLC0415  (on a GPU alone)
 
-            Casts(list(dict.fromkeys(task.network for task in tasks)))
+            for note in Casts(list(dict.fromkeys(task.network for task in tasks))).notes:
+                report(Progress(phase="loading", note=note))
         return cls(
             network=network,
             tasks=tuple(replace(task, targets=task.targets.to(compute.device)) for task in tasks),

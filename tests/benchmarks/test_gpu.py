@@ -113,7 +113,7 @@ def test_those_of_the_tests_that_need_a_gpu_are_found_without_importing_any(
     at: gpu.Setting,
 ) -> None:
     files = [step.rpartition("/")[2] for step, _ in gpu.tests(at)]
-    assert files == ["test_gpu.py", "test_on_gpu.py", "test_15_out_of_memory.py"]
+    assert files == ["test_fused.py", "test_gpu.py", "test_on_gpu.py", "test_15_out_of_memory.py"]
 
 
 def test_a_record_names_every_commit_and_is_of_one_device(

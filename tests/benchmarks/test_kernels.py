@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+pytest.importorskip("triton", reason="Triton is not installed")
+
 from benchmarks.kernels import Kernels, count
 
 
-@pytest.mark.parametrize(("family", "most"), [("bert", 152), ("roberta", 154), ("distilbert", 137)])
+@pytest.mark.parametrize(("family", "most"), [("bert", 128), ("roberta", 130), ("distilbert", 137)])
 def test_a_step_asks_for_few_kernels_and_waits_for_nothing(family: str, most: int) -> None:
     """Of two layers; `python -m benchmarks.kernels` has the number of twelve."""
     sizes = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}

@@ -241,6 +241,7 @@ def pretended_gpu() -> Iterator[PretendGpu]:
         patch.setattr(torch, "is_autocast_enabled", lambda *_: asked("cpu"))
         patch.setattr(torch.backends.cudnn, "is_acceptable", lambda _: False)
         patch.setattr(kernels, "_has_kernel", lambda *_: False)
+        patch.setattr(cuda, "fuse_norms", lambda _: "")
         gpu = PretendGpu()
         for module in (optimizer, clip_grad):
             groups = partial(_by_place, gpu, module._group_tensors_by_device_and_dtype)

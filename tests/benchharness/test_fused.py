@@ -1,0 +1,201 @@
+"""Norms in one kernel, by Triton's interpreter on a CPU and on a GPU where one is."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchharness.encoder.packing import checkpoint_activations
+from benchharness.training import cuda
+from benchharness.training.cuda import Casts
+from tests.benchharness.test_gpu_rows import begin
+from tests.helpers.training import CPU
+
+pytest.importorskip("triton", reason="Triton is not installed")
+fused: Any = pytest.importorskip("benchharness.training.fused")
+
+HAS_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if HAS_GPU else "cpu"
+pytestmark = [pytest.mark.gpu] if HAS_GPU else []
+
+TOKENS, SIZE, EPS = 13, 48, 1e-5
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from benchharness.training import fused
+
+FP32, BF16 = "*fp32", "*bf16"
+NUMBERS = {"layer": "i32", "rate": "fp32", "size": "i32"}
+NORM = dict(product=BF16, residual=FP32, weight=FP32, seeds="*i64", means=FP32, scales=FP32)
+FORWARD = NORM | NUMBERS | dict(bias=FP32, states=FP32, in_bf16=BF16, eps="fp32")
+BACKWARD = NORM | NUMBERS | dict(
+    of_states=FP32, of_bf16=BF16, of_product=BF16, of_residual=FP32, sums=FP32, rows="i32"
+)
+FLAGS = {"DROPS": True, "HAS_STATES": True, "HAS_BF16": True, "BLOCK": 1024}
+for kernel, types in ((fused.forward, FORWARD), (fused.backward, BACKWARD)):
+    constants = {name: value for name, value in FLAGS.items() if name in kernel.arg_names}
+    types = {n: types.get(n, "constexpr") for n in kernel.arg_names}
+    source = ASTSource(fn=kernel, signature=types, constexprs=constants)
+    for capability in (80, 90):
+        assert triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
+"""
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(*shape).to(DEVICE).requires_grad_()
+
+
+def inputs() -> tuple[Tensor, ...]:
+    """Product, residual, the norm's weight and bias, and the linear layer's bias."""
+    torch.manual_seed(0)
+    return drawn(1, TOKENS, SIZE), drawn(1, TOKENS, SIZE), drawn(SIZE), drawn(SIZE), drawn(SIZE)
+
+
+def shortest(task: Any) -> Any:
+    """Two items: the interpreter takes a millisecond for each token and kernel."""
+    return np.argsort(task.features.lengths)[:2]
+
+
+def close(found: Tensor, expected: Tensor, within: float) -> bool:
+    return bool((found.double() - expected).norm() < within * expected.norm())
+
+
+@pytest.mark.parametrize("given", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_states_and_gradients_are_those_of_torch(
+    dtype: torch.dtype, given: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of states that are read in fp32, in bf16, or in both; several tokens for each program."""
+    monkeypatch.setattr(fused, "PROGRAMS", 4)
+    product, *others = inputs()
+    product = product.detach().to(dtype).requires_grad_()
+    found = fused.FusedNorm.apply(product, *others, None, 0, 0.0, EPS)
+    factors = [torch.randn(1, TOKENS, SIZE).to(DEVICE, one.dtype) for one in found]
+    read = [(s, f) for s, f, is_read in zip(found, factors, given, strict=True) if is_read]
+    leaves = (product, *others)
+    gradients = torch.autograd.grad([s for s, _ in read], leaves, [f for _, f in read])
+
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    # The linear layer's bias is in the product, once for each token.
+    rest = exact[4] - exact[4].detach()
+    expected = functional.layer_norm(exact[0] + rest + exact[1], (SIZE,), *exact[2:4], EPS)
+    total = torch.stack([f.double() for _, f in read]).sum(0)
+    wanted = torch.autograd.grad(expected, exact, total)
+    assert close(found[0], expected, 1e-6)
+    assert close(found[1], expected, 5e-3)
+    for one, other in zip(gradients, wanted, strict=True):
+        assert close(one, other, 5e-3 if one.dtype == torch.bfloat16 else 1e-6)
+
+
+def test_what_is_dropped_forward_has_no_gradient() -> None:
+    product, residual, *weights = inputs()
+    seeds = torch.tensor([5, 6], device=DEVICE)
+
+    def outcome(layer: int) -> list[Tensor]:
+        states, _ = fused.FusedNorm.apply(product, residual, *weights, seeds, layer, 0.3, EPS)
+        return [states, *torch.autograd.grad(states.square().sum(), [product, residual])]
+
+    states, of_product, of_residual = outcome(1)
+    is_kept = of_product != 0
+    assert 0.64 < is_kept.double().mean() < 0.76
+    assert torch.allclose(of_product, of_residual * is_kept / 0.7)
+    dropped = product * is_kept / 0.7 + residual
+    assert torch.allclose(
+        states, functional.layer_norm(dropped, (SIZE,), *weights[:2], EPS), atol=1e-5
+    )
+    assert torch.equal(outcome(1)[0], states)
+    assert not torch.equal(outcome(0)[0], states)
+
+
+def test_the_trial_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
+    network = begin("bert", "pair").network.to(DEVICE)
+    state = torch.get_rng_state()
+    assert Casts([network]).notes == []
+    assert torch.equal(torch.get_rng_state(), state)
+    assert network.training
+
+
+@pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
+@pytest.mark.parametrize("family", ["bert", "deberta-v2"])
+def test_a_training_has_the_gradients_of_torch(family: str) -> None:
+    """As close to fp32's as by casts alone."""
+    gradients = []
+    for precision, fuse in (("fp32", None), ("bf16", lambda _: ""), ("bf16", fused.fuse_norms)):
+        training = begin(family, "pair")
+        training.compute = replace(CPU, precision=precision)
+        if fuse is not None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(cuda, "fuse_norms", fuse)
+                assert Casts([training.network]).notes == []
+        (task,) = training.tasks
+        training._gradients(task, training.parts_of(task, shortest(task)))
+        reached = [w.grad.flatten() for w in training.weights if w.grad is not None]
+        gradients.append(torch.cat(reached))
+    exact, by_torch, by_kernel = gradients
+    assert not torch.equal(by_torch, by_kernel)
+    assert (by_kernel - exact).norm() < 2 * (by_torch - exact).norm() < 0.1 * exact.norm()
+
+
+@pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
+def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
+    gradients = []
+    for again in (False, True):
+        training = begin("bert", "pair", dropout=0.3)
+        training.compute = replace(CPU, precision="bf16")
+        Casts([training.network])
+        if again:
+            checkpoint_activations(training.network)
+        (task,) = training.tasks
+        for _ in range(2):  # each pass draws anew
+            torch.manual_seed(len(gradients) % 2)
+            training._gradients(task, training.parts_of(task, shortest(task)))
+            gradients.append(
+                torch.cat([w.grad.flatten() for w in training.weights if w.grad is not None])
+            )
+            training.network.zero_grad()
+    assert torch.equal(gradients[0], gradients[2])
+    assert torch.equal(gradients[1], gradients[3])
+    assert not torch.equal(gradients[0], gradients[1])
+
+
+@pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
+def test_where_a_trial_fails_norms_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **_options: Any) -> None:
+        raise RuntimeError("no C compiler\nlong story")
+
+    def wrong(
+        launch: Any, kernel: Any, given: Any, made: Any, numbers: Any, **options: Any
+    ) -> None:
+        launch(kernel, given, made, numbers, **options)
+        made[0].mul_(1.1)
+
+    monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
+    for launch, words in (
+        (refused, "no C compiler"),
+        (partial(wrong, fused.launch), "numbers 0.1 apart"),
+    ):
+        monkeypatch.setattr(fused, "launch", launch)
+        training = begin("bert", "pair")
+        training.compute = replace(CPU, precision="bf16")
+        assert Casts([training.network]).notes == [f"norms by torch, with more launches ({words})"]
+        training.step()
+
+
+def test_kernels_compile_for_gpus(tmp_path: Any) -> None:
+    """For Ampere and Hopper, to machine code; no GPU is needed."""
+    environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    file = tmp_path / "compile.py"
+    file.write_text(COMPILE)
+    subprocess.run((sys.executable, file), env=environment, check=True)
