@@ -103,12 +103,14 @@ def test_what_is_dropped_forward_has_no_gradient() -> None:
 
     def outcome(layer: int) -> list[Tensor]:
         states, _ = fused.FusedNorm.apply(product, residual, *weights, seeds, layer, 0.3, EPS)
-        return [states, *torch.autograd.grad(states.square().sum(), [product, residual])]
+        leaves = [product, residual, weights[2]]
+        return [states, *torch.autograd.grad(states.square().sum(), leaves)]
 
-    states, of_product, of_residual = outcome(1)
+    states, of_product, of_residual, of_dense = outcome(1)
     is_kept = of_product != 0
     assert 0.64 < is_kept.double().mean() < 0.76
     assert torch.allclose(of_product, of_residual * is_kept / 0.7)
+    assert torch.allclose(of_dense, of_product.sum((0, 1)), atol=1e-5)
     dropped = product * is_kept / 0.7 + residual
     assert torch.allclose(
         states, functional.layer_norm(dropped, (SIZE,), *weights[:2], EPS), atol=1e-5
@@ -168,6 +170,21 @@ def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.Monkey
     assert torch.equal(gradients[0], gradients[2])
     assert torch.equal(gradients[1], gradients[3])
     assert not torch.equal(gradients[0], gradients[1])
+
+
+@pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
+def test_each_pass_of_a_batch_drops_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
+    training = begin("bert", "pair")
+    Casts([training.network])
+    for module in filter(fused._has_layers, training.network.modules()):
+        module.dropout.p = 0.3
+    (task,) = training.tasks
+    (part,) = training.parts_of(task, shortest(task))
+    inputs = part.inputs
+    with replace(CPU, precision="bf16").autocast():
+        first, second = (training.network.encoder(**inputs)[0] for _ in range(2))
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
