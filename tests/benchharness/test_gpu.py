@@ -1,7 +1,6 @@
 """What only a GPU shows: its kernels, that nothing waits, and that recorded steps are the same."""
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,29 +10,19 @@ from torch import Tensor, nn
 
 from benchharness.encoder import cuda
 from benchharness.encoder.packing import Attention, Packing, prepare_for
-from benchharness.heads.pair import loss
-from benchharness.recipes.recipe import ADAFACTOR
+from benchharness.recipes.recipe import ADAFACTOR, Recipe
 from benchharness.training import cuda as training_cuda
 from benchharness.training.compute import Compute
 from benchharness.training.loop import Training
 from benchharness.training.predict import predict
-from tests.helpers.training import (
-    CPU,
-    RECIPE,
-    having,
-    make_batches,
-    make_data,
-    make_network,
-    weights_of,
-)
+from tests.helpers.training import RECIPE, having, make_data, make_network, weights_of
+from tests.helpers.training import begin as begin_anywhere
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+pytestmark = pytest.mark.gpu
 
 GPU = torch.device("cuda", 0)
 LENGTHS = [150, 3, 1, 64, 65, 128, 17, 200]
+SHORT = having(RECIPE, batch_size=8, epochs=3)
 WITHIN = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
@@ -87,50 +76,40 @@ def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None
     packing, (query, _, value) = make_states(dtype, LENGTHS)
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
     formula = Attention(packing=packing, scale=1.0, rate=0.1)
-    kept = cuda.attend(zeros, zeros, ones, formula)[: sum(LENGTHS), :, 0].float()
+    kept, again = (cuda.attend(zeros, zeros, ones, formula)[:, :, 0].float() for _ in range(2))
     long = kept[:150]  # of 150 probabilities each
     assert abs(float(long.mean()) - 1.0) < 0.02
     assert abs(float(long.std()) - (0.1 / 0.9 / 150) ** 0.5) < 0.01
-    again = cuda.attend(zeros, zeros, ones, formula)[: sum(LENGTHS), :, 0].float()
     assert not torch.equal(kept, again)
 
 
 def begin(
-    precision: str, *, graphs: bool = False, dropout: float = 0.0, optimizer: str = "adamw"
+    precision: str, *, graphs: bool = False, dropout: float = 0.0, recipe: Recipe = SHORT
 ) -> Training:
     network = make_network(dropout=dropout)
-    compute = Compute(device=GPU, precision=precision, graphs=graphs)
     prepare_for(GPU, network)
-    features, targets = make_data()
-    decay = 0.0 if optimizer == ADAFACTOR else RECIPE.optim.weight_decay
-    recipe = having(RECIPE, batch_size=8, epochs=3, optimizer=optimizer, weight_decay=decay)
-    task = make_batches(network, features, targets, loss)
-    return Training.begin(network, [task], recipe, seed=1, compute=compute, report=lambda _: None)
+    compute = Compute(device=GPU, precision=precision, graphs=graphs)
+    return begin_anywhere(network, recipe, compute=compute)
 
 
-@pytest.fixture
-def no_waiting() -> Iterator[None]:
-    """Raises at whatever waits for the GPU."""
+@pytest.mark.parametrize(
+    ("precision", "recipe"),
+    [
+        *(("fp32", SHORT), ("bf16", SHORT)),
+        ("fp32", having(SHORT, optimizer=ADAFACTOR, weight_decay=0.0)),
+    ],
+)
+def test_a_step_waits_for_nothing(precision: str, recipe: Recipe) -> None:
+    training = begin(precision, dropout=0.1, recipe=recipe)
+    training.step()  # libraries make what they need
     with warnings.catch_warnings():  # torch says once that it does not see all
         warnings.filterwarnings("ignore", "Synchronization debug mode")
         torch.cuda.set_sync_debug_mode("error")
     try:
-        yield
+        for _ in range(8):
+            training.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-@pytest.mark.parametrize(
-    ("precision", "optimizer"), [("fp32", "adamw"), ("bf16", "adamw"), ("fp32", ADAFACTOR)]
-)
-def test_a_step_waits_for_nothing(
-    precision: str, optimizer: str, request: pytest.FixtureRequest
-) -> None:
-    training = begin(precision, dropout=0.1, optimizer=optimizer)
-    training.step()  # libraries make what they need
-    request.getfixturevalue("no_waiting")
-    for _ in range(8):
-        training.step()
     assert training.meter.step == 9
 
 
@@ -142,16 +121,13 @@ def steps_of(training: Training) -> Tensor:
 
 
 def test_steps_are_those_of_a_cpu() -> None:
-    alone = make_network(dropout=0.0)
-    features, targets = make_data()
-    recipe = having(RECIPE, batch_size=8, epochs=3)
-    task = make_batches(alone, features, targets, loss)
-    expected = Training.begin(alone, [task], recipe, seed=1, compute=CPU, report=lambda _: None)
-    training = begin("fp32")
+    expected, training = begin_anywhere(make_network(dropout=0.0), SHORT), begin("fp32")
     torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
-    logits = predict(training.network, features, training.compute, lambda _: None)
-    other = predict(expected.network, features, CPU, lambda _: None)
-    np.testing.assert_allclose(logits, other, atol=1e-3)
+    logits = (
+        predict(each.network, make_data()[0], each.compute, lambda _: None)
+        for each in (training, expected)
+    )
+    np.testing.assert_allclose(*logits, atol=1e-3)
 
 
 @pytest.mark.parametrize("unrecorded", [0, 1])

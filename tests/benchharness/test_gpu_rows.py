@@ -5,36 +5,37 @@ are in test_pretended_gpu.py: where tensors are, and what the host waits for.
 """
 
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchharness.encoder import cuda, use_first_token
 from benchharness.encoder.packing import Attention, Packing, use_packed_rows
 from benchharness.heads import pair, tag
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import tail_of
+from benchharness.training.compute import Compute
 from benchharness.training.cuda import CastLinear, Casts
 from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.families import RATES, make_config, make_network
-from tests.helpers.parity import NETWORKS, put_head
-from tests.helpers.pretend_gpu import GPU, pretended_gpu, recorded_on_a_cpu
-from tests.helpers.training import CPU, RECIPE, having, make_batches, make_data, weights_of
+from tests.helpers.families import RATES
+from tests.helpers.parity import NETWORKS, make_ours
+from tests.helpers.pretend_gpu import GPU, pretended_gpu
+from tests.helpers.training import CPU, RECIPE, having, make_data, weights_of
+from tests.helpers.training import begin as begin_any
 
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
 
 
-def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0) -> Training:
+def begin(family: str, kind: str, compute: Compute = CPU, dropout: float = 0.0) -> Training:
     """A training of 24 rows of 3 to 30 tokens, of which a choice has 2 to 5 options."""
-    torch.manual_seed(3)
-    config = make_config(family, **dict.fromkeys(RATES, 0.0))
-    network = put_head(make_network(config), config, kind)
+    network = make_ours(family, kind, **dict.fromkeys(RATES, 0.0))
     for module in network.modules():
         if type(module) is nn.Dropout:
             module.p = dropout
@@ -51,28 +52,21 @@ def begin(family: str, kind: str, *, graphs: bool = False, dropout: float = 0.0)
         targets = np.where(np.arange(30) % 2, targets[:, None], tag.IGNORED)
         targets[np.arange(30) >= features.lengths[:, None]] = tag.IGNORED
         features = replace(features, terms=(targets >= 0).sum(1))
-    return Training.begin(
-        network,
-        [make_batches(network, features, targets, NETWORKS[kind].loss)],
-        having(RECIPE, batch_size=5, epochs=3),
-        seed=1,
-        compute=replace(CPU, graphs=graphs),
-        report=lambda _: None,
-    )
+    recipe, losses = having(RECIPE, batch_size=5, epochs=3), NETWORKS[kind].loss
+    return begin_any(network, recipe, (features, targets), loss=losses, compute=compute)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_logits_are_waited_for_once_when_all_are_there(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training, waits = begin("bert", kind), []
-    compute = replace(CPU, device=GPU)
+    waits = []
     with pretended_gpu() as gpu:
-        training.network.to(GPU)
+        training = begin("bert", kind, replace(CPU, device=GPU))
         for tokens in (2048, 40):
             monkeypatch.setitem(PREDICTION_TOKENS, "cuda", tokens)
             gpu.waits.clear()
-            predict(training.network, training.tasks[0].features, compute, lambda _: None)
+            predict(training.network, training.tasks[0].features, training.compute, print)
             waits.append(gpu.waits.total())
     assert waits[0] == waits[1] > 0
 
@@ -92,18 +86,20 @@ def test_recorded_steps_give_the_weights_of_others(
 ) -> None:
     """To the bit, of the same layouts: tails and widths change what products are rounded to."""
     monkeypatch.setattr(training_cuda, "MOST", most)
-    with recorded_on_a_cpu() as replays:
-        recorded, plain = begin(family, kind, graphs=True), begin(family, kind)
+    with pretended_gpu() as gpu:
+        recorded, plain = (
+            begin(family, kind, replace(CPU, device=GPU, graphs=graphs)) for graphs in (True, False)
+        )
         plain._layout = recorded._layout  # type: ignore[misc]
         assert plain._graphs is None
         before, steps = weights_of(plain.network), plain.plan.steps
         for each in (recorded, plain):
             for _ in range(steps):
                 each.step()
-    assert (sum(replays) == steps) == (most > 1), "layouts beyond the most are not replayed"
-    assert len(replays) <= most
-    assert len(replays) < steps or kind == "choice", "no layout came twice"
-    after = weights_of(plain.network)
+        after = weights_of(plain.network)
+    assert (sum(gpu.replays) == steps) == (most > 1), "layouts beyond the most are not replayed"
+    assert len(gpu.replays) <= most
+    assert len(gpu.replays) < steps or kind == "choice", "no layout came twice"
     assert (after - before).abs().max() > 1e-3
     assert torch.equal(weights_of(recorded.network), after)
     losses = [torch.stack(each.meter.unread)[:, 0] for each in (recorded, plain)]
@@ -111,15 +107,13 @@ def test_recorded_steps_give_the_weights_of_others(
 
 
 def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
-    training = begin("bert", "pair", graphs=True, dropout=0.1)
-    (task,) = training.tasks
-    parts = training.parts_of(task, np.arange(5))
-    weights = training.weights
-    weights[0].grad = torch.ones_like(weights[0])
-    state = torch.get_rng_state()
-    with recorded_on_a_cpu():
-        graphs: Any = training._graphs
-        graphs._record(parts[0], training.network, task.targets, task.loss)
+    with pretended_gpu():
+        training = begin("bert", "pair", replace(CPU, device=GPU, graphs=True), dropout=0.1)
+        (task,), weights = training.tasks, training.weights
+        (part,) = training.parts_of(task, np.arange(5))
+        weights[0].grad = torch.ones_like(weights[0])
+        state, graphs = torch.get_rng_state(), cast("Any", training._graphs)
+        graphs._record(part, training.network, task.targets, task.loss)
     assert torch.equal(torch.get_rng_state(), state)
     assert weights[0].grad.eq(1).all()
     unused = [w for w in weights if w.grad is None]
@@ -129,7 +123,7 @@ def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
 
 def test_two_orders_of_a_pair_are_not_recorded() -> None:
     """A record would keep where the first batch's orders end, and batches of one layout differ."""
-    training = begin("bert", "pair", graphs=True)
+    training = begin("bert", "pair", replace(CPU, graphs=True))
     training.network.__class__ = pair.AddedNetwork
     assert training._graphs is None
 
@@ -174,51 +168,33 @@ def test_casts_at_once_give_the_bits_of_autocast(
     assert np.array_equal(*logits), "predictions are made with the newest weights"
 
 
-def test_layers_of_other_states_stay_apart() -> None:
-    """MobileBERT's values are of other states than its queries and keys."""
-    network = begin("mobilebert", "pair").network
-    Casts([network])
-    assert {len(each.joint) for each in network.modules() if isinstance(each, CastLinear)} == {1}
-
-
-@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "megatron-bert"])
+@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "megatron-bert", "mobilebert"])
 def test_layers_of_the_same_states_are_one_product(family: str) -> None:
-    """It rounds the states' gradient once, and not each layer's: no further from fp32's."""
+    """It rounds the states' gradient once, and not each layer's: no further from fp32's.
+
+    MobileBERT's values are of other states than its queries and keys.
+    """
     exact, single, joint = (begin(family, "pair") for _ in range(3))
     Casts([joint.network])
     linear: Any = [module for module in joint.network.modules() if type(module) is CastLinear]
-    assert {len(each.joint) for each in linear} == {1, 3}
+    assert {len(each.joint) for each in linear} == ({1} if family == "mobilebert" else {1, 3})
     gradients = []
     for each in (exact, single, joint):
         (task,) = each.tasks
         each.compute = replace(CPU, precision="fp32" if each is exact else "bf16")
         each._gradients(task, each.parts_of(task, np.arange(5)))
         gradients.append(torch.cat([w.grad.flatten() for w in each.weights if w.grad is not None]))
-    expected = gradients[0]
-    apart = [(found - expected).norm() for found in gradients[1:]]
-    assert apart[1] < 1.05 * apart[0] < 0.05 * expected.norm()
+    apart = [(found - gradients[0]).norm() for found in gradients[1:]]
+    assert apart[1] < 1.05 * apart[0] < 0.05 * gradients[0].norm()
 
 
-def test_a_weight_that_is_not_trained_costs_no_gradient() -> None:
-    """Those that adapters stand beside: a product each."""
-    layer = nn.Linear(4, 4)
-    network = nn.Sequential(layer, nn.Linear(4, 4))
-    layer.requires_grad_(False)
-    casts = Casts([network])
-    with replace(CPU, precision="bf16").autocast():
-        network(torch.randn(2, 4)).sum().backward()
-    casts.collect()
-    assert isinstance(layer, CastLinear)
-    assert not any(each.requires_grad for each in layer.casts)
-    assert [weight.grad is None for weight in network.parameters()] == [True, True, False, False]
-
-
-def test_networks_that_share_layers_compute_with_the_newest_weights() -> None:
-    """As several tasks do on one encoder."""
-    shared = nn.Linear(4, 4)
+def test_networks_share_casts_of_the_newest_weights_and_those_not_trained_cost_no_gradient() -> (
+    None
+):
+    """As several tasks do on one encoder, and what adapters stand beside: a product each."""
+    shared: Any = nn.Linear(4, 4).requires_grad_(False)
     networks = [nn.Sequential(shared, nn.Linear(4, 2)) for _ in range(2)]
-    Casts(networks)
-    states = torch.randn(3, 4)
+    casts, states = Casts(networks), torch.randn(3, 4)
     for each in networks:
         with torch.no_grad():
             shared.weight.mul_(2.0)
@@ -226,8 +202,13 @@ def test_networks_that_share_layers_compute_with_the_newest_weights() -> None:
             expected = states
             for layer in each:
                 expected = functional.linear(expected, layer.weight, layer.bias)
-            assert torch.equal(each(states), expected)
-    assert type(networks[1][1]) is CastLinear
+            found = each(states)
+        assert torch.equal(found, expected)
+        found.sum().backward()
+        casts.collect()
+        assert [weight.grad is None for weight in each.parameters()] == [True, True, False, False]
+    assert {type(layer) for each in networks for layer in each} == {CastLinear}
+    assert not any(each.requires_grad for each in shared.casts)
 
 
 def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
@@ -251,36 +232,59 @@ def accumulator(weight: nn.Parameter) -> Any:
 # The kernels, as far as their arguments: without a GPU nothing computes them.
 
 
-class Bounds(TorchDispatchMode):
-    """Keeps the bounds of lengths that the kernels are given, of queries and of keys."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[int, int]] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func.overloadpacket is torch.ops.aten._efficient_attention_forward:
-            self.found.append(args[6:8])
-        if func.overloadpacket is torch.ops.aten._flash_attention_forward:
-            self.found.append(args[5:7])
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("lengths", [[3], [2, 1], LENGTHS])
-def test_kernels_are_told_of_no_more_tokens_than_there_are(
-    dtype: torch.dtype, lengths: list[int]
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_kernels_are_told_the_formula_and_of_no_more_tokens_than_there_are(
+    dtype: torch.dtype, lengths: list[int], is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The backward pass in fp32 refuses that: "Invalid max_seqlen_k" (pytorch issue 129523)."""
+    told = []
+
+    def tell(kernel: Any, *given: Any, **named: Any) -> Any:
+        told.append([*(kind_of(each) for each in given[3:] if each is not None), named])
+        return kernel(*given, **named)
+
+    for name in ("_efficient_attention_forward", "_flash_attention_forward"):
+        monkeypatch.setattr(torch.ops.aten, name, partial(tell, getattr(torch.ops.aten, name)))
     known = Packing.of_lengths(np.array(lengths), 32, torch.device("meta"), tail=4)
     query, *others = (torch.empty(known.tokens, 3, 8, dtype=dtype, device="meta") for _ in range(3))
-    window, is_causal = (8, False) if dtype == torch.bfloat16 else (None, True)
+    is_flash = dtype == torch.bfloat16
+    window = 8 if is_flash and not is_causal else None
     formula = Attention(packing=known, scale=0.5, rate=0.1, window=window, is_causal=is_causal)
-    with Bounds() as bounds:
-        for asked in (query, query[: known.sequences]):
-            found = cuda._by_kernel(asked, *others, formula)
-            assert (found.shape, found.dtype) == (asked.shape, dtype)
-    longest = min(32, known.tokens)
-    assert bounds.found == [(longest, longest), (1, longest)]
+    for asked in (query, query[: known.sequences]):
+        found = cuda._by_kernel(asked, *others, formula)
+        assert (found.shape, found.dtype) == (asked.shape, dtype)
+    offsets, longest, reach = (
+        ((len(lengths) + 2,), torch.int32),
+        min(32, known.tokens),
+        window and 7,
+    )
+    sides = {"window_size_left": reach, "window_size_right": reach} if is_flash else {}
+    # Sums are kept for the backward pass; with Flash a mask would be, to debug with.
+    rest = [longest, 0.1, is_causal, not is_flash, {"scale": 0.5} | sides]
+    assert told == [[offsets, offsets, most, *rest] for most in (longest, 1)]
+
+
+def kind_of(value: Any) -> Any:
+    """Of a tensor its shape and type."""
+    return (value.shape, value.dtype) if isinstance(value, Tensor) else value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "window", "has_kernel"),
+    [
+        *((torch.float32, *case) for case in ((12, None, True), (10, None, False), (12, 8, False))),
+        *((torch.bfloat16, *case) for case in ((256, 8, True), (12, 8, False), (264, 8, False))),
+    ],
+)
+def test_states_that_a_kernel_takes(
+    dtype: torch.dtype, size: int, window: int | None, has_kernel: bool, monkeypatch: Any
+) -> None:
+    query: Any = SimpleNamespace(dtype=dtype, shape=(9, 2, size), device=GPU, is_cuda=True)
+    for capability, of_bf16 in (((8, 0), has_kernel), ((7, 5), False)):
+        monkeypatch.setattr(cuda, "_capability", lambda _, told=capability: told)
+        expected = of_bf16 if dtype == torch.bfloat16 else has_kernel
+        assert cuda._has_kernel(query, window) is expected
+    query.is_cuda = False
+    assert not cuda._has_kernel(query, window)

@@ -25,10 +25,8 @@ from tests.helpers.pretend_gpu import CPU, GPU, pretended_gpu
 from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, stop
 from tests.helpers.text_models import save_text_model, text_job
 
-STILL = {"dropout": "0.0", "classifier_dropout": "0.0"}
+SHORT = {"dropout": "0.0", "classifier_dropout": "0.0", "epochs": "2", "batch_size": "8"}
 """A CPU and a GPU draw other numbers."""
-
-SHORT = STILL | {"epochs": "2", "batch_size": "8"}
 
 TASKS = (
     *("cola", "stsb", "superglue/wic", "superglue/wsc", "superglue/copa", "superglue/multirc"),
@@ -37,27 +35,30 @@ TASKS = (
 )
 """Every head, and every way to give it rows."""
 
-WAITING_TASKS = {"conll2012/coref"}
-"""Its network has to know how many spans there are."""
+COLA = partial(make_job, "cola", limit=8, **SHORT)
+
+JOBS: dict[str, Callable[[], Job]] = {
+    **{task: partial(make_job, task, limit=8, **SHORT) for task in TASKS},
+    "features": partial(COLA, features="mix"),
+    "LoRA": partial(COLA, lora_rank="2"),
+    "the best": partial(COLA, best_checkpoint="true"),
+    "an average": partial(COLA, average_last="2"),
+    "deterministic": partial(COLA, deterministic="true"),
+    "micro-batches": partial(COLA, accumulation="2"),
+    "bf16": lambda: replace(COLA(accumulation="2"), precision="bf16"),
+    "together": partial(make_shared_job, "cola", "stsb", "squad/v2.0", limit=8, **SHORT),
+}
+
+WAITING_JOBS = {
+    "conll2012/coref",  # its network has to know how many spans there are
+    "features",  # states of frozen encoders stay on the disk; those of a batch are fetched
+}
 
 WAITING_FAMILIES = {
     # transformers looks whether a mask hides anything, once in a step
     "convbert",
     "longformer",  # which tokens see all others
     "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
-}
-
-SHORT_TASK = partial(make_job, "cola", limit=8, **SHORT)
-
-WAYS: dict[str, Callable[[], Job]] = {
-    "features": partial(SHORT_TASK, features="mix"),
-    "LoRA": partial(SHORT_TASK, lora_rank="2"),
-    "the best": partial(SHORT_TASK, best_checkpoint="true"),
-    "an average": partial(SHORT_TASK, average_last="2"),
-    "deterministic": partial(SHORT_TASK, deterministic="true"),
-    "micro-batches": partial(SHORT_TASK, accumulation="2"),
-    "bf16": lambda: replace(SHORT_TASK(accumulation="2"), precision="bf16"),
-    "together": partial(make_shared_job, "cola", "stsb", "squad/v2.0", limit=8, **SHORT),
 }
 
 
@@ -83,11 +84,15 @@ def compare(job: Job, **options: Path) -> Counter[str]:
     return waits
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_a_task_gives_what_it_gives_on_a_cpu(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
+@pytest.mark.parametrize("job", JOBS)
+def test_a_job_gives_what_it_gives_on_a_cpu(
+    job: str, graphs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(GRAPHS, graphs)
     monkeypatch.setattr(coref, "DROPOUT", 0.0)
-    waits = compare(make_job(task, limit=8, **SHORT))
-    assert (task in WAITING_TASKS) == bool(waits), waits
+    waits = compare(JOBS[job]())
+    assert (job in WAITING_JOBS) == bool(waits), waits
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -95,17 +100,6 @@ def test_a_family_gives_what_it_gives_on_a_cpu(family: str, tmp_path: Path) -> N
     save_family(tmp_path / family, family)
     waits = compare(make_job("cola", limit=8, model=str(tmp_path / family), **SHORT))
     assert (family in WAITING_FAMILIES) == bool(waits), waits
-
-
-@pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_gives_what_it_gives_on_a_cpu(
-    way: str, graphs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(GRAPHS, graphs)
-    waits = compare(WAYS[way]())
-    # States of frozen encoders stay on the disk; those of a batch are fetched.
-    assert (way == "features") == bool(waits), waits
 
 
 @pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])

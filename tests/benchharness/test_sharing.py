@@ -1,7 +1,7 @@
 """As many jobs on a GPU as its memory has room for: by a made nvidia-smi, and in the engine."""
 
+import itertools
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,8 @@ def test_memory_is_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.Mon
         (IDLE, 8, True),
         ((30_000.0, 46_000.0), 1, True),
         ((30_000.0, 44_000.0), 1, False),
-        ((60_000.0, 40_000.0), 2, False),
+        ((60_000.0, 46_000.0), 2, True),
+        ((60_000.0, 44_000.0), 2, False),
         (None, 1, False),
     ],
 )
@@ -77,18 +78,11 @@ def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_ag
     assert len(read) == 4, "what cannot be read is not read again"
 
 
-def engine_of(
-    monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDLE, slots: int = 4
-) -> LocalEngine:
-    monkeypatch.setattr(
-        local, "Sharing", lambda: Sharing(read=lambda _: memory, clock=ticking().__next__)
-    )
-    return LocalEngine([SLOT] * slots, command=COMMAND)
-
-
-def ticking() -> Iterator[float]:
-    """A clock on which jobs settle between two looks."""
-    return iter(SETTLING_SECONDS * tick for tick in range(1_000_000))
+def engine_of(monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDLE) -> LocalEngine:
+    """On its clock jobs settle between two looks."""
+    clock = itertools.count(step=SETTLING_SECONDS).__next__
+    monkeypatch.setattr(local, "Sharing", lambda: Sharing(read=lambda _: memory, clock=clock))
+    return LocalEngine([SLOT] * 4, command=COMMAND)
 
 
 def test_an_idle_gpu_takes_more_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

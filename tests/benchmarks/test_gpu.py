@@ -3,36 +3,32 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchharness.tiny import folder
 from benchmarks import gpu, tables
 from benchmarks.gpu_tables import NOTHING, PIECES, TRIAL, gpu_page
+from benchmarks.record import begin
 from tests.helpers.measured import make_run
 
 SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 256}
 
 
 def record(device: str = "cuda", **steps: Any) -> dict[str, Any]:
-    return {
-        "measured": "2026-11-22T12:00+00:00",
-        "commit": "abc",
-        "note": "",
-        "device": device,
-        "gpu": "",
-        "steps": {name.replace("_", " "): step for name, step in steps.items()},
-    }
+    named = {name.replace("_", " "): step for name, step in steps.items()}
+    return begin(str(folder()), "") | {"device": device, "gpu": "", "steps": named}
 
 
-def side(name: str, seconds: float, task: str = "glue/mrpc") -> dict[str, Any]:
+def side(name: str, seconds: float) -> dict[str, Any]:
     run = make_run(name, 1, seconds, seconds / 2)
-    run["details"] |= {"device_bytes": 2e9}
-    run["details"]["train_rows"] = 3668
-    values = {"batch_size": 32, "epochs": 1}
-    workload = {"name": "MRPC", "task": task, "train_rows": 9000, "head": "pair", "values": values}
+    run["details"] |= {"device_bytes": 2e9, "train_rows": 3668}
+    workload = {"name": "MRPC", "task": "glue/mrpc", "train_rows": 9000, "head": "pair"}
+    workload["values"] = {"batch_size": 32, "epochs": 1}
     return {"shape": "base", "model": SIZES, "workload": workload, "run": run}
 
 
@@ -55,33 +51,35 @@ def two_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ran
 
 
-def call(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> int:
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # which it sets
-        monkeypatch.setenv(name, "")
-    monkeypatch.setattr(sys, "argv", ["gpu", "--device", "cpu", "--out", str(folder), *words])
-    return gpu.main()
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
+    """Calls the program on a machine without a GPU; its records go to the temporary folder."""
+
+    def main(*words: str) -> int:
+        for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # which it sets
+            monkeypatch.setenv(name, "")
+        options = ("--device", "cpu", "--out", str(tmp_path), *words)
+        monkeypatch.setattr(sys, "argv", ["gpu", *options])
+        return gpu.main()
+
+    return main
 
 
 def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
-    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    two_steps: list[str], call: Callable[..., int], tmp_path: Path
 ) -> None:
-    assert call(monkeypatch, tmp_path) == 1
-    kept = json.loads((tmp_path / "together.json").read_text())
+    assert call("--seconds", "1e-9") == 3
+    assert two_steps == [], "after its seconds no step begins"
+    page, records = tmp_path / "tables.md", tmp_path / "together.json"
+    assert call() == 1
+    kept = json.loads(records.read_text())
     assert kept["steps"]["one seed"] == {"seconds": 1.0}
     assert kept["device"] == "cpu"
-    assert "five seeds: `RuntimeError: out of luck`" in (tmp_path / "tables.md").read_text()
-    assert call(monkeypatch, tmp_path) == 0
+    assert "five seeds: `RuntimeError: out of luck`" in page.read_text()
+    assert call() == 0
     assert two_steps == ["first", "second", "second"]
-    page = (tmp_path / "tables.md").read_text()
-    assert "| five seeds | 2.0 | 2.0 |" in page
-    assert page.startswith(TRIAL)
-
-
-def test_after_its_seconds_no_step_begins(
-    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    assert call(monkeypatch, tmp_path, "--seconds", "1e-9") == 3
-    assert two_steps == []
+    assert "| five seeds | 2.0 | 2.0 |" in page.read_text()
+    assert page.read_text().startswith(TRIAL)
 
 
 @pytest.fixture
@@ -116,26 +114,24 @@ def test_those_of_the_tests_that_need_a_gpu_are_found_without_importing_any(
     assert files == ["test_fused.py", "test_gpu.py", "test_on_gpu.py", "test_15_out_of_memory.py"]
 
 
+@pytest.mark.usefixtures("two_steps")
 def test_a_record_names_every_commit_and_is_of_one_device(
-    two_steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    call: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for commit in ("one", "other+", "other+"):
         monkeypatch.setattr("benchmarks.record._commit", lambda told=commit: told)
-        call(monkeypatch, tmp_path)
+        call()
     path = tmp_path / "together.json"
     kept = json.loads(path.read_text())
     assert kept["commit"] == "one, other+"
-    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
-    assert call(monkeypatch, tmp_path) == 0, "without a GPU what needs none goes on"
+    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100", "steps": {}}))
+    assert call() == 0, "without a GPU what needs none goes on"
     assert json.loads(path.read_text())["gpu"] == "NVIDIA H100"
-    for name, other in (("device", "cuda"), ("model", {"model_type": "bert"})):
+    for name, other in (("device", "cuda"), ("model", {"model_type": "bert"}), ("gpu", "H100")):
         path.write_text(json.dumps({**kept, name: other}))
+        monkeypatch.setattr(gpu, "_name_of", lambda _, told=name: "H200" if told == "gpu" else "")
         with pytest.raises(SystemExit, match="figures of another device"):
-            call(monkeypatch, tmp_path)
-    path.write_text(json.dumps({**kept, "gpu": "NVIDIA H100"}))
-    monkeypatch.setattr(gpu, "_name_of", lambda _: "NVIDIA H200")
-    with pytest.raises(SystemExit, match="figures of another device"):
-        call(monkeypatch, tmp_path)
+            call()
 
 
 def test_the_page_shows_no_figures_of_a_cpu() -> None:
@@ -148,19 +144,11 @@ def test_the_page_shows_no_figures_of_a_cpu() -> None:
 
 
 def test_the_best_flags_are_the_faster_ones() -> None:
-    steps = {
-        "machine": {
-            "peak_gflops": {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0},
-            "cores": 2,
-            "processor": "p",
-            "versions": {"torch": "2"},
-        },
-        "a": side("ours", 10.0),
-        "b": side("best-gpu", 45.0),
-        "c": side("best-compiled", 30.0),
-        "d": side("default", 120.0),
-    }
-    page = gpu_page({"peer": record(**steps)})
+    peaks = {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}
+    about = {"peak_gflops": peaks, "cores": 2, "processor": "p", "versions": {"torch": "2"}}
+    seconds = {"ours": 10.0, "best-gpu": 45.0, "best-compiled": 30.0, "default": 120.0}
+    sides = {name: side(name, each) for name, each in seconds.items()}
+    page = gpu_page({"peer": record(machine=about, **sides)})
     (row,) = [line for line in page if line.startswith("| MRPC")]
     # 115 steps in 5 and 15 seconds.
     assert row.startswith("| MRPC, 3,668 | 10.0, 30.0, 120.0 | 3.0 | 12.0 | 43.5, 130.4, ")
@@ -169,22 +157,20 @@ def test_the_best_flags_are_the_faster_ones() -> None:
 
 
 def test_scores_of_both_devices_and_of_all_tasks() -> None:
-    seeds = [{"accuracy": a} for a in (0.80, 0.81, 0.82)]
-    near = [{"accuracy": a} for a in (0.801, 0.810, 0.819)]
+    seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
+    near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}
     page = gpu_page({"scores": record(**steps)})
-    (row,) = [line for line in page if line.startswith("| RTE")]
+    (row,) = [line for line in page if line.startswith("| RTE accuracy")]
     assert row.startswith("| RTE accuracy | 3 | 81.0 (1.0) | 81.0 (0.9) | +0.0 |")
     assert row.endswith("| equivalent |")
-    assert any(line.startswith("| all  | 3 |") for line in page)
+    assert any(line.startswith("| all  | 3 | 81.0 (1.0) |") for line in page)
 
 
 def test_without_a_gpu_nothing_is_measured_as_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    call: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(sys, "argv", ["gpu", "--out", str(tmp_path / "records")])
     with pytest.raises(SystemExit):
-        gpu.main()
+        call("--device", "cuda")
     assert "lists no GPU: --device cpu tries the program" in capsys.readouterr().err
-    assert not (tmp_path / "records").exists()
+    assert not list(tmp_path.iterdir())

@@ -102,6 +102,7 @@ def begin(
     recipe: Recipe = RECIPE,
     data: tuple[Features, np.ndarray] | None = None,
     *,
+    loss: Loss = loss,
     seed: int = 1,
     compute: Compute = CPU,
     report: Callable[[Progress], None] = lambda _: None,
