@@ -304,12 +304,12 @@ PER_TOKEN = ("input_ids", "token_type_ids")
 
 def use_packing(network: Any) -> None:
     """Has an encoder of transformers compute packed rows, whose attention reads PACKING."""
-    first = first_position(network)
+    first, is_layers_alone = first_position(network), network.config.model_type in LAYERS
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
         packing = inputs.pop("packing", None) or Packing.of(inputs["attention_mask"])
         PACKING.set(packing)  # for attention, and for the last layer
-        if network.config.model_type in LAYERS:
+        if is_layers_alone:
             return args, inputs
         del inputs["attention_mask"]
         # (rows, width) -> (1, tokens)

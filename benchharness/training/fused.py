@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from benchharness.encoder.packing import PACKING
+from benchharness.encoder.packing import PACKING, Packing
 from benchharness.tasks.errors import first_line
 
 PROGRAMS = 256
@@ -207,20 +208,9 @@ def _forward(
     module: Any, own: Callable[..., Tensor], layer: int, states: Tensor, residual: Tensor
 ) -> Tensor:
     packing, rate = PACKING.get(), module.dropout.p if module.training else 0.0
-    seeds = packing.kept.get(SEEDS) if packing and rate else None
+    seeds = packing.kept.get(SEEDS) if packing and module.training else None
     if (rate and seeds is None) or not torch.is_autocast_enabled(states.device.type):
         return own(states, residual)
-    return _computed(module, seeds, layer, rate, states, residual)
-
-
-def _computed(
-    module: Any,
-    seeds: Tensor | None,
-    layer: int,
-    rate: float,
-    states: Tensor,
-    residual: Tensor,
-) -> Tensor:
     dense, norm = module.dense, module.LayerNorm
     weight, bias = dense.casts
     product = functional.linear(getattr(states, "in_bf16", states), weight, bias.detach())
@@ -232,17 +222,16 @@ def _computed(
 
 
 def _fault_of(module: Any) -> str:
-    """Why a module does not give so what its own code does without dropout, and its gradients."""
-    own, was_training = module.forward, module.training
+    """Why a module does not give so what its own code does where none is dropped, and gradients."""
+    own, rate, dense = module.forward, module.dropout.p, module.dense
     weights = {n: w.detach().clone().requires_grad_() for n, w in module.named_parameters()}
-    device, dense = module.dense.weight.device, module.dense
-    sizes = (dense.in_features, dense.out_features, dense.out_features)
+    device = dense.weight.device
 
     def outcome(forward: Any, is_bf16: bool) -> list[Tensor]:
         # Numbers that are not drawn: a job draws the same with a trial and without.
         states, residual, factors = (
             torch.arange(7.0 * size, device=device).mul(step).sin().view(1, 7, size)
-            for step, size in enumerate(sizes, start=1)
+            for step, size in enumerate((dense.in_features, *[dense.out_features] * 2), start=1)
         )
         module.forward = forward
         with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16):
@@ -252,18 +241,17 @@ def _fault_of(module: Any) -> str:
         grads = torch.autograd.grad(total, [residual, *(weights[name] for name in asked)])
         return [found.detach(), *grads]
 
+    packing = Packing.of_lengths(np.array([7]), 7, device)
+    packing.kept[SEEDS] = torch.zeros(1, dtype=torch.int64, device=device)
+    before = PACKING.set(packing)
     try:
-        module.eval()
-        seeds = torch.zeros(1, dtype=torch.int64, device=device)
-        pairs = zip(
-            outcome(partial(_computed, module, seeds, 0, 0.0), is_bf16=True),
-            outcome(own, is_bf16=False),
-            strict=True,
-        )
+        module.dropout.p = 0.0
+        found = outcome(partial(_forward, module, own, 0), is_bf16=True)
+        pairs = zip(found, outcome(own, is_bf16=False), strict=True)
         apart = [float((one - other).norm() / other.norm()) for one, other in pairs]
         return "" if max(apart) < 0.05 else f"numbers {max(apart):.2g} apart"
     except Exception as error:  # noqa: BLE001  (no compiler, an old GPU, another Triton)
         return first_line(error)
     finally:
-        module.train(was_training)
-        module.forward = own
+        PACKING.reset(before)
+        module.forward, module.dropout.p = own, rate
