@@ -16,8 +16,8 @@ from torch.nn import functional
 from benchharness.encoder.packing import checkpoint_activations
 from benchharness.training import cuda
 from benchharness.training.cuda import Casts
-from tests.benchharness.test_gpu_rows import begin
 from tests.helpers.training import CPU
+from tests.helpers.training import begin_packed as begin
 
 pytest.importorskip("triton", reason="Triton is not installed")
 fused: Any = pytest.importorskip("benchharness.training.fused")

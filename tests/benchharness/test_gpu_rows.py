@@ -15,45 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchharness.encoder import cuda, use_first_token
-from benchharness.encoder.packing import Attention, Packing, use_packed_rows
-from benchharness.heads import pair, tag
+from benchharness.encoder import cpu, cuda
+from benchharness.encoder.packing import Attention, Packing
+from benchharness.heads import pair
 from benchharness.training import cuda as training_cuda
 from benchharness.training.batching import tail_of
-from benchharness.training.compute import Compute
 from benchharness.training.cuda import CastLinear, Casts
-from benchharness.training.loop import Training
 from benchharness.training.predict import PREDICTION_TOKENS, predict
-from tests.helpers.families import RATES
-from tests.helpers.parity import NETWORKS, make_ours
+from tests.helpers.parity import NETWORKS
 from tests.helpers.pretend_gpu import GPU, pretended_gpu
-from tests.helpers.training import CPU, RECIPE, having, make_data, weights_of
-from tests.helpers.training import begin as begin_any
+from tests.helpers.training import CPU, begin_packed, having, weights_of
 
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
-
-
-def begin(family: str, kind: str, compute: Compute = CPU, dropout: float = 0.0) -> Training:
-    """A training of 24 rows of 3 to 30 tokens, of which a choice has 2 to 5 options."""
-    network = make_ours(family, kind, **dict.fromkeys(RATES, 0.0))
-    for module in network.modules():
-        if type(module) is nn.Dropout:
-            module.p = dropout
-    use_packed_rows(network.encoder, "cuda")
-    if getattr(network, "reads_first_token", False):
-        use_first_token(network.encoder)
-    features, targets = make_data(24)
-    if kind == "choice":
-        features = replace(features, items=np.array([0, 2, 5, 9, 14, 16, 19, 24]))
-        targets = np.array([0, 1, 2, 3, 1, 0, 4])
-    if kind == "span":
-        targets = np.stack([targets, targets + 1], axis=1)
-    if kind == "tag":
-        targets = np.where(np.arange(30) % 2, targets[:, None], tag.IGNORED)
-        targets[np.arange(30) >= features.lengths[:, None]] = tag.IGNORED
-        features = replace(features, terms=(targets >= 0).sum(1))
-    recipe, losses = having(RECIPE, batch_size=5, epochs=3), NETWORKS[kind].loss
-    return begin_any(network, recipe, (features, targets), loss=losses, compute=compute)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -62,7 +35,7 @@ def test_logits_are_waited_for_once_when_all_are_there(
 ) -> None:
     waits = []
     with pretended_gpu() as gpu:
-        training = begin("bert", kind, replace(CPU, device=GPU))
+        training = begin_packed("bert", kind, replace(CPU, device=GPU))
         for tokens in (2048, 40):
             monkeypatch.setitem(PREDICTION_TOKENS, "cuda", tokens)
             gpu.waits.clear()
@@ -88,7 +61,8 @@ def test_recorded_steps_give_the_weights_of_others(
     monkeypatch.setattr(training_cuda, "MOST", most)
     with pretended_gpu() as gpu:
         recorded, plain = (
-            begin(family, kind, replace(CPU, device=GPU, graphs=graphs)) for graphs in (True, False)
+            begin_packed(family, kind, replace(CPU, device=GPU, graphs=graphs))
+            for graphs in (True, False)
         )
         plain._layout = recorded._layout  # type: ignore[misc]
         assert plain._graphs is None
@@ -108,7 +82,7 @@ def test_recorded_steps_give_the_weights_of_others(
 
 def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
     with pretended_gpu():
-        training = begin("bert", "pair", replace(CPU, device=GPU, graphs=True), dropout=0.1)
+        training = begin_packed("bert", "pair", replace(CPU, device=GPU, graphs=True), dropout=0.1)
         (task,), weights = training.tasks, training.weights
         (part,) = training.parts_of(task, np.arange(5))
         weights[0].grad = torch.ones_like(weights[0])
@@ -123,7 +97,7 @@ def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
 
 def test_two_orders_of_a_pair_are_not_recorded() -> None:
     """A record would keep where the first batch's orders end, and batches of one layout differ."""
-    training = begin("bert", "pair", replace(CPU, graphs=True))
+    training = begin_packed("bert", "pair", replace(CPU, graphs=True))
     training.network.__class__ = pair.AddedNetwork
     assert training._graphs is None
 
@@ -148,7 +122,10 @@ def test_casts_at_once_give_the_bits_of_autocast(
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())
     compute = replace(CPU, precision="bf16")
-    together, single = begin(family, kind, dropout=0.1), begin(family, kind, dropout=0.1)
+    together, single = (
+        begin_packed(family, kind, dropout=0.1),
+        begin_packed(family, kind, dropout=0.1),
+    )
     names = [name for name, _ in single.network.named_parameters()]
     Casts([together.network])
     assert [name for name, _ in together.network.named_parameters()] == names
@@ -174,7 +151,7 @@ def test_layers_of_the_same_states_are_one_product(family: str) -> None:
 
     MobileBERT's values are of other states than its queries and keys.
     """
-    exact, single, joint = (begin(family, "pair") for _ in range(3))
+    exact, single, joint = (begin_packed(family, "pair") for _ in range(3))
     Casts([joint.network])
     linear: Any = [module for module in joint.network.modules() if type(module) is CastLinear]
     assert {len(each.joint) for each in linear} == ({1} if family == "mobilebert" else {1, 3})
@@ -193,7 +170,9 @@ def test_networks_share_casts_of_the_newest_weights_and_those_not_trained_cost_n
 ):
     """As several tasks do on one encoder, and what adapters stand beside: a product each."""
     shared: Any = nn.Linear(4, 4).requires_grad_(False)
-    networks = [nn.Sequential(shared, nn.Linear(4, 2)) for _ in range(2)]
+    networks = [nn.Sequential(shared, nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
+    for each in networks:
+        each[2].weight = each[1].weight
     casts, states = Casts(networks), torch.randn(3, 4)
     for each in networks:
         with torch.no_grad():
@@ -204,16 +183,20 @@ def test_networks_share_casts_of_the_newest_weights_and_those_not_trained_cost_n
                 expected = functional.linear(expected, layer.weight, layer.bias)
             found = each(states)
         assert torch.equal(found, expected)
+        weights = list(each.parameters())[2:]
+        gradients = torch.autograd.grad(expected.sum(), weights)
         found.sum().backward()
         casts.collect()
-        assert [weight.grad is None for weight in each.parameters()] == [True, True, False, False]
+        for weight, gradient in zip(weights, gradients, strict=True):
+            torch.testing.assert_close(weight.grad, gradient, rtol=0.02, atol=0.02)
     assert {type(layer) for each in networks for layer in each} == {CastLinear}
+    assert shared.weight.grad is None
     assert not any(each.requires_grad for each in shared.casts)
 
 
 def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
     """It stays on the stream that it was made on, and recording fails where that is another one."""
-    training = begin("bert", "pair")
+    training = begin_packed("bert", "pair")
     training.compute = replace(CPU, precision="bf16")
     Casts([training.network])
     training.step()
@@ -223,10 +206,9 @@ def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
     assert not any(accumulator(weight).metadata for weight in training.weights)
 
 
-def accumulator(weight: nn.Parameter) -> Any:
+def accumulator(weight: Any) -> Any:
     """The node of autograd's graph that adds up a weight's gradient; as old as its oldest user."""
-    last: Any = weight.view_as(weight).grad_fn
-    return last.next_functions[0][0]
+    return weight.view_as(weight).grad_fn.next_functions[0][0]
 
 
 # The kernels, as far as their arguments: without a GPU nothing computes them.
@@ -242,7 +224,9 @@ def test_kernels_are_told_the_formula_and_of_no_more_tokens_than_there_are(
     told = []
 
     def tell(kernel: Any, *given: Any, **named: Any) -> Any:
-        told.append([*(kind_of(each) for each in given[3:] if each is not None), named])
+        others = [each for each in given[3:] if each is not None]
+        kinds = [(e.shape, e.dtype) if isinstance(e, Tensor) else e for e in others]
+        told.append([*kinds, named])
         return kernel(*given, **named)
 
     for name in ("_efficient_attention_forward", "_flash_attention_forward"):
@@ -266,9 +250,15 @@ def test_kernels_are_told_the_formula_and_of_no_more_tokens_than_there_are(
     assert told == [[offsets, offsets, most, *rest] for most in (longest, 1)]
 
 
-def kind_of(value: Any) -> Any:
-    """Of a tensor its shape and type."""
-    return (value.shape, value.dtype) if isinstance(value, Tensor) else value
+@pytest.mark.parametrize("seen", [{}, {"window": 5}, {"is_causal": True}])
+def test_padded_rows_are_of_the_formula_of_a_cpu(seen: dict[str, Any]) -> None:
+    known = Packing.of_lengths(np.array(LENGTHS), 32, CPU.device)
+    states = [torch.randn(known.tokens, 2, 8, requires_grad=True) for _ in range(3)]
+    formula = Attention(packing=known, scale=0.2, **seen)
+    torch.testing.assert_close(cuda.attend(*states, formula), cpu.attend(*states, formula))
+    formula = replace(formula, is_causal=False)
+    firsts = [each.attend_first(*states, formula) for each in (cuda, cpu)]
+    torch.testing.assert_close(*firsts)
 
 
 @pytest.mark.parametrize(

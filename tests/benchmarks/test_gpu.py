@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,9 +20,8 @@ from tests.helpers.measured import make_run
 SIZES = {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 256}
 
 
-def record(device: str = "cuda", **steps: Any) -> dict[str, Any]:
-    named = {name.replace("_", " "): step for name, step in steps.items()}
-    return begin(str(folder()), "") | {"device": device, "gpu": "", "steps": named}
+def record(steps: dict[str, Any], device: str = "cuda") -> dict[str, Any]:
+    return begin(str(folder()), "") | {"device": device, "gpu": "", "steps": steps}
 
 
 def side(name: str, seconds: float) -> dict[str, Any]:
@@ -33,22 +33,13 @@ def side(name: str, seconds: float) -> dict[str, Any]:
 
 
 @pytest.fixture
-def two_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A piece of two steps, the second of which fails at first; what has run."""
-    ran: list[str] = []
-
-    def second() -> dict[str, Any]:
-        ran.append("second")
-        if ran.count("second") == 1:
-            raise RuntimeError("out of luck")
-        return {"seconds": 2.0}
-
-    def together(_: gpu.Setting) -> Any:
-        yield "one seed", lambda: ran.append("first") or {"seconds": 1.0}
-        yield "five seeds", second
-
-    monkeypatch.setattr(gpu, "PIECES", {"together": together})
-    return ran
+def two_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[Mock, Mock]:
+    """Those of a piece, the second of which fails at first."""
+    first = Mock(return_value={"seconds": 1.0})
+    second = Mock(side_effect=[RuntimeError("out of luck"), *[{"seconds": 2.0}] * 2])
+    steps = [("one seed", first), ("five seeds", second)]
+    monkeypatch.setattr(gpu, "PIECES", {"together": lambda _: steps})
+    return first, second
 
 
 @pytest.fixture
@@ -66,10 +57,10 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
 
 
 def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
-    two_steps: list[str], call: Callable[..., int], tmp_path: Path
+    two_steps: tuple[Mock, Mock], call: Callable[..., int], tmp_path: Path
 ) -> None:
     assert call("--seconds", "1e-9") == 3
-    assert two_steps == [], "after its seconds no step begins"
+    assert [step.call_count for step in two_steps] == [0, 0], "after its seconds no step begins"
     page, records = tmp_path / "tables.md", tmp_path / "together.json"
     assert call() == 1
     kept = json.loads(records.read_text())
@@ -77,7 +68,7 @@ def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
     assert kept["device"] == "cpu"
     assert "five seeds: `RuntimeError: out of luck`" in page.read_text()
     assert call() == 0
-    assert two_steps == ["first", "second", "second"]
+    assert [step.call_count for step in two_steps] == [1, 2]
     assert "| five seeds | 2.0 | 2.0 |" in page.read_text()
     assert page.read_text().startswith(TRIAL)
 
@@ -135,7 +126,7 @@ def test_a_record_names_every_commit_and_is_of_one_device(
 
 
 def test_the_page_shows_no_figures_of_a_cpu() -> None:
-    trial = {"together": record("cpu", one_seed={"seconds": 1.0})}
+    trial = {"together": record({"one seed": {"seconds": 1.0}}, "cpu")}
     assert gpu_page(trial, trial=False) == [NOTHING]
     assert gpu_page(trial)[0] == TRIAL
     assert gpu_page(dict.fromkeys(PIECES)) == [NOTHING]
@@ -148,7 +139,7 @@ def test_the_best_flags_are_the_faster_ones() -> None:
     about = {"peak_gflops": peaks, "cores": 2, "processor": "p", "versions": {"torch": "2"}}
     seconds = {"ours": 10.0, "best-gpu": 45.0, "best-compiled": 30.0, "default": 120.0}
     sides = {name: side(name, each) for name, each in seconds.items()}
-    page = gpu_page({"peer": record(machine=about, **sides)})
+    page = gpu_page({"peer": record({"machine": about, **sides})})
     (row,) = [line for line in page if line.startswith("| MRPC")]
     # 115 steps in 5 and 15 seconds.
     assert row.startswith("| MRPC, 3,668 | 10.0, 30.0, 120.0 | 3.0 | 12.0 | 43.5, 130.4, ")
@@ -160,7 +151,7 @@ def test_scores_of_both_devices_and_of_all_tasks() -> None:
     seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
     near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}
-    page = gpu_page({"scores": record(**steps)})
+    page = gpu_page({"scores": record(steps)})
     (row,) = [line for line in page if line.startswith("| RTE accuracy")]
     assert row.startswith("| RTE accuracy | 3 | 81.0 (1.0) | 81.0 (0.9) | +0.0 |")
     assert row.endswith("| equivalent |")

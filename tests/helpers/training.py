@@ -1,7 +1,7 @@
 """Trainings of small networks: a classifier on made-up rows, or any task's head."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from transformers import AutoModel
 
-from benchharness.encoder import Encoder
-from benchharness.encoder.packing import is_packed
-from benchharness.heads import head_for
+from benchharness.encoder import Encoder, use_first_token
+from benchharness.encoder.packing import is_packed, use_packed_rows
+from benchharness.heads import head_for, tag
 from benchharness.heads.pair import PairNetwork, loss
 from benchharness.progress import Progress
 from benchharness.recipes.recipe import Recipe
@@ -22,6 +22,8 @@ from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
 from benchharness.training.meter import Meter
 from tests.helpers.checkpoints import make_config
+from tests.helpers.families import RATES
+from tests.helpers.parity import NETWORKS, make_ours
 
 CPU = Compute(device=torch.device("cpu"), precision="fp32")
 
@@ -110,6 +112,29 @@ def begin(
     features, targets = data or make_data()
     task = make_batches(network, features, targets, loss)
     return Training.begin(network, [task], recipe, seed=seed, compute=compute, report=report)
+
+
+def begin_packed(family: str, kind: str, compute: Compute = CPU, dropout: float = 0.0) -> Training:
+    """A training of 24 rows of 3 to 30 tokens, of which a choice has 2 to 5 options."""
+    network = make_ours(family, kind, **dict.fromkeys(RATES, 0.0))
+    for module in network.modules():
+        if type(module) is nn.Dropout:
+            module.p = dropout
+    use_packed_rows(network.encoder, "cuda")
+    if getattr(network, "reads_first_token", False):
+        use_first_token(network.encoder)
+    features, targets = make_data(24)
+    if kind == "choice":
+        features = replace(features, items=np.array([0, 2, 5, 9, 14, 16, 19, 24]))
+        targets = np.array([0, 1, 2, 3, 1, 0, 4])
+    if kind == "span":
+        targets = np.stack([targets, targets + 1], axis=1)
+    if kind == "tag":
+        targets = np.where(np.arange(30) % 2, targets[:, None], tag.IGNORED)
+        targets[np.arange(30) >= features.lengths[:, None]] = tag.IGNORED
+        features = replace(features, terms=(targets >= 0).sum(1))
+    recipe, losses = having(RECIPE, batch_size=5, epochs=3), NETWORKS[kind].loss
+    return begin(network, recipe, (features, targets), loss=losses, compute=compute)
 
 
 def make_batches(
