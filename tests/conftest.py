@@ -128,6 +128,19 @@ def bench(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
+def nvidia_smi(monkeypatch, tmp_path):
+    """Puts the driver's tool first on the PATH, which does what a shell script says."""
+
+    def install(script):
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+@pytest.fixture
 def store(tmp_path):
     """An empty store, open."""
     from benchharness.leaderboard.store.store import open_store  # late: see OMP_NUM_THREADS above

@@ -57,14 +57,6 @@ def test_several_processes_get_a_gpu_each_and_their_own_launcher(monkeypatch):
         find_slots("cuda", processes=6)
 
 
-def test_without_gpus_processes_share_the_cores(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
-    (slot,) = find_slots(processes=4)
-    assert (slot.device, slot.environment["OMP_NUM_THREADS"]) == ("cpu", "2")
-
-
 @pytest.mark.parametrize(
     ("sizes", "fields", "expected"),
     [

@@ -1,6 +1,5 @@
 """The engine for other machines, on a cluster that loses, doubles, delays and reorders."""
 
-import os
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -260,15 +259,12 @@ def test_a_node_that_has_gpus_gives_those_that_it_was_given(monkeypatch):
     assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
 
 
-def test_a_node_looks_for_its_gpus_where_nobody_names_them(monkeypatch, tmp_path):
+def test_a_node_looks_for_its_gpus_where_nobody_names_them(monkeypatch, nvidia_smi):
     """Slurm's cgroups show a job its own, and on this machine nothing sets the variable."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     asked = remote(make_job("ok"), needs=Needs(gpus=1, cpus=1, memory_bytes=0))
-    program = tmp_path / "nvidia-smi"
     for listed, expected in (("GPU 0: NVIDIA H200 (UUID: GPU-11)", "0"), ("", None)):
-        program.write_text(f"#!/bin/sh\necho '{listed}'\n")
-        program.chmod(0o755)
+        nvidia_smi(f"echo '{listed}'")
         left = run_remote(asked, lambda _: None)
         if expected is None:
             assert "this node shows the job no GPU" in left[REFUSED]

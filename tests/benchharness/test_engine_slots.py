@@ -1,17 +1,19 @@
-import os
-
 import pytest
 
 from benchharness.engines import slots
 from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16, place_of
 from benchharness.tasks.errors import BenchError
 
-TWO_GPUS = "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
-ONE_SPLIT = """GPU 0: NVIDIA A100 (UUID: GPU-11)
+LISTING = "[ $1 = -L ] && cat <<END\n%sEND\n"
+TWO_GPUS = LISTING % "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
+ONE_SPLIT = (
+    LISTING
+    % """GPU 0: NVIDIA A100 (UUID: GPU-11)
   MIG 3g.20gb     Device  0: (UUID: MIG-aa)
   MIG 3g.20gb     Device  1: (UUID: MIG-bb)
 GPU 1: NVIDIA A100 (UUID: GPU-22)
 """
+)
 
 
 @pytest.fixture(autouse=True)
@@ -20,20 +22,6 @@ def machine(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(slots, "_count_cores", lambda: 8)
-
-
-@pytest.fixture
-def nvidia_smi(monkeypatch, tmp_path):
-    """Puts an nvidia-smi with the given listing first on the PATH."""
-
-    def install(listing, status=0):
-        (tmp_path / "listing").write_text(listing)
-        program = tmp_path / "nvidia-smi"
-        program.write_text(f'#!/bin/sh\n[ "$1" = -L ] && cat {tmp_path}/listing; exit {status}\n')
-        program.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-
-    return install
 
 
 def shape(found):
@@ -141,6 +129,7 @@ def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
         assert find_gpus() == ()
+        assert shape(find_slots(processes=4)) == [("cpu", "", "2")]
 
 
 @pytest.mark.parametrize(
@@ -154,19 +143,16 @@ def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
         ("", True),
     ],
 )
-def test_gpus_before_ampere_have_no_bf16(monkeypatch, tmp_path, answer, expected):
+def test_gpus_before_ampere_have_no_bf16(nvidia_smi, answer, expected):
     """A T4 emulates it, more slowly than it computes fp32; "auto" takes fp32 there."""
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f'#!/bin/sh\n[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    nvidia_smi(f'[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"')
     places = [Slot(device=f"cuda:{name}", environment={}) for name in ("0", "GPU-22", "0")]
     assert have_bf16(places) is expected
     assert have_bf16([Slot(device="cuda", environment={})]), "a cluster's are not known here"
 
 
 def test_no_driver_or_a_broken_one_means_no_gpu(monkeypatch, nvidia_smi):
-    nvidia_smi("NVIDIA-SMI has failed", status=9)
+    nvidia_smi("echo NVIDIA-SMI has failed; exit 9")
     assert find_gpus() == ()
     monkeypatch.setenv("PATH", "")
     assert find_gpus() == ()
@@ -213,6 +199,6 @@ def test_bad_devices(nvidia_smi, device, sentence):
 
 
 def test_cuda_without_a_gpu_is_refused(nvidia_smi):
-    nvidia_smi("")
+    nvidia_smi("[ $1 = -L ]")
     with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
         find_slots("cuda")

@@ -122,10 +122,7 @@ def test_casts_at_once_give_the_bits_of_autocast(
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())
     compute = replace(CPU, precision="bf16")
-    together, single = (
-        begin_packed(family, kind, dropout=0.1),
-        begin_packed(family, kind, dropout=0.1),
-    )
+    together, single = (begin_packed(family, kind, dropout=0.1) for _ in range(2))
     names = [name for name, _ in single.network.named_parameters()]
     Casts([together.network])
     assert [name for name, _ in together.network.named_parameters()] == names
@@ -165,9 +162,7 @@ def test_layers_of_the_same_states_are_one_product(family: str) -> None:
     assert apart[1] < 1.05 * apart[0] < 0.05 * gradients[0].norm()
 
 
-def test_networks_share_casts_of_the_newest_weights_and_those_not_trained_cost_no_gradient() -> (
-    None
-):
+def test_networks_share_casts_of_the_newest_weights_and_the_frozen_cost_no_gradient() -> None:
     """As several tasks do on one encoder, and what adapters stand beside: a product each."""
     shared: Any = nn.Linear(4, 4).requires_grad_(False)
     networks = [nn.Sequential(shared, nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
@@ -239,11 +234,8 @@ def test_kernels_are_told_the_formula_and_of_no_more_tokens_than_there_are(
     for asked in (query, query[: known.sequences]):
         found = cuda._by_kernel(asked, *others, formula)
         assert (found.shape, found.dtype) == (asked.shape, dtype)
-    offsets, longest, reach = (
-        ((len(lengths) + 2,), torch.int32),
-        min(32, known.tokens),
-        window and 7,
-    )
+    offsets, longest = ((len(lengths) + 2,), torch.int32), min(32, known.tokens)
+    reach = window and window - 1
     sides = {"window_size_left": reach, "window_size_right": reach} if is_flash else {}
     # Sums are kept for the backward pass; with Flash a mask would be, to debug with.
     rest = [longest, 0.1, is_causal, not is_flash, {"scale": 0.5} | sides]

@@ -1,7 +1,7 @@
 """As many jobs on a GPU as its memory has room for: by a made nvidia-smi, and in the engine."""
 
 import itertools
-import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,15 +23,14 @@ IDLE, FULL = (2000.0, 78_000.0), (50_000.0, 30_000.0)
 """Memory used and free."""
 
 
-def test_memory_is_what_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text(
-        "#!/bin/sh\n[ $# = 3 ] && [ $3 = --format=csv,noheader,nounits ] || exit 9\n"
+def test_memory_is_what_nvidia_smi_tells(
+    nvidia_smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvidia_smi(
+        "[ $# = 3 ] && [ $3 = --format=csv,noheader,nounits ] || exit 9\n"
         "[ $2 = --query-gpu=memory.used,memory.free ] || exit 9\n"
-        'case $1 in --id=0|--id=GPU-1) echo 2000, 78000;; *) echo "[N/A], [N/A]";; esac\n'
+        'case $1 in --id=0|--id=GPU-1) echo 2000, 78000;; *) echo "[N/A], [N/A]";; esac'
     )
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert memory_of("cuda:0") == memory_of("cuda:GPU-1") == IDLE
     assert memory_of("cuda:MIG-1") is None
     monkeypatch.setenv("PATH", "")
