@@ -80,19 +80,23 @@ def test_recorded_steps_give_the_weights_of_others(
     assert torch.equal(*losses)
 
 
-def test_a_record_draws_nothing_and_leaves_gradients_as_they_are() -> None:
-    with pretended_gpu():
+def test_a_record_draws_nothing_leaves_gradients_and_is_of_the_weights_it_trains() -> None:
+    with pretended_gpu() as gpu:
         training = begin_packed("bert", "pair", replace(CPU, device=GPU, graphs=True), dropout=0.1)
         (task,), weights = training.tasks, training.weights
         (part,) = training.parts_of(task, np.arange(5))
         weights[0].grad = torch.ones_like(weights[0])
         state, graphs = torch.get_rng_state(), cast("Any", training._graphs)
         graphs._record(part, training.network, task.targets, task.loss)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert weights[0].grad.eq(1).all()
-    unused = [w for w in weights if w.grad is None]
-    assert all(not w.grad.any() for w in weights[1:] if w.grad is not None)
-    assert len(unused) < len(weights) / 2
+        assert torch.equal(torch.get_rng_state(), state)
+        assert weights[0].grad.eq(1).all()
+        unused = [w for w in weights if w.grad is None]
+        assert all(not w.grad.any() for w in weights[1:] if w.grad is not None)
+        assert len(unused) < len(weights) / 2
+        for trained in (True, True, False):
+            weights[-1].requires_grad_(trained)
+            graphs(training.network, task.targets, task.loss, part=part)
+    assert gpu.replays == [0, 2, 1]
 
 
 def test_two_orders_of_a_pair_are_not_recorded() -> None:
