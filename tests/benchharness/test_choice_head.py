@@ -15,15 +15,12 @@ from benchharness.tasks.examples import ChoiceExample
 from benchharness.tasks.task import ChoiceTask
 from benchharness.training import batching
 from benchharness.training.batching import pad
-from benchharness.training.compute import Compute
-from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import CPU, begin, fit, having
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import fit, having, make_batches
 
 TASK: ChoiceTask = SimpleNamespace(name="race/all")  # type: ignore[assignment]
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 LIMITS = Limits(max_tokens=64)
 RECIPE = having(USUAL, learning_rate=2e-3, epochs=10, batch_size=8, weight_decay=0.0, max_tokens=64)
 
@@ -152,15 +149,8 @@ def test_it_learns_to_choose_among_any_number_of_options():
     ]
     features = encode(examples, encoder.tokenizer, LIMITS)
     body = network(encoder, TASK)
-    training = Training.begin(
-        body,
-        [make_batches(body, features, targets(features, examples, TASK), loss)],
-        RECIPE,
-        seed=1,
-        compute=CPU,
-        report=lambda _: None,
-    )
-    fitted = fit(training, dict)
+    data = features, targets(features, examples, TASK)
+    fitted = fit(begin(body, RECIPE, data, loss=loss), dict)
     assert (fitted.step, fitted.examples) == (50, 400)
     assert fitted.curve[-1].loss < 0.1 < fitted.curve[0].loss
     predictions = decode(predict(body, features, CPU, lambda _: None), features, examples, TASK)

@@ -47,14 +47,13 @@ from benchharness.tasks.read import draw_shots, read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tiny import folder
-from benchharness.training.compute import Compute
 from benchharness.worker.job import run_job
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_server import serve_hub
 from tests.helpers.plans import plan_job, plan_jobs
+from tests.helpers.training import CPU
 
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TINY = find_model("tiny")
 SMALL = {
     "hidden_size": 32,

@@ -31,11 +31,10 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import DocumentExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
-from benchharness.training.compute import Compute, Part
+from benchharness.training.compute import Part
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
-
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
+from tests.helpers.training import CPU
 
 DOCUMENT = DocumentExample(
     id="nw/0/000",

@@ -16,11 +16,9 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tiny import folder
-from benchharness.training.compute import Compute
 from benchharness.worker.zero_shot import run_zero_shot
 from tests.helpers.plans import plan_job
-
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
+from tests.helpers.training import CPU
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,7 @@ JOBS: dict[str, Callable[[], Job]] = {
     "LoRA": partial(COLA, lora_rank="2"),
     "the best": partial(COLA, best_checkpoint="true"),
     "an average": partial(COLA, average_last="2"),
+    "Adafactor": partial(COLA, optimizer="adafactor", weight_decay="0.0"),
     "deterministic": partial(COLA, deterministic="true"),
     "micro-batches": partial(COLA, accumulation="2"),
     "bf16": lambda: replace(COLA(accumulation="2"), precision="bf16"),

@@ -19,12 +19,10 @@ from benchharness.tasks.examples import Corpus, QueryExample
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.suites import find_task
-from benchharness.training.compute import Compute
 from benchharness.training.loop import TaskBatches, Training
-from tests.helpers.training import RECIPE, having
+from tests.helpers.training import CPU, RECIPE, having
 
 TASK: Any = find_task("retrieval/folder")
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 
 
 def ask(name: str, corpus: Corpus, *relevant: str) -> QueryExample:

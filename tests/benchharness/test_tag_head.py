@@ -23,16 +23,13 @@ from benchharness.heads.tag import (
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from benchharness.tasks.task import TagTask
-from benchharness.training.compute import Compute
-from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import CPU, begin, fit, having
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import fit, having, make_batches
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 TASK: TagTask = SimpleNamespace(name="conll2003/ner", tags=TAGS)  # type: ignore[assignment]
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 WORDS = ("Marie", "Skłodowska-Curie", "was", "born", "in", "Warsaw", ".")
 GOLD = ("B-PER", "I-PER", "O", "O", "O", "B-LOC", "O")
 
@@ -172,15 +169,8 @@ def test_it_learns_tags():
         weight_decay=0.0,
         max_tokens=10,
     )
-    training = Training.begin(
-        body,
-        [make_batches(body, features, targets(features, examples, TASK), loss)],
-        recipe,
-        seed=1,
-        compute=CPU,
-        report=lambda _: None,
-    )
-    fit(training, dict)
+    data = features, targets(features, examples, TASK)
+    fit(begin(body, recipe, data, loss=loss), dict)
     logits = predict(body, features, CPU, lambda _: None)
     assert logits.shape == (len(features.token_ids), len(TAGS))
     predictions = decode(logits, features, examples, TASK)

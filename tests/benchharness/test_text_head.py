@@ -17,12 +17,11 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.text_to_text import cast_of
-from benchharness.training.compute import Compute
 from benchharness.training.meter import DivergedError
 from benchharness.training.predict import predict
 from tests.helpers.text_models import KINDS, TOLD_APART, save_text_model
+from tests.helpers.training import CPU
 
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 LIMITS = Limits(max_tokens=96)
 TASKS = ("glue/sst2", "glue/mnli", "glue/stsb", "superglue/copa", "squad/v1.1")
 

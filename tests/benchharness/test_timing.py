@@ -26,7 +26,6 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import score
-from benchharness.training.compute import Compute
 from benchharness.training.predict import OutOfMemoryError
 from benchharness.worker.timing import (
     Side,
@@ -40,9 +39,8 @@ from benchharness.worker.timing import (
 )
 from tests.helpers.boards import facts_by_key, make_runs, row_of
 from tests.helpers.plans import plan_job, plan_jobs, request_of
-from tests.helpers.training import RECIPE, having
+from tests.helpers.training import CPU, RECIPE, having
 
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 TASK: Any = find_task("efficiency/drawn-256")
 
 

@@ -5,20 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-import torch
 
 from benchharness.encoder import load_encoder
 from benchharness.heads import Limits, head_for
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
-from benchharness.training.compute import Compute
-from benchharness.training.loop import Training
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
+from tests.helpers.training import CPU, begin, fit, having
 from tests.helpers.training import RECIPE as USUAL
-from tests.helpers.training import fit, having, make_batches
 
-CPU = Compute(device=torch.device("cpu"), precision="fp32")
 NASTY = {
     "empty": "",
     "blank": " \t\n ",
@@ -148,15 +144,7 @@ def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits)
         max_tokens=limits.max_tokens,
     )
     goals = head.targets(features, examples, task)
-    training = Training.begin(
-        network,
-        [make_batches(network, features, goals, head.loss)],
-        recipe,
-        seed=1,
-        compute=CPU,
-        report=lambda _: None,
-    )
-    fit(training, dict)
+    fit(begin(network, recipe, (features, goals), loss=head.loss), dict)
     logits = predict(network, features, CPU, lambda _: None)
     check(head.decode(logits, features, examples, task), examples)
 

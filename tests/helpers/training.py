@@ -110,7 +110,8 @@ def begin(
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Training:
     features, targets = data or make_data()
-    task = make_batches(network, features, targets, loss)
+    goals = torch.from_numpy(targets)
+    task = TaskBatches(network=network, features=features, targets=goals, loss=loss)
     return Training.begin(network, [task], recipe, seed=seed, compute=compute, report=report)
 
 
@@ -137,14 +138,6 @@ def begin_packed(family: str, kind: str, compute: Compute = CPU, dropout: float 
     return begin(network, recipe, (features, targets), loss=losses, compute=compute)
 
 
-def make_batches(
-    network: nn.Module, features: Features, targets: np.ndarray, loss: Loss
-) -> TaskBatches:
-    return TaskBatches(
-        network=network, features=features, targets=torch.from_numpy(targets), loss=loss
-    )
-
-
 def backward(
     network: nn.Module, features: Features, goals: torch.Tensor, loss: Loss, parts: list[np.ndarray]
 ) -> torch.Tensor:
@@ -168,14 +161,8 @@ def begin_task(
 ) -> Training:
     """The training of a task's network on what its head has made of examples, with seed 1."""
     head = head_for(task)
-    return Training.begin(
-        network,
-        [make_batches(network, features, head.targets(features, examples, task), head.loss)],
-        recipe,
-        seed=1,
-        compute=CPU,
-        report=lambda _: None,
-    )
+    goals = head.targets(features, examples, task)
+    return begin(network, recipe, (features, goals), loss=head.loss)
 
 
 def fit(
