@@ -41,13 +41,15 @@ FORWARD = NORM | NUMBERS | dict(bias=FP32, states=FP32, in_bf16=BF16, eps="fp32"
 BACKWARD = NORM | NUMBERS | dict(
     of_states=FP32, of_bf16=BF16, of_product=BF16, of_residual=FP32, sums=FP32, rows="i32"
 )
-FLAGS = {"DROPS": True, "HAS_STATES": True, "HAS_BF16": True, "BLOCK": 1024}
+SEEN, DROPPED = {"HAS_STATES": True, "BLOCK": 1024}, {"DROPS": True, "HAS_BF16": True}
+STILL = {"DROPS": False, "HAS_BF16": False, "seeds": None, "of_bf16": None}
 for kernel, types in ((fused.forward, FORWARD), (fused.backward, BACKWARD)):
-    constants = {name: value for name, value in FLAGS.items() if name in kernel.arg_names}
-    types = {n: types.get(n, "constexpr") for n in kernel.arg_names}
-    source = ASTSource(fn=kernel, signature=types, constexprs=constants)
-    for capability in (80, 90):
-        assert triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
+    for flags in (SEEN | DROPPED, SEEN | STILL):
+        constants = {name: value for name, value in flags.items() if name in kernel.arg_names}
+        given = {n: "constexpr" if n in constants else types[n] for n in kernel.arg_names}
+        source = ASTSource(fn=kernel, signature=given, constexprs=constants)
+        for capability in (80, 90):
+            assert triton.compile(source, target=GPUTarget("cuda", capability, 32)).asm["cubin"]
 """
 
 
