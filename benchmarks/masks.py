@@ -13,7 +13,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from benchharness.encoder.cpu import RandomBits, groups_of
+from benchharness.encoder.cpu import HeadRows, RandomBits
 from benchharness.encoder.packing import PACKING, Packing
 from benchmarks.certificate import Start, compare, train_ours, train_theirs
 
@@ -74,8 +74,8 @@ class _Masks:
         assert self.packing is not None
         self.layer += 1
         kept = torch.zeros(shape, dtype=torch.bool)
-        for group in groups_of(self.packing):
-            rows, width = group.places.shape
+        for group in HeadRows.of(self.packing, self.heads).groups:
+            rows, width = len(group.rows), group.width
             # In the last layer first tokens alone ask: one row of a matrix.
             asked = width if self.layer < self.layers else 1
             parts: list[Tensor] = []

@@ -78,8 +78,7 @@ def load_encoder(
             else load_network(folder, config, checkpoint, trust, whole=whole)
         )
     if is_foreign(network):
-        _check_sizes(config, checkpoint)
-        _take_as_it_is(network, tokenizer)
+        _take_as_it_is(network, tokenizer, config, checkpoint)
     _mark_texts(tokenizer, network, config)
     check_tokens(checkpoint, len(tokenizer), _count_rows(network, config))
     return Encoder(
@@ -100,16 +99,13 @@ def _count_rows(network: Any, config: Any) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-def _check_sizes(config: Any, checkpoint: str) -> None:
+def _take_as_it_is(network: nn.Module, tokenizer: Any, config: Any, checkpoint: str) -> None:
+    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
             f"the config of {checkpoint} has no hidden_size, the width of what the encoder gives a "
             "head: add it to config.json, or to the attribute_map of its code."
         )
-
-
-def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
-    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -231,20 +227,17 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
 
     To be called before the head is made, which reads its rate from the config.
     """
+    modules: Iterator[Any] = encoder.network.modules()
     if rate is not None:
-        for module in encoder.network.modules():
-            _set_rate(module, rate)
+        for module in modules:
+            if isinstance(module, nn.Dropout):  # FastDropout takes its rate from here later
+                module.p = rate
+            for name in NUMBERS:
+                if isinstance(getattr(module, name, None), float):
+                    setattr(module, name, rate)
     if classifier_rate is not None:
         for name in CLASSIFIER_RATES:
             setattr(encoder.config, name, classifier_rate)  # a family reads one of them
-
-
-def _set_rate(module: Any, rate: float) -> None:
-    if isinstance(module, nn.Dropout):  # FastDropout takes its rate from here later
-        module.p = rate
-    for name in NUMBERS:
-        if isinstance(getattr(module, name, None), float):
-            setattr(module, name, rate)
 
 
 # What an encoder is made of from the bottom up, for whatever treats its layers differently.
@@ -271,37 +264,26 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """The parts of an encoder's network, that of any family which lists its layers."""
     parts = list(_parts(network))
-    below = {_weights(part): part for part, is_layer in parts if not is_layer}
+    # By their weights: T5 has its embeddings twice, and only the second ones are called.
+    below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
         layers=tuple(part for part, is_layer in parts if is_layer),
     )
 
 
-def _weights(part: nn.Module) -> tuple[int, ...]:
-    """What tells parts apart: T5 has its embeddings twice, and only the second ones are called."""
-    return tuple(id(weight) for weight in part.parameters())
-
-
 def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
     """The parts in their order, each with whether it is a layer."""
+    # Every family keeps its layers in a ModuleList, at its top or further inside. Funnel's has one
+    # for each of its blocks.
+    are_layers = isinstance(module, nn.ModuleList)
     for name, child in module.named_children():
-        # Every family keeps its layers in a ModuleList, at its top or further inside.
-        if isinstance(child, nn.ModuleList):
-            yield from ((layer, True) for layer in _flat(child))
+        if are_layers and not isinstance(child, nn.ModuleList):
+            yield child, True
         elif any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
             yield from _parts(child)
         elif name not in ON_TOP and any(True for _ in child.parameters()):
             yield child, False  # embeddings, and what all layers share
-
-
-def _flat(layers: nn.ModuleList) -> Iterator[nn.Module]:
-    """The layers of a list, or (Funnel) of its blocks one after another."""
-    for layer in layers:
-        if isinstance(layer, nn.ModuleList):
-            yield from _flat(layer)
-        else:
-            yield layer
 
 
 # An encoder of some of its layers.

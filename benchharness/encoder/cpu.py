@@ -8,8 +8,8 @@ ROUNDING (here of 4), so that few places are padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
 
-    places  0 1 2 0     is_real  1 1 1 0     places  3 4 5 6 7 0 0 0
-            8 9 0 0              1 1 0 0     is_real 1 1 1 1 1 0 0 0
+    row 0  a b c .                      row 1  D E F G H . . .
+    row 2  k l . .
 
 Within a group each head of a sequence is a matrix of its own, so the order of attention is group,
 sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c . of head 1, then
@@ -17,8 +17,9 @@ k l . . of head 0, and so on.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,13 +58,12 @@ class RandomBits:
     It is seeded from torch's CPU generator, so a seed and a checkpoint of its state cover it.
     """
 
-    def __init__(self) -> None:
-        self._generator: np.random.SFC64 | None = None
+    @cached_property
+    def _generator(self) -> np.random.SFC64:
+        return np.random.SFC64(int(torch.randint(2**63 - 1, ())))
 
     def draw(self, shape: torch.Size, rate: float) -> Tensor:
         """int16 of that shape, negative with the probability `rate`."""
-        if self._generator is None:
-            self._generator = np.random.SFC64(int(torch.randint(2**63 - 1, ())))
         count = math.prod(shape)
         words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
         numbers = torch.from_numpy(words.view(np.int16)[:count])
@@ -108,123 +108,81 @@ ROUNDING = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Sequences that attention on a CPU computes together, each padded to `places.shape[1]` tokens.
+    """Sequences that attention on a CPU computes together, each padded to `width` tokens.
 
-    `rows` are their numbers in the batch. `places` (sequences, tokens) are where the tokens stand
-    in the packed row, 0 at padding; `is_real` says which are no padding, None where all are.
+    `rows` are their numbers in the batch. `is_real` (sequences, width) says which tokens are no
+    padding, None where all are: full groups need no mask, which is a pass over all scores.
     """
 
     rows: Tensor
-    places: Tensor
+    width: int
     is_real: Tensor | None
-
-
-def groups_of(packing: Packing) -> tuple[Group, ...]:
-    """The sequences of a packing in groups of like length."""
-    lengths = packing.lengths
-    widths = -(-lengths // ROUNDING) * ROUNDING  # rounded up
-    return packing.once(
-        "groups",
-        lambda: tuple(
-            _group(np.flatnonzero(widths == width), lengths, width) for width in np.unique(widths)
-        ),
-    )
-
-
-def _group(rows: NDArray[Any], lengths: NDArray[Any], width: int) -> Group:
-    starts = np.cumsum(lengths) - lengths  # (rows,): each begins where all before it end
-    columns = np.arange(width)
-    is_real = columns < lengths[rows, None]  # (sequences, width)
-    places = np.where(is_real, starts[rows, None] + columns, 0)  # (sequences, width)
-    return Group(
-        rows=torch.from_numpy(rows),
-        places=torch.from_numpy(places),
-        # Full groups need no mask, which is a pass over all scores: None tells attention so.
-        is_real=None if is_real.all() else torch.from_numpy(is_real),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRows:
     """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
 
-    `order` says which row of the packed states (tokens * heads) stands at each place of that order,
-    0 at padding; `places` says at which place each packed row stands, and `padding` where padding
-    does. `shapes` are the groups' (sequences * heads, tokens).
-
-    Both ways are one selection of rows for all groups: writing states to their places, group by
-    group, takes torch several times as long.
+    `places` (tokens * heads,) says where in that order, of `total` places, each packed row stands.
+    At the others there is padding.
     """
 
-    order: Tensor
+    groups: tuple[Group, ...]
+    heads: int
     places: Tensor
-    padding: Tensor
-    shapes: Sequence[tuple[int, int]]
+    total: int
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """The order of a packing's groups; made once for all layers with so many heads."""
-        return packing.once(("heads", heads), lambda: cls._of(packing, heads))
+        """The order of a packing's rows; made once for all layers with so many heads."""
+        return packing.once(("heads", heads), lambda: cls._of(packing.lengths, heads))
 
     @classmethod
-    def _of(cls, packing: Packing, heads: int) -> "HeadRows":
-        head = np.arange(heads)[:, None]  # (heads, 1)
-        orders, reals = [], []
-        for group in groups_of(packing):
-            # Row token * heads + head of the packed states: (sequences, heads, tokens).
-            rows = group.places.numpy()[:, None] * heads + head
-            real = np.ones(1, bool) if group.is_real is None else group.is_real.numpy()[:, None]
-            orders.append(rows.ravel())
-            reals.append(np.broadcast_to(real, rows.shape).ravel())
-        order, is_real = np.concatenate(orders), np.concatenate(reals)  # (places,)
-        places = np.empty(packing.tokens * heads, np.int64)  # (tokens * heads,)
-        places[order[is_real]] = np.flatnonzero(is_real)  # the inverse, where it is one
+    def _of(cls, lengths: NDArray[np.int64], heads: int) -> "HeadRows":
+        widths = -(-lengths // ROUNDING) * ROUNDING  # (sequences,), rounded up
+        groups, before, firsts = [], 0, np.empty_like(lengths)
+        for width in np.unique(widths):
+            rows = np.flatnonzero(widths == width)
+            is_real = torch.from_numpy(np.arange(width) < lengths[rows, None])
+            groups.append(
+                Group(
+                    rows=torch.from_numpy(rows),
+                    width=int(width),
+                    is_real=None if is_real.all() else is_real,
+                )
+            )
+            firsts[rows] = before + np.arange(len(rows)) * heads * width  # of their first heads
+            before += len(rows) * heads * int(width)
+        # A token's heads are as far apart as its sequence is wide: (tokens, heads).
+        starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        places = np.repeat(starts, lengths, axis=0) + within[:, None]
         return cls(
-            order=torch.from_numpy(order),
-            places=torch.from_numpy(places),
-            padding=torch.from_numpy(np.flatnonzero(~is_real)),
-            shapes=tuple((len(g.places) * heads, g.places.shape[1]) for g in groups_of(packing)),
+            groups=tuple(groups), heads=heads, places=torch.from_numpy(places.ravel()), total=before
         )
 
     def gather(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, heads, size) in attention's order, (places, size).
+        """Packed states (tokens, heads, size) in attention's order, (places, size), 0 at padding.
 
-        At padding stand the states of row 0, which attention has to mask.
+        Its gradient is `scatter`'s: torch selects rows for it.
         """
         rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
-        return rows.index_select(0, self.order)  # (places, size)
+        return rows.new_zeros(self.total, rows.shape[1]).index_copy_(0, self.places, rows)
 
-    def scatter(self, states: Tensor, heads: int) -> Tensor:
+    def scatter(self, states: Tensor) -> Tensor:
         """States in attention's order as packed ones; what stands at padding is left out."""
         rows = states.index_select(0, self.places)  # (tokens * heads, size)
-        return rows.view(-1, heads, states.shape[-1])  # (tokens, heads, size)
+        return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 
-    def split(self, states: Tensor) -> Iterator[Tensor]:
-        """The groups' parts of states in attention's order, (sequences * heads, tokens, size)."""
-        parts = torch.split(states, [rows * tokens for rows, tokens in self.shapes])
-        return (part.view(*shape, -1) for part, shape in zip(parts, self.shapes, strict=True))
+    def by_group(self, *states: Tensor) -> Iterator[tuple[Any, ...]]:
+        """Each group with its parts of states in attention's order.
 
-
-def ordered(states: Tensor, rows: HeadRows) -> Tensor:
-    """`rows.gather` with gradients, of which those at padding must be zero."""
-    found: Tensor = _Ordered.apply(states, rows)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _Ordered(torch.autograd.Function):
-    """The gradient of a selection in which each row comes once is another selection.
-
-    torch does not know that each comes once, and adds up row by row.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, rows: HeadRows) -> Tensor:
-        ctx.rows, ctx.heads = rows, states.shape[1]
-        return rows.gather(states)  # (tokens, heads, size) -> (places, size)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.rows.scatter(gradient, ctx.heads), None  # (places, size) -> as states
+        Those are (sequences * heads, tokens, size).
+        """
+        sizes = [len(group.rows) * self.heads * group.width for group in self.groups]
+        parts = (torch.split(each, sizes) for each in states)
+        for group, *own in zip(self.groups, *parts, strict=True):
+            yield group, *(part.view(-1, group.width, part.shape[1]) for part in own)
 
 
 # Attention, by the formula.
@@ -236,8 +194,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
         return predict_attend(query, key, value, formula)
     # The states are in the precision of the layer that made them; autocast would cast in between.
     with torch.autocast("cpu", enabled=False):
-        states = [tensor.contiguous() for tensor in (query, key, value)]
-        attended: Tensor = _Attention.apply(*states, formula)  # type: ignore[no-untyped-call]
+        attended: Tensor = _Attention.apply(query, key, value, formula)  # type: ignore[no-untyped-call]
         return attended
 
 
@@ -252,14 +209,13 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-        packing, heads, bits = formula.packing, query.shape[1], RandomBits()
-        rows = HeadRows.of(packing, heads)
+        rows, bits = HeadRows.of(formula.packing, query.shape[1]), RandomBits()
         states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
         attended = torch.empty_like(states[0])  # (places, size)
         kept_for_backward = []
         # Of each group: q, k, v and output (sequences * heads, tokens, size).
-        for group, q, k, v, output in _by_group(packing, rows, *states, attended):
-            masks = _masks(group, heads, q.dtype, formula)
+        for group, q, k, v, output in rows.by_group(*states, attended):
+            masks = _masks(group, rows.heads, q.dtype, formula)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
             for part in _parts(signed):
                 scores = q[part] @ k[part].mT  # (some sequences * heads, tokens, tokens)
@@ -271,19 +227,16 @@ class _Attention(torch.autograd.Function):
                 torch.matmul(signed[part].relu(), v[part], out=output[part])
             kept_for_backward.append(signed)
         ctx.save_for_backward(*states, *kept_for_backward)
-        ctx.formula, ctx.heads = formula, heads
-        return rows.scatter(attended, heads).mul_(1.0 / (1.0 - formula.rate))  # as query
+        ctx.formula, ctx.rows = formula, rows
+        return rows.scatter(attended).mul_(1.0 / (1.0 - formula.rate))  # as query
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
-        packing, scale, rate = ctx.formula.packing, ctx.formula.scale, ctx.formula.rate
-        rows = HeadRows.of(packing, ctx.heads)
+        rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
         gradient = rows.gather(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
-        # Padding has the gradient of the token at place 0, which is not to be counted again.
-        gradient.index_fill_(0, rows.padding, 0.0)
         gradients = [torch.empty_like(query) for _ in range(3)]  # of query, key and value
-        groups = _by_group(packing, rows, query, key, value, gradient, *gradients)
+        groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
             for part in _parts(signed):
                 weights = signed[part].relu()  # D, (some sequences * heads, tokens, tokens)
@@ -293,13 +246,8 @@ class _Attention(torch.autograd.Function):
                 to_scores.addcmul_(signed[part].abs(), total, value=-1.0)
                 torch.matmul(to_scores, k[part], out=to_q[part])
                 torch.matmul(to_scores.mT, q[part], out=to_k[part])
-        to_query, to_key, to_value = (rows.scatter(states, ctx.heads) for states in gradients)
+        to_query, to_key, to_value = map(rows.scatter, gradients)
         return to_query.mul_(scale), to_key, to_value, None
-
-
-def _by_group(packing: Packing, rows: HeadRows, *states: Tensor) -> Iterator[tuple[Any, ...]]:
-    """Each group with its parts of states in attention's order."""
-    return zip(groups_of(packing), *map(rows.split, states), strict=True)
 
 
 def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> list[Tensor]:
@@ -307,31 +255,19 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
 
     Masks are spread over them; two in one place do not overflow.
     """
-    masks = []
+    hidden, window = [], formula.window
     if group.is_real is not None:
-        hiding = _hiding(~group.is_real, dtype)  # (sequences, tokens)
-        masks.append(hiding.repeat_interleave(heads, dim=0)[:, None])  # (sequences * heads, 1, ..)
-    is_far = _is_far(group, formula)
-    if is_far is not None:
-        masks.append(_hiding(is_far, dtype)[None])  # (1, tokens, tokens)
-    return masks
-
-
-def _hiding(is_hidden: Tensor, dtype: torch.dtype) -> Tensor:
+        # (sequences, tokens) -> (sequences * heads, 1, tokens)
+        hidden.append(~group.is_real.repeat_interleave(heads, dim=0)[:, None])
+    ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]
+    if formula.is_causal:
+        hidden.append(ahead[None] > 0)  # (1, tokens, tokens)
+    elif window is not None and group.width > window:
+        hidden.append(ahead[None].abs() >= window)
     # Half of the lowest number: two of them added are still finite, and no row is all -inf, whose
     # softmax would be NaN (the rows of padding see nothing).
-    mask = torch.zeros(is_hidden.shape, dtype=dtype)
-    return mask.masked_fill_(is_hidden, torch.finfo(dtype).min / 2)
-
-
-def _is_far(group: Group, formula: Attention) -> Tensor | None:
-    """Which tokens (tokens, tokens) of a sequence do not see which; None where all see all."""
-    tokens, window = group.places.shape[1], formula.window
-    if not formula.is_causal and (window is None or tokens <= window):
-        return None
-    places = torch.arange(tokens)
-    ahead = places - places[:, None]
-    return ahead > 0 if formula.is_causal else ahead.abs() >= window  # type: ignore[operator]
+    low = torch.finfo(dtype).min / 2
+    return [torch.zeros(each.shape, dtype=dtype).masked_fill_(each, low) for each in hidden]
 
 
 def _parts(scores: Tensor) -> Iterator[slice | int]:
@@ -358,46 +294,29 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
 
 def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """`attend` without dropout and gradients, by torch's own kernel for that."""
-    packing, heads = formula.packing, query.shape[1]
-    rows = HeadRows.of(packing, heads)
-    states = [rows.gather(tensor) for tensor in (query, key, value)]
+    rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
-    for group, *parts in _by_group(packing, rows, *states):
-        # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
-        q, k, v = (part.unflatten(0, (-1, heads)) for part in parts)
-        is_seen = _is_seen(group, formula)
+    for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):
+        masks = _masks(group, rows.heads, query.dtype, formula)
+        # Each sequence's head as a row of one head, (sequences * heads, 1, tokens, size).
+        q, k, v = (part[:, None] for part in parts)
+        mask = sum(masks[1:], masks[0])[:, None] if masks else None
         found = functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=is_seen, scale=formula.scale
+            q, k, v, attn_mask=mask, scale=formula.scale
         )
-        attended.append(found.reshape(-1, found.shape[-1]))  # (places of the group, size)
-    return rows.scatter(torch.cat(attended), heads)  # (tokens, heads, size)
-
-
-def _is_seen(group: Group, formula: Attention) -> Tensor | None:
-    """What a group's tokens see, to be spread over (sequences, heads, tokens, tokens)."""
-    # (sequences, tokens) -> (sequences, 1, 1, tokens)
-    is_real = None if group.is_real is None else group.is_real[:, None, None]
-    is_far = _is_far(group, formula)
-    if is_far is None:
-        return is_real
-    return ~is_far if is_real is None else is_real & ~is_far
+        attended.append(found.flatten(0, 2))  # (places of the group, size)
+    return rows.scatter(torch.cat(attended))  # (tokens, heads, size)
 
 
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """`attend` for the first tokens of sequences, without a window; zero for all others."""
+    rows, formula = HeadRows.of(formula.packing, query.shape[1]), replace(formula, window=None)
+    dropout, attended, firsts = FastDropout(formula.rate), [], []
     with torch.autocast("cpu", enabled=False):
-        return _attend_first(query, key, value, replace(formula, window=None))
-
-
-def _attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    packing, heads = formula.packing, query.shape[1]
-    rows = HeadRows.of(packing, heads)
-    dropout, attended, numbers = FastDropout(formula.rate), [], []
-    for group, k, v in _by_group(packing, rows, *(ordered(t, rows) for t in (key, value))):
-        first = query.index_select(0, packing.firsts[group.rows])  # (sequences, heads, size)
-        scores = (first * formula.scale).flatten(0, 1)[:, None] @ k.mT  # (.. * heads, 1, tokens)
-        shares = sum(_masks(group, heads, query.dtype, formula), scores).softmax(-1)
-        attended.append((dropout(shares) @ v).view(first.shape))  # (sequences, heads, size)
-        numbers.append(group.rows)
-    places = packing.firsts[torch.cat(numbers)]  # (rows,), in the order of the groups
-    return torch.zeros_like(query).index_copy(0, places, torch.cat(attended))
+        for group, k, v in rows.by_group(rows.gather(key), rows.gather(value)):
+            firsts.append(formula.packing.firsts[group.rows])
+            first = query.index_select(0, firsts[-1])  # (sequences, heads, size)
+            scores = (first * formula.scale).flatten(0, 1)[:, None] @ k.mT  # (.., 1, tokens)
+            shares = sum(_masks(group, rows.heads, query.dtype, formula), scores).softmax(-1)
+            attended.append((dropout(shares) @ v).view(first.shape))  # (sequences, heads, size)
+        return torch.zeros_like(query).index_copy(0, torch.cat(firsts), torch.cat(attended))

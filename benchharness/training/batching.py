@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from operator import itemgetter
 from typing import Any, ClassVar, Self
 
@@ -118,13 +118,12 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
-def count_steps(items: int | Sequence[int], batch_size: int, epochs: float) -> int:
-    """Optimizer steps of a run; a last, smaller batch of an epoch counts as one.
+def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
+    """Optimizer steps of a run over these numbers of items of each task, whose batches are its own.
 
-    Of several tasks `items` are those of each, whose batches are not shared.
+    A last, smaller batch of an epoch counts as one.
     """
-    sizes = (items,) if isinstance(items, int) else items
-    return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in sizes)))
+    return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
 
 
 def mixed_batches(
@@ -138,37 +137,27 @@ def mixed_batches(
     has batches; a task begins anew when all of its batches have been taken. The order of one task's
     items depends on the seed, the epoch and their number, and on nothing else.
     """
-    counts = [math.ceil(size / batch_size) for size in sizes]  # batches of each task
-    per_epoch = sum(counts)
-    taken = [0] * len(sizes)  # batches of each task so far
-    orders: dict[int, tuple[int, Indices]] = {}  # of each task the epoch of its own, and its order
-    for step in range(steps.stop):
-        epoch, position = divmod(step, per_epoch)
-        if position == 0:
-            turns = _turns(sizes, counts, np.random.default_rng([seed, epoch]), power)
-        task = int(turns[position])
-        own_epoch, own_position = divmod(taken[task], counts[task])
-        taken[task] += 1
-        if step < steps.start:  # a job may be resumed in the middle of an epoch
-            continue
-        if orders.get(task, (-1,))[0] != own_epoch:
-            own = [1 + task] if len(sizes) > 1 else []
-            generator = np.random.default_rng([seed, own_epoch, *own])
-            orders[task] = own_epoch, generator.permutation(sizes[task])
-        yield task, orders[task][1][own_position * batch_size : (own_position + 1) * batch_size]
+    own_seeds = [[1 + task] if len(sizes) > 1 else [] for task in range(len(sizes))]
+    weights = np.asarray(sizes, dtype=np.float64) ** (power or 0.0)  # (tasks,)
 
+    def batches_of(task: int) -> Iterator[Indices]:
+        for epoch in count():
+            generator = np.random.default_rng([seed, epoch, *own_seeds[task]])
+            order = generator.permutation(sizes[task])
+            yield from np.split(order, range(batch_size, sizes[task], batch_size))
 
-def _turns(
-    sizes: Sequence[int],
-    counts: Sequence[int],
-    generator: np.random.Generator,
-    power: float | None,
-) -> Indices:
-    """Which task each step of an epoch is of, (steps,)."""
-    if power is None:
-        return generator.permutation(np.repeat(np.arange(len(counts)), counts))
-    weights = np.asarray(sizes, dtype=np.float64) ** power  # (tasks,)
-    return generator.choice(len(sizes), size=sum(counts), p=weights / weights.sum())
+    def drawn() -> Iterator[tuple[int, Indices]]:
+        batches = [batches_of(task) for task in range(len(sizes))]
+        turns = np.repeat(np.arange(len(sizes)), [math.ceil(size / batch_size) for size in sizes])
+        for epoch in count():
+            generator = np.random.default_rng([seed, epoch])
+            if power is None:
+                tasks = generator.permutation(turns)
+            else:
+                tasks = generator.choice(len(sizes), size=len(turns), p=weights / weights.sum())
+            yield from ((task, next(batches[task])) for task in tasks.tolist())
+
+    return islice(drawn(), steps.start, steps.stop)  # a job may be resumed within an epoch
 
 
 def cut_by_length(
@@ -194,12 +183,13 @@ def cut_by_length(
     widths = _rounded(lengths[order])
     rows = np.ones_like(widths) if sizes is None else sizes[order]  # (items,)
     edges = [0, *_cheapest_cuts(widths, rows, overhead), len(order)]
-    return [
-        chunk
-        for start, end in pairwise(edges)
-        for tokens in [int(widths[start] * rows[start:end].sum())]
-        for chunk in _chunks(order[start:end], limit, tokens)
-    ]
+    found: list[Indices] = []
+    for start, end in pairwise(edges):
+        # In even parts of at most `limit` items, and of the tokens' bound.
+        tokens = int(widths[start] * rows[start:end].sum())
+        pieces = max(math.ceil((end - start) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
+        found += np.array_split(order[start:end], min(pieces, end - start))
+    return found
 
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
@@ -215,12 +205,6 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
         )
         best[end] = min(options, key=itemgetter(0))
     return best[len(widths)][1][1:]  # the first part always begins at 0
-
-
-def _chunks(items: Indices, limit: int, tokens: int) -> list[Indices]:
-    """Items of `tokens` padded ones in even parts of at most `limit`, and of the tokens' bound."""
-    parts = max(math.ceil(len(items) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
-    return np.array_split(items, min(parts, len(items)))
 
 
 def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
@@ -274,8 +258,8 @@ def tail_of(tokens: int, width: int) -> int:
 
 def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
     """Rounded up, but not beyond what the encoder has positions for."""
-    longest = int(lengths.max())
-    return int(min(-(-longest // ROUNDING) * ROUNDING, max(max_tokens, longest)))
+    longest = lengths.max()
+    return int(min(_rounded(longest), max(max_tokens, longest)))
 
 
 def _rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 The precision "auto" is resolved where jobs are planned, because the answer is part of a job's key.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from benchharness.encoder.packing import OF_PACKING, Packing, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
-from benchharness.training.batching import Features, Indices, pad, tail_of
+from benchharness.training.batching import Features, Indices, expand, pad, tail_of
 
 # Processes that train one network together, each on its share of every batch.
 #
@@ -95,11 +94,9 @@ class Ranks:
         """The number that the first process has, for all of them to decide by."""
         if self.count == 1:
             return number
-        found = torch.tensor(math.nan if number is None else number, dtype=torch.float64)
-        found = found.to(self.device)  # NCCL takes those of a GPU alone
-        dist.broadcast(found, 0)
-        value = float(found)
-        return None if math.isnan(value) else value
+        found = [number]
+        dist.broadcast_object_list(found, 0, device=torch.device(self.device))
+        return found[0]
 
     def add_up(self, values: Tensor) -> Tensor:
         """The sum of what the processes have, which all of them get."""
@@ -278,9 +275,7 @@ class Part:
         options = 0
         if features.items is not None:
             options = int(sizes.max())  # of the item with the most rows
-            numbers = np.repeat(np.arange(len(items)), sizes)  # (rows,): the item of each
-            firsts = np.repeat(np.cumsum(sizes) - sizes, sizes)  # (rows,): where its item begins
-            arrays["slots"] = numbers * options + np.arange(len(rows)) - firsts
+            arrays["slots"] = expand(np.arange(len(items)) * options, sizes)
         return cls(
             terms=terms,
             tensors=dict(zip(arrays, send([*arrays.values()], device), strict=True)),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
 from benchharness.progress import SIGNALS, Progress, Reporter
-from benchharness.recipes.recipe import Recipe, StudentOptions
+from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import JobError
 from benchharness.training.batching import (
     Features,
@@ -161,8 +161,7 @@ class Training:
             self.step()
             self._after_step()
             yield self.meter.step
-        with SIGNALS.held_back():
-            self._end()
+        self._end()
 
     @property
     def is_over(self) -> bool:
@@ -242,15 +241,12 @@ class Training:
 
         return Graphs(_backward_part, self.weights)
 
+    @SIGNALS.held_back()
     def step(self) -> None:
         """Makes the next optimizer step, which signals do not interrupt.
 
         Its loss is not looked at before a later `read`.
         """
-        with SIGNALS.held_back():
-            self._step()
-
-    def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
         per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # of all tasks
@@ -272,8 +268,8 @@ class Training:
         """The learning rate of a step: as scheduled, but constant while the layers are learned."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step < first:
-            student = recipe.student or StudentOptions()
-            return student.layer_learning_rate or recipe.optim.learning_rate
+            assert recipe.student is not None
+            return recipe.student.layer_learning_rate or recipe.optim.learning_rate
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:
@@ -282,18 +278,18 @@ class Training:
         if ranks.count > 1:
             # Each draws its own dropout. From the step, so that a resumed job draws the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
+        backward_part = self._graphs or _backward_part
+        mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait
         try:
             with self.compute.autocast():
-                mean = _backward(
-                    task.network,
-                    task.targets,
-                    task.loss,
-                    parts,
-                    self._graphs or _backward_part,
-                )
-        except OutOfMemoryError as error:
-            lost = error.items
+                for part in parts:
+                    mean += backward_part(task.network, task.targets, task.loss, part=part)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            lost = math.ceil(len(part) / getattr(task.network, "parts", 1))
         # All stop where memory ran out on one: the others would wait for its gradients for ever.
+        # Raised out here, it does not keep alive what the other one's traceback refers to.
         if lost := ranks.greatest(lost):
             keeps = not (recipe.encoder.is_frozen or recipe.optim.activation_checkpointing)
             raise OutOfMemoryError(lost, can_spare=keeps and can_checkpoint(self.network))
@@ -309,30 +305,33 @@ class Training:
         if self.is_due and step not in self.plan.evaluations:
             self.mark({})
 
+    @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
         """Puts the last step's point on the curve, with the scores of its evaluation.
 
         `value` is the one by which evaluations are compared; None where it is undefined.
         """
-        with SIGNALS.held_back():
-            self.meter.mark(scores)
-            if self.meter.step in self.plan.evaluations:
-                self.meter.values.append(self.compute.ranks.same(value))
-                self._keep()
+        self.meter.mark(scores)
+        if self.meter.step in self.plan.evaluations:
+            self.meter.values.append(self.compute.ranks.same(value))
+            self._keep()
         self.network.train()  # predict has put it into evaluation mode
 
     def _keep(self) -> None:
         """Keeps the weights of this evaluation, where the run may end with them."""
-        number, recipe = len(self.meter.values), self.recipe
-        if recipe.selection.best_checkpoint and self.meter.best == number - 1:
-            self.kept = {name: _copied(tensor) for name, tensor in self._changing()}
-        elif 1 < recipe.selection.average_last > len(self.plan.evaluations) - number:
-            # Their sum alone: copies of several would not fit into memory for long.
-            for name, tensor in self._changing():
-                # Counters such as position ids are no weights: the last ones stay.
-                adds = name in self.kept and tensor.is_floating_point()
-                self.kept[name] = self.kept[name] + _copied(tensor) if adds else _copied(tensor)
+        number, selection = len(self.meter.values), self.recipe.selection
+        is_best = selection.best_checkpoint and self.meter.best == number - 1
+        if not is_best and not 1 < selection.average_last > len(self.plan.evaluations) - number:
+            return
+        for name, tensor in self._changing():
+            # A second copy of the weights would not fit on every GPU that the training fits on.
+            copy = tensor.detach().to("cpu", copy=True)
+            # Of several the sum alone: copies of all would not fit into memory for long. Counters
+            # such as position ids are no weights: the last ones stay.
+            adds = not is_best and name in self.kept and copy.is_floating_point()
+            self.kept[name] = self.kept[name] + copy if adds else copy
 
+    @SIGNALS.held_back()
     def _end(self) -> None:
         """Puts the weights that the run ends with into the network; again, it changes nothing."""
         summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))  # 1 for none
@@ -375,40 +374,11 @@ class Training:
         yield from self.network.named_buffers()
 
 
-def _copied(tensor: Tensor) -> Tensor:
-    # A second copy of the weights would not fit on every GPU that the training fits on.
-    return tensor.detach().to("cpu", copy=True)
-
-
 def _seed_everything(seed: int) -> None:
     """Seeds the generators of python, numpy and torch on every device."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
-
-
-def _backward(
-    network: nn.Module,
-    goals: Tensor,
-    loss: Loss,
-    parts: Sequence[Part],
-    backward_part: Callable[..., Tensor],
-) -> Tensor:
-    """Adds the gradients of some parts of a batch.
-
-    Returns their share of the batch's mean loss, without waiting for it.
-    """
-    total = torch.zeros((), device=goals.device)  # stays there, so that the host does not wait
-    for part in parts:
-        try:
-            total += backward_part(network, goals, loss, part=part)
-            continue
-        except (MemoryError, RuntimeError) as error:
-            if not is_out_of_memory(error):
-                raise
-        # Raised out here, it does not keep alive what the other one's traceback refers to.
-        raise OutOfMemoryError(math.ceil(len(part) / getattr(network, "parts", 1)))
-    return total
 
 
 def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:

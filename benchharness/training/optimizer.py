@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from benchharness.encoder import layers_of
 from benchharness.encoder.network import is_foreign
-from benchharness.recipes.recipe import ADAFACTOR, LINEAR, Optim, Recipe, Schedule
+from benchharness.recipes.recipe import ADAFACTOR, Recipe
 from benchharness.training.batching import Features
 
 Weights = list[nn.Parameter]
@@ -33,54 +33,40 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     highest, schedule = recipe.optim.learning_rate, recipe.schedule
     asked = schedule.warmup_steps or math.ceil(steps * schedule.warmup_ratio)
     warmup = min(asked, steps - 1)
+    behind = max(1, steps - warmup)
+    done = (step - warmup) / behind  # the share of the steps behind the warm-up
     if schedule.schedule == "slanted-triangular":
-        return highest * _slanted(step, steps, warmup)
+        # Howard and Ruder, arXiv:1801.06146, equation 3, whose cut_frac is the warm-up's share.
+        share = step / warmup if step < warmup else 1 - done  # 0 to 1 to 0
+        return highest * ((1 + share * (_SLANT - 1)) / _SLANT)
     if step < warmup:
         return highest * step / warmup
-    if schedule.schedule == LINEAR:
-        # In this order since the first version: another one would round to other bits.
-        return highest * (steps - step) / max(1, steps - warmup)
-    return highest * _fallen((step - warmup) / max(1, steps - warmup), schedule)
-
-
-def _fallen(done: float, schedule: Schedule) -> float:
-    """What is left of the rate after that share of the steps behind the warm-up.
-
-    "cosine" is half a wave, "polynomial" 1 - done to a power; both end at 0, as transformers'
-    schedules of these names do where their end is 0.
-    """
     match schedule.schedule:
+        case "linear":
+            # In this order since the first version: another one would round to other bits.
+            return highest * (steps - step) / behind
         case "constant":
-            return 1.0
+            return highest
+        # Both end at 0, as transformers' schedules of these names do where their end is 0.
         case "cosine":
-            return 0.5 * (1 + math.cos(math.pi * done))  # 1 to 0
+            return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a wave
         case _:
-            return float((1 - done) ** schedule.schedule_power)
-
-
-def _slanted(step: int, steps: int, cut: int) -> float:
-    """Howard and Ruder, arXiv:1801.06146, equation 3: the share of the highest rate.
-
-    Their cut_frac is the warm-up's share, 0.1 in their paper.
-    """
-    share = step / cut if step < cut else 1 - (step - cut) / max(1, steps - cut)  # 0 to 1 to 0
-    return (1 + share * (_SLANT - 1)) / _SLANT
+            return highest * float((1 - done) ** schedule.schedule_power)
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     """The optimizer that the recipe names, over the groups of the weights to be trained."""
+    groups, rate = param_groups(network, recipe), recipe.optim.learning_rate
     if recipe.optim.optimizer == ADAFACTOR:
         # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
         # On use: its module loads transformers' Trainer and peft, a sixth of a second.
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
-        return adafactor(  # type: ignore[no-any-return]
-            param_groups(network, recipe), lr=recipe.optim.learning_rate, relative_step=False
-        )
+        return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
     assert adam is not None, "all but adafactor is Adam's"
     return torch.optim.AdamW(
-        param_groups(network, recipe),
-        lr=recipe.optim.learning_rate,
+        groups,
+        lr=rate,
         betas=(adam.adam_beta1, adam.adam_beta2),
         eps=adam.adam_epsilon,
         fused=True,  # one pass over weights, gradients and moments instead of several
@@ -111,27 +97,20 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
     `layer_decay` times that of the layer above it. `from_epoch` is the first epoch in which a group
     learns. Biases and norms (whatever has one dimension) are left out of the weight decay.
     """
+    optim = recipe.optim
     return [
         {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
         for part, scale, epoch in _parts(network, recipe)
+        # mosaicml/composer's DecoupledAdamW takes decay * rate / (the group's highest rate) of a
+        # weight, and torch's AdamW decay * rate, so the one's is the other's over that rate.
+        for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
             # By dimensions and not by names, as BERT's "LayerNorm" and "bias", which differ.
-            ([w for w in part if w.ndim > 1], _decay(recipe.optim, scale)),
+            ([w for w in part if w.ndim > 1], decoupled or optim.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )
         if weights
     ]
-
-
-def _decay(optim: Optim, scale: float) -> float:
-    """The weight decay of a group as torch counts it, per unit of the group's learning rate.
-
-    mosaicml/composer's DecoupledAdamW takes decay * rate / (the group's highest rate) of a weight,
-    and torch's AdamW decay * rate, so the one's decay is the other's over that highest rate.
-    """
-    if optim.decoupled_weight_decay:
-        return optim.decoupled_weight_decay / (optim.learning_rate * scale)
-    return optim.weight_decay
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
@@ -147,7 +126,7 @@ def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> 
                 weight.requires_grad_(group["from_epoch"] <= epoch)
 
 
-def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
+def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
     """Weights with their scale and first epoch, from the head down to the embeddings."""
     options, optim = recipe.encoder, recipe.optim
     is_gradual = options.unfreeze == "gradual"
@@ -155,21 +134,16 @@ def _parts(network: nn.Module, recipe: Recipe) -> Iterator[tuple[Weights, float,
     if not is_gradual and options.layer_decay == 1 and optim.head_learning_rate is None:
         yield _trained(network.parameters()), 1.0, 0
         return
-    head, *below = _from_the_top(network)
-    yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
-    for number, weights in enumerate(below):
-        scale = options.layer_decay ** (options.top_layer_depth + number)  # the top layer first
-        yield weights, scale, number + 1 if is_gradual else 0
-
-
-def _from_the_top(network: Any) -> list[Weights]:
-    """The weights of the head, of each layer of the encoder from the last one, of what is below."""
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
     # What is left is the head's: poolers and last norms, which are pretrained, learn as it does.
     known = {id(weight) for weights in below for weight in weights}
-    return [[w for w in _trained(network.parameters()) if id(w) not in known], *below]
+    head = [w for w in _trained(network.parameters()) if id(w) not in known]
+    yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
+    for number, weights in enumerate(below):
+        scale = options.layer_decay ** (options.top_layer_depth + number)  # the top layer first
+        yield weights, scale, number + 1 if is_gradual else 0
 
 
 def _trained(weights: Iterable[nn.Parameter]) -> Weights:
@@ -203,9 +177,7 @@ def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
         number, _, name = key.partition(".")
         weight = weights[int(number)]
         # The step count, (), is a moment too, and has not the weight's shape.
-        moment = (
-            torch.empty_like(weight) if value.shape == weight.shape else torch.empty_like(value)
-        )
+        moment = torch.empty_like(weight if value.shape == weight.shape else value)
         state.setdefault(int(number), {})[name] = moment.detach().copy_(value)
     optimizer.load_state_dict(
         {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
@@ -285,14 +257,13 @@ def cut_vocabulary(
     network.set_input_embeddings(
         nn.Embedding(len(kept), kept.shape[1], padding_idx=whole.padding_idx, _weight=kept)
     )
-    renumbered = {name: _renumber(part, used) for name, part in features.items()}
+    renumbered = {
+        name: replace(
+            part,
+            # The used ids are sorted, so where one stands among them is its new number.
+            token_ids=np.searchsorted(used, part.token_ids).astype(np.int32),
+            pad_id=int(np.searchsorted(used, part.pad_id)),
+        )
+        for name, part in features.items()
+    }
     return renumbered, UsedVocabulary(network=network, embedding=whole, rows=used)
-
-
-def _renumber(features: Features, rows: NDArray[np.int64]) -> Features:
-    return replace(
-        features,
-        # rows are sorted, so where an id stands among them is its new number.
-        token_ids=np.searchsorted(rows, features.token_ids).astype(np.int32),
-        pad_id=int(np.searchsorted(rows, features.pad_id)),
-    )

@@ -71,25 +71,18 @@ def predict(
         outputs = list(reported(batches, logits_of, report, "predicting"))
     # each_batch may have halved batches, so what they are now is what was computed.
     rows = features.rows_of(np.concatenate(batches))
-    ordered = _in_order(torch.cat(outputs).cpu(), rows, features)
+    logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
+    # As many as rows: of each row, or of the one token that each row has, which is the same.
+    each_row = len(logits) == len(rows)
+    places = rows if each_row else features.tokens_of(rows)
+    total = len(features) if each_row else len(features.token_ids)
+    ordered = logits.new_zeros((total, *logits.shape[1:]))
+    ordered[torch.from_numpy(places)] = logits
     if is_shared:  # what others have computed is zero here
         ordered = compute.ranks.add_up(ordered)
     if not ordered.isfinite().all():
         raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
     return ordered.numpy()
-
-
-def _in_order(logits: Tensor, rows: Indices, features: Features) -> Tensor:
-    """Logits of the rows, or of their tokens where there are as many, in the features' order.
-
-    What belongs to rows that are not among these is zero.
-    """
-    # As many tokens as rows: every row has one token, and both ways give the same.
-    each_row = len(logits) == len(rows)
-    total = len(features) if each_row else len(features.token_ids)
-    ordered = logits.new_zeros((total, *logits.shape[1:]))  # (rows or tokens, outputs)
-    ordered[torch.from_numpy(rows if each_row else features.tokens_of(rows))] = logits
-    return ordered
 
 
 # What is done where memory runs out.

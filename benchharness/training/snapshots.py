@@ -276,5 +276,4 @@ def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) ->
         torch.cuda.set_rng_state(tensors["cuda"])
     version, words, normal = numbers["python"]
     random.setstate((version, tuple(words), normal))
-    name, keys, *rest = numbers["numpy"]
-    np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
+    np.random.set_state(numbers["numpy"])

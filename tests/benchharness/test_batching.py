@@ -63,8 +63,8 @@ def test_more_epochs_begin_as_fewer_do():
     ("rows", "epochs", "steps"), [(64, 3, 6), (65, 1, 3), (64, 0.5, 1), (64, 0.1, 1), (1, 1, 1)]
 )
 def test_steps_of_a_run(rows: int, epochs: float, steps: int):
-    assert count_steps(rows, 32, epochs) == steps
-    assert count_steps((rows, 40), 32, epochs) == math.ceil(epochs * (math.ceil(rows / 32) + 2))
+    assert count_steps([rows], 32, epochs) == steps
+    assert count_steps([rows, 40], 32, epochs) == math.ceil(epochs * (math.ceil(rows / 32) + 2))
     assert len(shuffled_batches(rows, 32, range(steps), seed=0)) == steps
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchharness.encoder.cpu import HeadRows, ordered
+from benchharness.encoder.cpu import HeadRows
 from benchharness.encoder.packing import Packing
 
 HEADS, SIZE = 3, 4
@@ -19,16 +19,18 @@ def test_states_come_back_from_their_places(lengths: tuple[int, ...]) -> None:
     rows = HeadRows.of(packing, HEADS)
     states = torch.randn(sum(lengths), HEADS, SIZE)
     found = rows.gather(states)
-    assert torch.equal(rows.scatter(found, HEADS), states)
-    assert len(found) == len(rows.places) + len(rows.padding)
-    assert sorted([*rows.places.tolist(), *rows.padding.tolist()]) == list(range(len(found)))
+    assert torch.equal(rows.scatter(found), states)
+    assert len(found) == sum(len(g.rows) * HEADS * g.width for g in rows.groups)
+    assert rows.places.unique().shape == rows.places.shape
+    padding = torch.ones(len(found), dtype=torch.bool).index_fill(0, rows.places, value=False)
+    assert not found[padding].any()
 
 
 def test_a_groups_part_has_its_sequences_head_by_head() -> None:
     packing = packing_of(5, 20, 8)
     rows = HeadRows.of(packing, HEADS)
     states = torch.randn(33, HEADS, SIZE)
-    short, long = rows.split(rows.gather(states))
+    short, long = (part for _, part in rows.by_group(rows.gather(states)))
     assert (short.shape, long.shape) == ((2 * HEADS, 8, SIZE), (HEADS, 24, SIZE))
     assert torch.equal(short[HEADS + 1], states[25:, 1])
     assert torch.equal(short[0, :5], states[:5, 0])
@@ -44,6 +46,6 @@ def test_it_is_made_once_for_a_number_of_heads() -> None:
 def test_gradients_go_back_to_where_states_came_from() -> None:
     rows = HeadRows.of(packing_of(5, 9), HEADS)
     states = torch.randn(14, HEADS, SIZE, requires_grad=True)
-    weights = torch.randn(len(rows.order), SIZE).index_fill(0, rows.padding, 0.0)
-    (ordered(states, rows) * weights).sum().backward()
-    assert torch.equal(states.grad, rows.scatter(weights, HEADS))
+    weights = torch.randn(rows.total, SIZE)
+    (rows.gather(states) * weights).sum().backward()
+    assert torch.equal(states.grad, rows.scatter(weights))

@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM
 
 from benchharness.encoder import FAMILIES as FIRST_TOKEN
 from benchharness.encoder import packing, use_first_token
-from benchharness.encoder.cpu import groups_of
+from benchharness.encoder.cpu import HeadRows
 from benchharness.encoder.network import fix_attention
 from benchharness.encoder.packing import PACKABLE, PACKING, Packing, is_packed, use_packed_rows
 from benchharness.training.batching import Features
@@ -258,8 +258,9 @@ def test_deberta_reads_the_relative_positions_that_a_width_has(width: int) -> No
 def test_groups_hold_every_token_once() -> None:
     lengths = torch.tensor([9, 1, 33, 16, 2, 40, 1])
     known = Packing.of((torch.arange(40) < lengths[:, None]).long())
-    groups = groups_of(known)
-    places = [g.places if g.is_real is None else g.places[g.is_real] for g in groups]
-    found = torch.cat([each.flatten() for each in places])
-    assert sorted(found.tolist()) == list(range(int(lengths.sum())))
-    assert all(group.places.shape[1] % 8 == 0 for group in groups)
+    groups = HeadRows.of(known, 1).groups
+    assert sorted(torch.cat([group.rows for group in groups]).tolist()) == list(range(7))
+    for group in groups:
+        real = torch.ones(len(group.rows), group.width) if group.is_real is None else group.is_real
+        assert real.sum(1).tolist() == lengths[group.rows].tolist()
+        assert group.width % 8 == 0

@@ -144,7 +144,7 @@ def differs_in_steps(fact: Fact, task: str, settings: Mapping[str, Setting]) -> 
     tokens: they are the recipe's to 2 %.
     """
     epochs, ratio, batch = (settings[n].value for n in ("epochs", "warmup_ratio", "batch_size"))
-    steps = count_steps(TRAIN_ROWS[task], int(batch), float(epochs))
+    steps = count_steps([TRAIN_ROWS[task]], int(batch), float(epochs))
     ours = math.ceil(steps * float(ratio)) if fact.setting.startswith("warmup") else steps
     slack = 0.02 * int(fact.value) if fact.setting.endswith("_updates") else 0
     return "" if abs(ours - int(fact.value)) <= slack else f"{ours}"
@@ -212,6 +212,6 @@ def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str
         assert settings["warmup_ratio"].source.startswith("as bert")
         return
     warmup, total = map(int, printed.groups())
-    steps = count_steps(TRAIN_ROWS[task], recipe.optim.batch_size, recipe.schedule.epochs)
+    steps = count_steps([TRAIN_ROWS[task]], recipe.optim.batch_size, recipe.schedule.epochs)
     assert steps == total
     assert math.ceil(steps * recipe.schedule.warmup_ratio) == warmup

@@ -19,7 +19,7 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute, Layout, Part
-from benchharness.training.loop import Loss, TaskBatches, Training, _backward, _backward_part
+from benchharness.training.loop import Loss, TaskBatches, Training, _backward_part
 from benchharness.training.meter import Meter
 from tests.helpers.checkpoints import make_config
 from tests.helpers.families import RATES
@@ -145,7 +145,7 @@ def backward(
     terms = features.count_terms(np.concatenate(parts))
     layout: Layout = "packed" if is_packed(network) else "padded"
     made = [Part.of(features, part, CPU.device, terms=terms, layout=layout) for part in parts]
-    return _backward(network, goals, loss, made, _backward_part)
+    return sum(_backward_part(network, goals, loss, part=part) for part in made)
 
 
 def weights_of(network: nn.Module) -> torch.Tensor:
