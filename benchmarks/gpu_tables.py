@@ -126,12 +126,11 @@ def _scores(done: Steps) -> Iterator[Sequence[str]]:
     """Each task's metrics on both devices, and the first ones of all, within one point or not."""
     found = []
     for task in dict.fromkeys(step.rpartition(" ")[0] for step in done):
-        sides = [
-            done[f"{task} {side}"]["scores"]
-            for side in ("device", "CPU")
-            if f"{task} {side}" in done
-        ]
-        for metric in sides[0][0] if len(sides) > 1 else ():
+        keys = (f"{task} device", f"{task} CPU")
+        if not done.keys() >= {*keys}:
+            continue
+        sides = [done[key]["scores"] for key in keys]
+        for metric in sides[0][0]:
             ours, theirs = ([100 * seed[metric] for seed in scores] for scores in sides)
             name = find_workload(task).name
             found.append(Equivalence(task=name, score=metric, margin=1.0, ours=ours, theirs=theirs))

@@ -6,8 +6,8 @@ hook on the encoder takes these states out before the network of transformers go
 and no family needs code of its own here.
 
 A masked language model reads one place of a text. Families whose last layer can be computed at the
-first token alone (load.py) get that place first, each token with the position that it has in
-the text: attention knows no other order.
+first token alone get that place first, each token with the position that it has in the text:
+attention knows no other order.
 """
 
 from collections.abc import Sequence
@@ -98,11 +98,14 @@ class LanguageModel:
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         width = int(lengths.max())
         is_first = any(getattr(m, NARROWED, False) for m in self.network.modules())
-        orders = [_order(reading, is_first=is_first) for reading in readings]
         ids = np.full((len(readings), width), self.tokenizer.pad_token_id or 0)  # (readings, width)
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
-        for row, (reading, order) in enumerate(zip(readings, orders, strict=True)):
+        for row, reading in enumerate(readings):
+            order = np.arange(len(reading))  # in which the tokens of a text stand in a row
+            if is_first:
+                (place,) = reading.places  # a masked language model is asked for one
+                order = np.concatenate([[place], np.delete(order, place)])
             ids[row, : len(order)] = np.array(reading.token_ids)[order]
             if reading.types is not None:
                 types[row, : len(order)] = np.array(reading.types)[order]
@@ -129,15 +132,6 @@ class LanguageModel:
         which, token = torch.tensor(asked, device=device).T  # (asked,) each
         found: Tensor = logits[which, token] - logits.logsumexp(1)[which]  # (asked,)
         return found
-
-
-def _order(reading: Reading, *, is_first: bool) -> np.ndarray[Any, Any]:
-    """The order in which the tokens of a text stand in a row."""
-    order = np.arange(len(reading))  # (tokens,)
-    if not is_first:
-        return order
-    (place,) = reading.places  # a masked language model is asked for one
-    return np.concatenate([order[place : place + 1], order[:place], order[place + 1 :]])
 
 
 # Which places the head is computed at, told to hooks: no family passes a value of ours.

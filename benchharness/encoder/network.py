@@ -79,8 +79,27 @@ def load_network(
     weights cannot be read, are not the network's or are not finite.
     """
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
-    _check_whole(network, info["missing_keys"], checkpoint, on_top=not whole)
+    # Layers on top of an encoder may be missing; transformers would make other weights up too.
+    lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
+    if lost:
+        shown = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        part = "encoder and decoder" if whole else "encoder"
+        raise ModelError(
+            f"{checkpoint} lacks {len(lost)} weights of its {part} ({shown}): it is damaged, or "
+            "not of the family that its config.json says."
+        )
+    broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
+    if broken:
+        raise ModelError(
+            f"{checkpoint} has NaN or infinite numbers in {broken[0]} "
+            f"({len(broken)} weights in all): get an undamaged copy."
+        )
     return _settle(network, config)
+
+
+def _is_on_top(key: str) -> bool:
+    names = key.split(".")
+    return names[0] in NOT_ENCODER or "position_ids" in names
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
@@ -221,32 +240,6 @@ def fix_attention(network: nn.Module) -> None:
     for module in network.modules():
         if type(module) is DisentangledSelfAttention:
             module.__class__ = _Fp32Attention  # keeps weights and names as they are
-
-
-def _check_whole(network: nn.Module, missing: set[str], checkpoint: str, *, on_top: bool) -> None:
-    """Refuses weights that transformers would make up, and weights that are not numbers.
-
-    `on_top` allows layers on top of an encoder to be missing.
-    """
-    lost = sorted(key for key in missing if not (on_top and _is_on_top(key)))
-    if lost:
-        shown = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
-        part = "encoder" if on_top else "encoder and decoder"
-        raise ModelError(
-            f"{checkpoint} lacks {len(lost)} weights of its {part} ({shown}): it is damaged, or "
-            "not of the family that its config.json says."
-        )
-    broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
-    if broken:
-        raise ModelError(
-            f"{checkpoint} has NaN or infinite numbers in {broken[0]} "
-            f"({len(broken)} weights in all): get an undamaged copy."
-        )
-
-
-def _is_on_top(key: str) -> bool:
-    names = key.split(".")
-    return names[0] in NOT_ENCODER or "position_ids" in names
 
 
 # DeBERTa v1's attention in fp32: transformers' code for it cannot be computed in bf16.

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchharness.encoder.packing import OF_PACKING, Packing, send
+from benchharness.encoder.packing import OF_PACKING, Packing, parts_of, send
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.tasks.errors import BenchError
 from benchharness.training.batching import Features, Indices, expand, pad, tail_of
@@ -121,10 +121,9 @@ class Ranks:
             gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
             # One message of all numbers, (numbers,): hundreds of small ones would wait for each.
             total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
-            sizes = [weight.numel() for weight in bucket]
-            parts = total.split(sizes)  # type: ignore[no-untyped-call]
+            parts = parts_of(total, [weight.shape for weight in bucket])
             for weight, part in zip(bucket, parts, strict=True):
-                weight.grad = part.view_as(weight)
+                weight.grad = part
 
 
 ALONE = Ranks()

@@ -181,17 +181,16 @@ class Training:
     @cached_property
     def batches(self) -> Iterator[tuple[TaskBatches, Indices, list[Part]]]:
         """The task and items of every step that is left, and the parts of our share of them."""
-        recipe = self.recipe
         drawn = mixed_batches(
             [task.items for task in self.tasks],
-            recipe.optim.batch_size,
+            self.recipe.optim.batch_size,
             range(self.meter.step, self.plan.steps),
             self.seed,
-            recipe.rows.sampling_power,
+            self.recipe.rows.sampling_power,
         )
-        # Generators: a batch is padded when its turn comes.
-        chosen = ((self.tasks[number], batch) for number, batch in drawn)
-        return ((task, batch, self.parts_of(task, batch)) for task, batch in chosen)
+        for number, batch in drawn:
+            task = self.tasks[number]
+            yield task, batch, self.parts_of(task, batch)  # padded when its turn comes
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """This process's share of a batch in micro-batches, on their way to the device."""

@@ -177,9 +177,7 @@ class Snapshots:
 
     def _there(self) -> list[Path]:
         """Those on the disk, the newest first; deletes drafts of a process that was killed."""
-        if self.folder is None or not self.folder.is_dir():
-            return []
-        found = sorted(self.folder.glob(NAMED), reverse=True)  # the newest first
+        found = sorted(self.folder.glob(NAMED), reverse=True) if self.folder else []
         # A draft has the process's number and a kind behind its name.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
