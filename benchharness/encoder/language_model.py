@@ -20,10 +20,7 @@ import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
-from transformers.models.auto.modeling_auto import (
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-)
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from benchharness.encoder import (
     BUILTIN_FOLDERS,
@@ -206,7 +203,7 @@ def load_language_model(
 
 def _find_class(config: Any, checkpoint: str) -> Any:
     family = config.model_type
-    if family in CAUSAL and family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+    if family in CAUSAL:
         return transformers.AutoModelForCausalLM
     if family in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_encoder_decoder:
         return transformers.AutoModelForMaskedLM

@@ -240,12 +240,15 @@ class Training:
 
         return Graphs(_backward_part, self.weights)
 
-    @SIGNALS.held_back()
     def step(self) -> None:
         """Makes the next optimizer step, which signals do not interrupt.
 
         Its loss is not looked at before a later `read`.
         """
+        with SIGNALS.held_back():
+            self._step()
+
+    def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
         per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # of all tasks

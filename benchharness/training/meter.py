@@ -163,17 +163,16 @@ class Meter:
 
     def mark(self, scores: Mapping[str, float]) -> None:
         """Puts a point on the curve: the mean loss since the point before."""
-        mean = sum(self.losses) / len(self.losses)
-        self.losses.clear()
         self.curve.append(
             CurvePoint(
                 step=self.step,
                 epoch=self.epoch,
-                loss=mean,
+                loss=sum(self.losses) / len(self.losses),
                 learning_rate=self.rate,
                 scores=scores,
             )
         )
+        self.losses.clear()
 
     def numbers(self) -> dict[str, Any]:
         """Everything counted so far as plain data, from which `restore` counts on; after `read`."""
