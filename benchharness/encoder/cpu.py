@@ -255,15 +255,13 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
 
     Masks are spread over them; two in one place do not overflow.
     """
-    hidden, window = [], formula.window
+    hidden, window = [], group.width if formula.window is None else formula.window
     if group.is_real is not None:
         # (sequences, tokens) -> (sequences * heads, 1, tokens)
         hidden.append(~group.is_real.repeat_interleave(heads, dim=0)[:, None])
-    ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]
-    if formula.is_causal:
-        hidden.append(ahead[None] > 0)  # (1, tokens, tokens)
-    elif window is not None and group.width > window:
-        hidden.append(ahead[None].abs() >= window)
+    if formula.is_causal or group.width > window:
+        ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]  # (tokens, tokens)
+        hidden.append((ahead > 0 if formula.is_causal else ahead.abs() >= window)[None])
     # Half of the lowest number: two of them added are still finite, and no row is all -inf, whose
     # softmax would be NaN (the rows of padding see nothing).
     low = torch.finfo(dtype).min / 2
@@ -297,9 +295,9 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
     rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
     for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):
-        masks = _masks(group, rows.heads, query.dtype, formula)
-        # Each sequence's head as a row of one head, (sequences * heads, 1, tokens, size).
-        q, k, v = (part[:, None] for part in parts)
+        # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
+        q, k, v = (part.unflatten(0, (-1, rows.heads)) for part in parts)
+        masks = _masks(group, 1, query.dtype, formula)  # those of one head are those of all
         mask = sum(masks[1:], masks[0])[:, None] if masks else None
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=formula.scale
