@@ -16,7 +16,7 @@ from torch.nn import functional
 from benchharness.encoder.packing import checkpoint_activations
 from benchharness.training import cuda
 from benchharness.training.cuda import Casts
-from tests.helpers.training import CPU
+from tests.helpers.training import CPU, gradients_of
 from tests.helpers.training import begin_packed as begin
 
 pytest.importorskip("triton", reason="Triton is not installed")
@@ -136,16 +136,14 @@ def test_a_training_has_the_gradients_of_torch(family: str) -> None:
     """As close to fp32's as by casts alone."""
     gradients = []
     for precision, fuse in (("fp32", None), ("bf16", lambda _: ""), ("bf16", fused.fuse_norms)):
-        training = begin(family, "pair")
-        training.compute = replace(CPU, precision=precision)
+        training = begin(family, "pair", replace(CPU, precision=precision))
         if fuse is not None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(cuda, "fuse_norms", fuse)
                 assert Casts([training.network]).notes == []
         (task,) = training.tasks
         training._gradients(task, training.parts_of(task, shortest(task)))
-        reached = [w.grad.flatten() for w in training.weights if w.grad is not None]
-        gradients.append(torch.cat(reached))
+        gradients.append(gradients_of(training.network))
     exact, by_torch, by_kernel = gradients
     assert not torch.equal(by_torch, by_kernel)
     assert (by_kernel - exact).norm() < 2 * (by_torch - exact).norm() < 0.1 * exact.norm()
@@ -156,8 +154,7 @@ def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     gradients = []
     for again in (False, True):
-        training = begin("bert", "pair", dropout=0.3)
-        training.compute = replace(CPU, precision="bf16")
+        training = begin("bert", "pair", replace(CPU, precision="bf16"), dropout=0.3)
         Casts([training.network])
         if again:
             checkpoint_activations(training.network)
@@ -165,9 +162,7 @@ def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.Monkey
         for _ in range(2):  # each pass draws anew
             torch.manual_seed(len(gradients) % 2)
             training._gradients(task, training.parts_of(task, shortest(task)))
-            gradients.append(
-                torch.cat([w.grad.flatten() for w in training.weights if w.grad is not None])
-            )
+            gradients.append(gradients_of(training.network))
             training.network.zero_grad()
     assert torch.equal(gradients[0], gradients[2])
     assert torch.equal(gradients[1], gradients[3])
@@ -206,8 +201,7 @@ def test_where_a_trial_fails_norms_stay_as_they_are(monkeypatch: pytest.MonkeyPa
         (partial(wrong, fused.launch), "numbers 0.1 apart"),
     ):
         monkeypatch.setattr(fused, "launch", launch)
-        training = begin("bert", "pair")
-        training.compute = replace(CPU, precision="bf16")
+        training = begin("bert", "pair", replace(CPU, precision="bf16"))
         assert Casts([training.network]).notes == [f"norms by torch, with more launches ({words})"]
         training.step()
 

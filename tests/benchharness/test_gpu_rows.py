@@ -24,7 +24,7 @@ from benchharness.training.cuda import CastLinear, Casts
 from benchharness.training.predict import PREDICTION_TOKENS, predict
 from tests.helpers.parity import NETWORKS
 from tests.helpers.pretend_gpu import GPU, pretended_gpu
-from tests.helpers.training import CPU, begin_packed, having, weights_of
+from tests.helpers.training import CPU, begin_packed, gradients_of, having, weights_of
 
 LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
 
@@ -130,7 +130,7 @@ def test_casts_at_once_give_the_bits_of_autocast(
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())
     compute = replace(CPU, precision="bf16")
-    together, single = (begin_packed(family, kind, dropout=0.1) for _ in range(2))
+    together, single = (begin_packed(family, kind, compute, dropout=0.1) for _ in range(2))
     names = [name for name, _ in single.network.named_parameters()]
     Casts([together.network])
     assert [name for name, _ in together.network.named_parameters()] == names
@@ -138,7 +138,7 @@ def test_casts_at_once_give_the_bits_of_autocast(
     for weight in frozen:
         weight.requires_grad_(False)
     for each in (together, single):
-        each.compute, each.recipe = compute, having(each.recipe, accumulation=2)
+        each.recipe = having(each.recipe, accumulation=2)
         torch.manual_seed(1)
         for _ in range(4):
             each.step()
@@ -156,16 +156,16 @@ def test_layers_of_the_same_states_are_one_product(family: str) -> None:
 
     MobileBERT's values are of other states than its queries and keys.
     """
-    exact, single, joint = (begin_packed(family, "pair") for _ in range(3))
+    in_bf16 = replace(CPU, precision="bf16")
+    exact, single, joint = (begin_packed(family, "pair", how) for how in (CPU, in_bf16, in_bf16))
     Casts([joint.network])
     linear: Any = [module for module in joint.network.modules() if type(module) is CastLinear]
     assert {len(each.joint) for each in linear} == ({1} if family == "mobilebert" else {1, 3})
     gradients = []
     for each in (exact, single, joint):
         (task,) = each.tasks
-        each.compute = replace(CPU, precision="fp32" if each is exact else "bf16")
         each._gradients(task, each.parts_of(task, np.arange(5)))
-        gradients.append(torch.cat([w.grad.flatten() for w in each.weights if w.grad is not None]))
+        gradients.append(gradients_of(each.network))
     apart = [(found - gradients[0]).norm() for found in gradients[1:]]
     assert apart[1] < 1.05 * apart[0] < 0.05 * gradients[0].norm()
 
@@ -199,8 +199,7 @@ def test_networks_share_casts_of_the_newest_weights_and_the_frozen_cost_no_gradi
 
 def test_no_pass_keeps_what_adds_up_the_gradients_of_the_one_before() -> None:
     """It stays on the stream that it was made on, and recording fails where that is another one."""
-    training = begin_packed("bert", "pair")
-    training.compute = replace(CPU, precision="bf16")
+    training = begin_packed("bert", "pair", replace(CPU, precision="bf16"))
     Casts([training.network])
     training.step()
     for weight in training.weights:

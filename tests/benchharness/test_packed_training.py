@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
-from benchharness.encoder import load_encoder, packing
+from benchharness.encoder import load_encoder, packing, set_dropout
 from benchharness.encoder.packing import PACKABLE, is_packed
 from benchharness.heads import Limits
 from benchharness.tasks.read import read
@@ -18,7 +17,7 @@ from benchharness.training import loop as training
 from benchharness.training.loop import Training
 from benchharness.worker import task_setup as setups
 from tests.helpers.families import save_family
-from tests.helpers.training import CPU, RECIPE, begin_task, having, weights_of
+from tests.helpers.training import CPU, RECIPE, begin_task, gradients_of, having, weights_of
 
 TASKS = {
     "pair": "glue/mrpc",
@@ -42,6 +41,7 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             save_family(folder, family)
         task = find_task(TASKS.get(kind, kind))
         encoder = load_encoder(str(folder), None, 1)
+        set_dropout(encoder, 0.0, 0.0)
         splits = [f"{task.name}:train", f"{task.name}:dev"]
         setup = setups.TaskSetup.of(task.name, splits, SLOWLY, encoder)
         torch.manual_seed(1)
@@ -50,26 +50,11 @@ def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
                 patch.setattr(packing, "use_packed_rows", lambda network, device: None)
                 patch.setattr(setups, "use_first_token", lambda network: None)
             network = setups.network_of([setup], encoder, CPU.device)
-        take_dropout_away(network)
         examples = read(task, "train", parse_data("mini"), ROWS).examples
         features = setup.head.encode(examples, encoder.tokenizer, Limits(max_tokens=64))
         return begin_task(task, network, features, examples, SLOWLY)
 
     return start
-
-
-def take_dropout_away(network: nn.Module) -> None:
-    for module in network.modules():
-        for name in ("p", "dropout", "attention_dropout"):
-            if isinstance(getattr(module, name, None), float):
-                setattr(module, name, 0.0)
-
-
-def gradients_of(network: nn.Module) -> Tensor:
-    """All of them; zero where a weight has none."""
-    weights = list(network.parameters())
-    found = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-    return torch.cat([gradient.flatten() for gradient in found])
 
 
 EVERY = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from benchharness.encoder import load_encoder
+from benchharness.encoder import load_encoder, set_dropout
 from benchharness.heads import Limits, head_for
 from benchharness.heads.ranking import KEPT, decode, learned, loss
 from benchharness.models import find_model
@@ -19,8 +19,7 @@ from benchharness.tasks.examples import Corpus, QueryExample
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.suites import find_task
-from benchharness.training.loop import TaskBatches, Training
-from tests.helpers.training import CPU, RECIPE, having
+from tests.helpers.training import RECIPE, begin, having
 
 TASK: Any = find_task("retrieval/folder")
 
@@ -48,25 +47,15 @@ def test_the_loss_is_a_softmax_over_the_documents_of_the_batch() -> None:
 def losses(accumulation: int) -> list[float]:
     """The losses of a few steps, without dropout, whose batches are computed in some parts."""
     encoder = load_encoder("builtin:tiny", None, 1)
-    for module in encoder.network.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
+    set_dropout(encoder, 0.0, None)
     head = head_for(TASK, RankingOptions())
     rows = read(TASK, "train", Data(source="mini"), limit=24)
     pairs = head.learned(rows)
     features = head.encode(pairs.examples, encoder.tokenizer, Limits(max_tokens=64))
     network = head.network(encoder, TASK)
-    batches = TaskBatches(
-        network=network,
-        features=features,
-        targets=torch.from_numpy(head.targets(features, pairs.examples, TASK)),
-        loss=head.loss,
-        is_whole=head.whole_batch,
-    )
     recipe = having(RECIPE, batch_size=12, epochs=3, accumulation=accumulation)
-    training = Training.begin(
-        network, [batches], recipe, seed=1, compute=CPU, report=lambda _: None
-    )
+    data = features, head.targets(features, pairs.examples, TASK)
+    training = begin(network, recipe, data, loss=head.loss, is_whole=head.whole_batch)
     for _ in training:
         pass
     return [point.loss for point in training.meter.curve]

@@ -105,13 +105,19 @@ def begin(
     data: tuple[Features, np.ndarray] | None = None,
     *,
     loss: Loss = loss,
+    is_whole: bool = False,
     seed: int = 1,
     compute: Compute = CPU,
     report: Callable[[Progress], None] = lambda _: None,
 ) -> Training:
     features, targets = data or make_data()
-    goals = torch.from_numpy(targets)
-    task = TaskBatches(network=network, features=features, targets=goals, loss=loss)
+    task = TaskBatches(
+        network=network,
+        features=features,
+        targets=torch.from_numpy(targets),
+        loss=loss,
+        is_whole=is_whole,
+    )
     return Training.begin(network, [task], recipe, seed=seed, compute=compute, report=report)
 
 
@@ -150,6 +156,13 @@ def backward(
 
 def weights_of(network: nn.Module) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in network.parameters()])
+
+
+def gradients_of(network: nn.Module) -> torch.Tensor:
+    """All of them; zero where a weight has none."""
+    weights = list(network.parameters())
+    found = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    return torch.cat([gradient.flatten() for gradient in found])
 
 
 def begin_task(
