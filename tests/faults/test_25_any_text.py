@@ -12,7 +12,7 @@ from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanEx
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
-from tests.helpers.training import CPU, begin, fit, having
+from tests.helpers.training import CPU, begin_task, fit, having
 from tests.helpers.training import RECIPE as USUAL
 
 NASTY = {
@@ -143,8 +143,7 @@ def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits)
         weight_decay=0.0,
         max_tokens=limits.max_tokens,
     )
-    goals = head.targets(features, examples, task)
-    fit(begin(network, recipe, (features, goals), loss=head.loss), dict)
+    fit(begin_task(task, network, features, examples, recipe), dict)
     logits = predict(network, features, CPU, lambda _: None)
     check(head.decode(logits, features, examples, task), examples)
 

@@ -166,11 +166,7 @@ def gradients_of(network: nn.Module) -> torch.Tensor:
 
 
 def begin_task(
-    task: Task,
-    network: nn.Module,
-    features: Features,
-    examples: Sequence[Example],
-    recipe: Recipe,
+    task: Task, network: nn.Module, features: Features, examples: Sequence[Example], recipe: Recipe
 ) -> Training:
     """The training of a task's network on what its head has made of examples, with seed 1."""
     head = head_for(task)
