@@ -39,6 +39,8 @@ def test_matrix_products_have_the_precision_and_weights_stay(precision: str, dty
     layer = torch.nn.Linear(4, 4)
     with Compute(device=CPU, precision=precision).autocast():
         assert layer(torch.randn(2, 4)).dtype == dtype
+    with Compute(device=CPU, precision=precision, graphs=True).autocast():
+        assert not torch.is_autocast_cache_enabled(), "a record would lack its casts"
     assert layer.weight.dtype == torch.float32
 
 
