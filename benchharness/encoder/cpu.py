@@ -123,14 +123,14 @@ class Group:
 class HeadRows:
     """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
 
-    `places` (tokens * heads,) says where in that order, of `total` places, each packed row stands.
-    At the others there is padding.
+    `places` (tokens * heads,) says where in that order each packed row stands; `order` (places,)
+    which one stands at each place, 0 at padding.
     """
 
     groups: tuple[Group, ...]
     heads: int
     places: Tensor
-    total: int
+    order: Tensor
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
@@ -156,18 +156,23 @@ class HeadRows:
         # A token's heads are as far apart as its sequence is wide: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.repeat(starts, lengths, axis=0) + within[:, None]
-        return cls(
-            groups=tuple(groups), heads=heads, places=torch.from_numpy(places.ravel()), total=before
-        )
+        places = (np.repeat(starts, lengths, axis=0) + within[:, None]).ravel()
+        order = np.zeros(before, np.int64)
+        order[places] = np.arange(len(places))
+        tensors = {"places": torch.from_numpy(places), "order": torch.from_numpy(order)}
+        return cls(groups=tuple(groups), heads=heads, **tensors)
 
     def gather(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, heads, size) in attention's order, (places, size), 0 at padding.
+        """Packed states (tokens, heads, size) in attention's order, (places, size).
 
-        Its gradient is `scatter`'s: torch selects rows for it.
+        At padding stand the states of row 0, which attention has to mask.
         """
+        return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
+
+    def spread(self, states: Tensor) -> Tensor:
+        """`gather`, slower, with 0 at padding; its gradient is `scatter`, which is quicker."""
         rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
-        return rows.new_zeros(self.total, rows.shape[1]).index_copy_(0, self.places, rows)
+        return rows.new_zeros(len(self.order), rows.shape[1]).index_copy_(0, self.places, rows)
 
     def scatter(self, states: Tensor) -> Tensor:
         """States in attention's order as packed ones; what stands at padding is left out."""
@@ -234,7 +239,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
-        gradient = rows.gather(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
+        gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
         gradients = [torch.empty_like(query) for _ in range(3)]  # of query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
@@ -311,7 +316,7 @@ def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) 
     rows, formula = HeadRows.of(formula.packing, query.shape[1]), replace(formula, window=None)
     dropout, attended, firsts = FastDropout(formula.rate), [], []
     with torch.autocast("cpu", enabled=False):
-        for group, k, v in rows.by_group(rows.gather(key), rows.gather(value)):
+        for group, k, v in rows.by_group(rows.spread(key), rows.spread(value)):
             firsts.append(formula.packing.firsts[group.rows])
             first = query.index_select(0, firsts[-1])  # (sequences, heads, size)
             scores = (first * formula.scale).flatten(0, 1)[:, None] @ k.mT  # (.., 1, tokens)

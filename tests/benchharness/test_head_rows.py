@@ -23,7 +23,9 @@ def test_states_come_back_from_their_places(lengths: tuple[int, ...]) -> None:
     assert len(found) == sum(len(g.rows) * HEADS * g.width for g in rows.groups)
     assert rows.places.unique().shape == rows.places.shape
     padding = torch.ones(len(found), dtype=torch.bool).index_fill(0, rows.places, value=False)
-    assert not found[padding].any()
+    spread = rows.spread(states)
+    assert torch.equal(spread[rows.places], found[rows.places])
+    assert not spread[padding].any()
 
 
 def test_a_groups_part_has_its_sequences_head_by_head() -> None:
@@ -46,6 +48,6 @@ def test_it_is_made_once_for_a_number_of_heads() -> None:
 def test_gradients_go_back_to_where_states_came_from() -> None:
     rows = HeadRows.of(packing_of(5, 9), HEADS)
     states = torch.randn(14, HEADS, SIZE, requires_grad=True)
-    weights = torch.randn(rows.total, SIZE)
-    (rows.gather(states) * weights).sum().backward()
+    weights = torch.randn(len(rows.order), SIZE)
+    (rows.spread(states) * weights).sum().backward()
     assert torch.equal(states.grad, rows.scatter(weights))
