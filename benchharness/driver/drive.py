@@ -112,7 +112,7 @@ def drive(
     snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
     engine = placement.engine(
         Orders(
-            timeout=options.timeout or None,
+            timeout=options.timeout or math.inf,
             checkpoints=schedule.checkpoints.folder,
             keep={*schedule.starts, *schedule.checkpoints.kept},
             snapshots=snapshots,

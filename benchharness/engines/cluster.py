@@ -3,15 +3,8 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    chdir,
-    closing,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, chdir, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +14,12 @@ from uuid import uuid4
 from benchharness import __version__
 from benchharness.engines.local import EngineChoice, LocalEngine, Placement
 from benchharness.engines.process import (
-    NO_ORDERS,
     SAVING_SECONDS,
+    STATES_AWAITED,
     Orders,
     Outcome,
     Report,
     outcome_of,
-    states_awaited,
     worker_command,
 )
 from benchharness.engines.slots import WAITING, Slot, find_gpus, make_slot
@@ -69,20 +61,20 @@ class Needs:
 class RemoteJob:
     """One job with everything a node has to know; all of it is plain data, and none is secret.
 
-    `folder` is the driver's current one, which relative paths of data and checkpoints start from.
-    `command` starts the worker, None for that of the node's own Python. The driver writes the file
-    `mark` into the folder of encoders that jobs leave for each other: a node that does not see it
-    has another folder of that name. It must see it where the job leaves an encoder or starts from
-    one; where it does not, other jobs keep no states.
+    `ticket` is the engine's name of it, another one each time that it is sent. `folder` is the
+    driver's current one, which relative paths of data and checkpoints start from. The driver writes
+    the file `mark` into the folder of encoders that jobs leave for each other: a node that does not
+    see it has another folder of that name. It must see it where the job leaves an encoder or starts
+    from one; where it does not, other jobs keep no states.
     """
 
+    ticket: str
     job: Mapping[str, Any]
     needs: Needs
     folder: str
     variables: Mapping[str, str]
     orders: Orders
     mark: Path
-    command: tuple[str, ...] | None
     version: str
 
 
@@ -149,7 +141,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
     # What the user has set for `bench run` counts on nodes too.
     slot = replace(slot, environment={**slot.environment, **remote.variables})
     orders = orders if is_seen else replace(orders, snapshots=None)
-    engine = LocalEngine([slot], orders, remote.command or worker_command(remote.needs.processes))
+    engine = LocalEngine([slot], orders, worker_command(remote.needs.processes))
     # A relative --data or --model means what it means where `bench run` was started.
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
@@ -172,7 +164,7 @@ News = Progress | Lost | Mapping[str, Any]
 
 
 class Cluster(Protocol):
-    """Machines that run remote jobs; a ticket is the cluster's name of one that was sent.
+    """Machines that run remote jobs, each of which it knows by what `send` has given.
 
     News may come late, twice, of a remote job that was given up, or never.
     """
@@ -185,40 +177,41 @@ class Cluster(Protocol):
     def room(self) -> int:
         """How many remote jobs it makes sense to have on their way, at least one."""
 
-    def send(self, remote: RemoteJob) -> str:
-        """Sends a remote job to the next node that has what it needs; gives its ticket."""
+    def send(self, remote: RemoteJob) -> Any:
+        """Sends a remote job to the next node that has what it needs."""
 
-    def news(self, tickets: Collection[str]) -> Iterable[tuple[str, News]]:
-        """What has become known of these remote jobs; waits a moment where that is nothing."""
+    def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
+        """What has become known of remote jobs, by ticket; waits a moment where that is nothing."""
 
-    def cancel(self, tickets: Collection[str]) -> None:
+    def cancel(self, sent: Collection[Any]) -> None:
         """Ends remote jobs, and waits until their processes have ended or some seconds are over."""
 
 
 class _Sent(NamedTuple):
-    """A job that was sent, and how often by now."""
+    """A job that was sent, how often by now, and as what its cluster knows it."""
 
     job: Job
     attempt: int
+    known: Any
 
 
 class ClusterEngine:
     """Runs jobs on a cluster, each in the ordinary worker process of a node.
 
-    Only the process that iterates learns of results, so a database has one writer.
+    `at_once` of them are on their way, None for as many as the cluster has room for. Only the
+    process that iterates learns of results, so a database has one writer.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         needs: Needs,
-        orders: Orders = NO_ORDERS,
-        command: Sequence[str] | None = None,
+        orders: Orders,
+        at_once: int | None = None,
         retries: int = RETRIES,
     ) -> None:
-        self._cluster = cluster
+        self._cluster, self._at_once = cluster, at_once
         self._needs, self._retries = needs, retries
-        self._command = None if command is None else tuple(command)
         folder, states = orders.checkpoints.absolute(), orders.snapshots
         states = states and replace(states, root=states.root.absolute())
         self._orders = replace(orders, checkpoints=folder, snapshots=states, holds=None)
@@ -238,72 +231,71 @@ class ClusterEngine:
         with self._cluster.open(), self._marked():
             try:
                 while self._fill(queue, report):
-                    for ticket, news in self._cluster.news(tuple(self._sent)):
-                        outcome = self._take(ticket, news, report)
-                        if outcome is not None:
-                            yield outcome
+                    known = {ticket: sent.known for ticket, sent in self._sent.items()}
+                    for ticket, news in self._cluster.news(known):
+                        yield from self._take(ticket, news, report)
             finally:
-                with states_awaited():
-                    self._cluster.cancel(tuple(self._sent))
+                with STATES_AWAITED:
+                    self._cluster.cancel([sent.known for sent in self._sent.values()])
 
     def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
         """Sends jobs while there is room; False when nothing is left to send or to wait for."""
-        while len(self._sent) < self._cluster.room() and (job := next(queue, None)) is not None:
-            self._send(_Sent(job, 1), report)
+        room = self._at_once or self._cluster.room()
+        while len(self._sent) < room and (job := next(queue, None)) is not None:
+            self._send(job, 1, report)
         return bool(self._sent)
 
-    def _send(self, sent: _Sent, report: Report, note: str = "") -> None:
-        self._sent[self._cluster.send(self._remote_job(sent.job))] = sent
-        report(sent.job, Progress(phase="waiting", note=note))
-
-    def _remote_job(self, job: Job) -> RemoteJob:
+    def _send(self, job: Job, attempt: int, report: Report, note: str = "") -> None:
         # The variables of the driver's environment that jobs need everywhere; never a token.
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
-        return RemoteJob(
+        remote = RemoteJob(
+            ticket=uuid4().hex,
             job=job.to_json(),
             needs=self._needs.of(job),
             folder=str(Path.cwd()),
             variables={name: os.environ[name] for name in names if os.environ.get(name)},
             orders=replace(self._orders, keep={job.key}.intersection(self._orders.keep)),
             mark=self._mark,
-            command=self._command,
             version=version(),
         )
+        self._sent[remote.ticket] = _Sent(job, attempt, self._cluster.send(remote))
+        report(job, Progress(phase="waiting", note=note))
 
-    def _take(self, ticket: str, news: News, report: Report) -> Outcome | None:
+    def _take(self, ticket: str, news: News, report: Report) -> Iterator[Outcome]:
         """What a piece of news means: an outcome, or nothing for the caller."""
-        sent = self._sent.get(ticket)
-        if sent is None:  # it was given up, or has ended before
-            return None
+        if ticket not in self._sent:  # it was given up, or has ended before
+            return
+        job, attempt, _ = self._sent[ticket]
         if isinstance(news, Progress):
-            report(sent.job, news)
-            return None
+            report(job, news)
+            return
         # From here on news of this ticket that come late or twice are nobody's.
         del self._sent[ticket]
         if not isinstance(news, Lost):
-            outcome = self._arrived(sent, news)
+            outcome = self._arrived(job, attempt, news)
             # Somebody else than the driver may have ended it, such as a queue at its time limit.
             if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
-                return outcome
+                yield outcome
+                return
             news = Lost(reason=f"its node ended it ({outcome.error})")
-        if sent.attempt <= self._retries:
+        if attempt <= self._retries:
             note = f"was lost ({news.reason}) and is sent again"
-            self._send(sent._replace(attempt=sent.attempt + 1), report, note)
-            return None
-        return Failure.of(
-            sent.job,
-            "killed",
-            f"the job was lost {sent.attempt} times on {self._cluster.name}, the last time because "
-            f"{news.reason}: see what ends the nodes, or give --engine-option memory=GB.",
-        )
+            self._send(job, attempt + 1, report, note)
+        else:
+            yield Failure.of(
+                job,
+                "killed",
+                f"the job was lost {attempt} times on {self._cluster.name}, the last time because "
+                f"{news.reason}: see what ends the nodes, or give --engine-option memory=GB.",
+            )
 
-    def _arrived(self, sent: _Sent, left: Mapping[str, Any]) -> Outcome:
+    def _arrived(self, job: Job, attempt: int, left: Mapping[str, Any]) -> Outcome:
         if REFUSED in left:
-            return Failure.of(sent.job, "failed", left[REFUSED], left.get("details", ""))
+            return Failure.of(job, "failed", left[REFUSED], left.get("details", ""))
         outcome = outcome_of(left)
         if isinstance(outcome, Failure):
             return outcome
-        engine = {"name": self._cluster.name, "attempt": sent.attempt}
+        engine = {"name": self._cluster.name, "attempt": attempt}
         return replace(outcome, provenance={**outcome.provenance, "engine": engine})
 
     @contextmanager
@@ -323,25 +315,23 @@ class ClusterEngine:
 
 # What the options of every cluster are.
 
-NUMBERS = frozenset({"cpus", "memory", "retries"})
-"""Cores and gigabytes of a job, and how often it is sent again after its node was lost."""
-
+NUMBERS = {"cpus": 1, "memory": 1, "retries": 0, "minutes": 1}
+"""Options that are whole numbers, and the least: cores and gigabytes of a job, how often it is sent
+again after its node was lost, and for Slurm alone its time limit."""
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
 """How long cancelled jobs may take to save their states and end."""
 
 
-def placement(
-    cluster: Cluster, choice: EngineChoice, at_once: int, *, gpus: int, cpus: int
-) -> Placement:
+def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
     """The placement of a cluster's engine; what else each job gets, the choice says."""
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
     needs = Needs(gpus=gpus, cpus=cpus, memory_bytes=memory, processes=choice.processes)
     slot = Slot(device="cuda" if gpus else "cpu", environment={})
     retries = numbers.get("retries", RETRIES)
-    engine = partial(ClusterEngine, cluster, needs, retries=retries)
-    return Placement(slots=(slot,) * at_once, engine=engine)
+    engine = partial(ClusterEngine, cluster, needs, at_once=choice.jobs, retries=retries)
+    return Placement(slots=(slot,) * (choice.jobs or cluster.room()), engine=engine)
 
 
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
@@ -356,15 +346,12 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """The options that are numbers, which all are at least 1 (`retries`: 0)."""
-    numbers: dict[str, int] = {}
-    for name in NUMBERS | {"minutes"}:
-        if name in choice.options:
-            text = choice.options[name]
-            least = 0 if name == "retries" else 1
-            if not text.isdecimal() or int(text) < least:
-                raise BenchError(
-                    f"--engine-option {name}={text}: expected a whole number from {least} up."
-                )
-            numbers[name] = int(text)
-    return numbers
+    """The options that are numbers; BenchError where one is something else, or too small."""
+    given = {name: text for name, text in choice.options.items() if name in NUMBERS}
+    for name, text in given.items():
+        least = NUMBERS[name]
+        if not text.isdecimal() or int(text) < least:
+            raise BenchError(
+                f"--engine-option {name}={text}: expected a whole number from {least} up."
+            )
+    return {name: int(text) for name, text in given.items()}

@@ -27,6 +27,29 @@ def can_fork() -> bool:
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
+def spawn(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    stdin: int,
+    output: int,
+    held: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """A process that leads a session of its own, dies with this one and inherits what is held.
+
+    It has these variables beside ours; `output` is both its stdout and its stderr.
+    """
+    return subprocess.Popen(  # noqa: S603  (our own command, no shell)
+        command,
+        stdin=stdin,
+        stdout=output,
+        stderr=output,
+        bufsize=0,
+        env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
+        start_new_session=True,
+        pass_fds=held,
+    )
+
+
 class ForkServer:
     """Forks workers from a process that starts when it is first needed; they die with it.
 
@@ -40,7 +63,7 @@ class ForkServer:
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
         """Has the process import what workers will need, which takes it seconds."""
-        self._ask(environment, {"modules": list(modules)})
+        self._ask(environment, {"modules": modules})
 
     def start(
         self,
@@ -57,11 +80,7 @@ class ForkServer:
             os.pipe() for _ in range(4)
         )
         theirs = (job, to_output, to_errors, to_status)
-        request = {
-            "modules": list(modules),
-            "words": list(words),
-            "environment": dict(environment),
-        }
+        request = {"modules": modules, "words": words, "environment": dict(environment)}
         self._ask(environment, request, (*theirs, *held))
         # The server has them now. A pipe that is also open here would never come to its end.
         for descriptor in theirs:
@@ -72,9 +91,13 @@ class ForkServer:
         """Ends the process and every fork that is left; another start begins a new one."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
-            # One that was stopped before it could ask to die with the server would stay behind.
-            for pid in _children_of(self._process):
-                os.kill(pid, signal.SIGKILL)
+            if self._process.poll() is None:
+                # A fork that was stopped before it could ask to die with the server would stay
+                # behind. proc_pid_task_children(5):
+                path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+                with suppress(OSError):
+                    for pid in path.read_text(encoding="ascii").split():
+                        os.kill(int(pid), signal.SIGKILL)
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):  # where the kernel cannot end it yet
                 self._process.wait(ANSWER_SECONDS)
@@ -90,26 +113,11 @@ class ForkServer:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             with theirs:
-                self._process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
-                    COMMAND,
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
-                    start_new_session=True,
-                )
+                nowhere = subprocess.DEVNULL
+                self._process = spawn(COMMAND, environment, theirs.fileno(), nowhere)
         # The fork's status will say that the server is gone, or nothing where it is stopped.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
-
-
-def _children_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The forks of a server, none where it has ended; proc_pid_task_children(5)."""
-    with suppress(OSError):
-        if process.poll() is None:
-            path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            return [int(word) for word in path.read_text(encoding="ascii").split()]
-    return []
 
 
 class Fork:
@@ -148,18 +156,27 @@ class Fork:
 
     def poll(self) -> int | None:
         """The exit status, negative for a signal's number; None while the process runs."""
-        while self._status is None and self._read(0.0):
-            pass
+        while self._status is None and select([self._numbers], (), (), 0.0)[0]:
+            number = self._numbers.read(NUMBER_BYTES)
+            if not number:
+                # What the kernel does to forks whose server has ended.
+                self._status, self.is_orphan = -signal.SIGKILL, True
+            elif self._pid is None:
+                self._pid = int.from_bytes(number, signed=True)
+            else:
+                self._status = int.from_bytes(number, signed=True)
+            if self._status is not None:
+                self._numbers.close()
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status, when the process has ended; TimeoutExpired where that takes longer."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._status is None:
+        while (status := self.poll()) is None:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not self._read(left):
+            if not select([self._numbers], (), (), left)[0]:
                 raise subprocess.TimeoutExpired(COMMAND, timeout or 0.0)
-        return self._status
+        return status
 
     def give_up(self) -> None:
         """Ends the server, which does not tell of the end of a fork that was killed."""
@@ -168,19 +185,3 @@ class Fork:
             self.wait(ANSWER_SECONDS)
         except subprocess.TimeoutExpired:  # the kernel cannot end it yet
             self._status = -signal.SIGKILL
-
-    def _read(self, seconds: float | None) -> bool:
-        """Takes in a number; False where none comes within so many seconds, None being for ever."""
-        if not select([self._numbers], (), (), seconds)[0]:
-            return False
-        number = self._numbers.read(NUMBER_BYTES)
-        if not number:
-            self._status = -signal.SIGKILL  # what the kernel does to forks whose server has ended
-            self.is_orphan = True
-        elif self._pid is None:
-            self._pid = int.from_bytes(number, signed=True)
-        else:
-            self._status = int.from_bytes(number, signed=True)
-        if self._status is not None:
-            self._numbers.close()
-        return True

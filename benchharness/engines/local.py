@@ -3,26 +3,26 @@
 At the end is what `--engine` chooses: this one, or the module of another one's name.
 """
 
+import subprocess
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from benchharness.engines.fork_server import ForkServer, can_fork
+from benchharness.engines.fork_server import ForkServer, can_fork, spawn
 from benchharness.engines.process import (
-    NO_ORDERS,
     WORKER,
+    Child,
     Engine,
     Orders,
     Outcome,
     Report,
     WorkerProcess,
     end_processes,
-    spawn,
     worker_command,
 )
 from benchharness.engines.slots import Sharing, Slot, find_slots
@@ -57,15 +57,14 @@ class LocalEngine:
     def __init__(
         self,
         slots: Sequence[Slot],
-        orders: Orders = NO_ORDERS,
+        orders: Orders,
         command: Sequence[str] = (),
         forks: ForkServer | None = None,
     ) -> None:
         self._slots = tuple(slots)
         self._orders = orders
         self._timeout = orders.timeout
-        self._command = tuple(command)
-        self._checkpoints = orders.checkpoints.absolute()
+        self._command = tuple(command or WORKER)
         self._forks = forks or ForkServer()
         self._sharing = Sharing()
         self._starters = 0 if command or not can_fork() else STARTERS
@@ -87,16 +86,14 @@ class LocalEngine:
                     # Until one of them says something or closes its pipe, and not for longer,
                     # because one that hangs does neither.
                     wait([d for worker in self._running for d in worker.descriptors], POLL_SECONDS)
-                    if self._misses_its_starter(self._running):
+                    if any(w.misses_its_starter(self._timeout) for w in self._running):
                         self._replace_starter()
                     for worker in tuple(self._running):
                         worker.read(report)
-                        if self._misses_its_starter([worker]):  # until all of them are seen to
-                            continue
-                        if worker.has_ended or self._is_hanging(worker):
-                            outcome = self._finish(worker)
-                            if outcome is not None:
-                                yield outcome
+                        if worker.misses_its_starter(self._timeout):
+                            continue  # until all of them are seen to
+                        if worker.has_ended or worker.silent_seconds > self._timeout:
+                            yield from self._finish(worker)
             finally:
                 end_processes(self._running, self._forks.close)
 
@@ -121,14 +118,17 @@ class LocalEngine:
         """Starts the process of a job, which may be another one for it."""
         file = self._folder / f"{job.key}.json"
         file.unlink(missing_ok=True)  # of an attempt that hung
-        start = self._forks.start if self._starters else partial(spawn, self._command or WORKER)
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
+        inherited = () if held is None else (held,)
         try:
-            process = start(
-                options, slot.environment, modules_for(job), () if held is None else (held,)
-            )
+            if self._starters:
+                modules = modules_for(job)
+                process: Child = self._forks.start(options, slot.environment, modules, inherited)
+            else:
+                words, pipe = (*self._command, *options), subprocess.PIPE
+                process = spawn(words, slot.environment, pipe, pipe, inherited)
         except OSError as error:
             raise JobError(
                 f"no process can be started for {job_name(job)} next to {len(self._running)} "
@@ -137,40 +137,31 @@ class LocalEngine:
         self._running.append(WorkerProcess(job, slot, file, process))
         self._report(job, Progress(phase="loading", note=note))
 
-    def _misses_its_starter(self, running: Iterable[WorkerProcess]) -> bool:
-        return any(w.is_orphan or w.misses_its_starter(self._timeout) for w in running)
-
     def _replace_starter(self) -> None:
         """Starts all jobs again that have not left a result; they save their states before."""
         self._starters -= 1
         end_processes(self._running, self._forks.close)
-        sentence = "is started again, because the process that workers are forked from "
-        sentence += "hangs or was killed"
-        if not self._starters:
-            sentence += ", from now on without it"
+        cause = "the process that workers are forked from hangs or was killed"
+        rest = "" if self._starters else ", from now on without it"
         for worker in tuple(self._running):
             if not isinstance(worker.outcome(), Result):
                 self._running.remove(worker)
-                self._begin(worker.job, worker.slot, sentence)
+                self._begin(worker.job, worker.slot, f"is started again, because {cause}{rest}")
 
     def _options(self, job: Job) -> list[str]:
         """Where the worker finds what its job starts and learns from, and leaves what it keeps."""
-        snapshots = self._orders.snapshots
+        snapshots, folder = self._orders.snapshots, self._orders.checkpoints.absolute()
         options = snapshots.options(job.key) if snapshots else []
         if job.start_from is not None:
-            folder = checkpoint_folder(self._checkpoints, job.start_from)
-            options += ["--start-from", str(folder)]
+            options += ["--start-from", str(checkpoint_folder(folder, job.start_from))]
         if job.teacher is not None:
-            options += ["--teacher", str(checkpoint_folder(self._checkpoints, job.teacher.run))]
+            options += ["--teacher", str(checkpoint_folder(folder, job.teacher.run))]
         if job.key in self._orders.keep:
-            options += ["--keep", str(checkpoint_folder(self._checkpoints, job.key))]
+            options += ["--keep", str(checkpoint_folder(folder, job.key))]
         return options
 
-    def _is_hanging(self, worker: WorkerProcess) -> bool:
-        return self._timeout is not None and worker.silent_seconds > self._timeout
-
-    def _finish(self, worker: WorkerProcess) -> Outcome | None:
-        """What a job has left that ended or hangs; None where it is run again, now or later."""
+    def _finish(self, worker: WorkerProcess) -> Iterator[Outcome]:
+        """What a job has left that ended or hangs; nothing where it is run again, now or later."""
         self._running.remove(worker)
         hangs = not worker.has_ended
         if hangs:
@@ -182,7 +173,7 @@ class LocalEngine:
             self._hung.add(job.key)
             note = f"printed no progress for {self._timeout:g} seconds and is started again"
             self._begin(job, worker.slot, note)
-            return None
+            return
         self._free.append(worker.slot)
         if kind == "memory" and job.key in self._crowded:
             # It needs more than was left beside others, and none is beside it again.
@@ -190,18 +181,19 @@ class LocalEngine:
             self._sharing.is_over = True
             self._report(job, Progress(phase="waiting", note=ALONE))
             self._again.append(job)
-            return None
-        if job.key not in self._hung:
-            return outcome
-        if isinstance(outcome, Failure):
-            return replace(outcome, error=f"{outcome.error} It hung before, and was started again.")
-        return replace(outcome, provenance={**outcome.provenance, "hung": 1})
+        elif job.key not in self._hung:
+            yield outcome
+        elif isinstance(outcome, Failure):
+            error = f"{outcome.error} It hung before, and was started again."
+            yield replace(outcome, error=error)
+        else:
+            yield replace(outcome, provenance={**outcome.provenance, "hung": 1})
 
 
 # Which engine runs the jobs, and where: what `--engine` and the options around it choose.
 
 ENGINES = ("local", "ray", "slurm")
-"""The engines; one that is not local is the module of its name, whose `place` makes a placement."""
+"""The engines; each is the module of its name, whose `place` makes a placement."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,12 +210,9 @@ class Placement:
     @contextmanager
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
         """Modules that jobs will need, if any, are imported meanwhile, where that can be done."""
-        if self.forks is None:
-            yield
-            return
-        if modules:
-            self.forks.prepare(self.slots[0].environment, modules)
-        with closing(self.forks):
+        with nullcontext() if self.forks is None else closing(self.forks) as forks:
+            if forks and modules:
+                forks.prepare(self.slots[0].environment, modules)
             yield
 
 
@@ -264,13 +253,12 @@ def find_placement(choice: EngineChoice) -> Placement:
     """The placement that was chosen; BenchError where it is not there or has no such option."""
     if choice.name not in ENGINES:
         raise unknown_name("engine", choice.name, ENGINES)
-    if choice.name == "local":
-        return _local(choice)
     found: Placement = import_module(f"benchharness.engines.{choice.name}").place(choice)
     return found
 
 
-def _local(choice: EngineChoice) -> Placement:
+def place(choice: EngineChoice) -> Placement:
+    """Where jobs run on this machine; BenchError for an option of another engine."""
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
     slots = find_slots(

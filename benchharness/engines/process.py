@@ -1,21 +1,14 @@
 """A job in a process of its own: progress comes out, a Result or a Failure is left behind."""
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +21,6 @@ from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.worker import DIES_WITH
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -38,20 +30,17 @@ Report = Callable[[Job, Progress], None]
 class Orders:
     """What a driver has any engine do.
 
-    A job may stay silent for `timeout` seconds before it counts as hanging; None waits for ever.
+    A job may stay silent for `timeout` seconds before it counts as hanging.
     Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
     They keep their states in `snapshots`, None for nowhere. A worker of this machine inherits what
     its job is held by in `holds`; no other node can.
     """
 
-    timeout: float | None = None
+    timeout: float = math.inf
     checkpoints: Path = KEPT_MODELS
     keep: Collection[str] = ()
     snapshots: SnapshotFolder | None = None
     holds: Holds | None = None
-
-
-NO_ORDERS = Orders()
 
 
 class Engine(Protocol):
@@ -94,29 +83,6 @@ FINAL = (signal.SIGTERM, signal.SIGHUP)
 
 
 Child = subprocess.Popen[bytes] | Fork
-Start = Callable[[Sequence[str], Mapping[str, str], Sequence[str], Sequence[int]], Child]
-"""Starts a worker with some options, with some variables in its environment, with some modules
-where it can have them from elsewhere, and with some descriptors that it inherits."""
-
-
-def spawn(
-    command: Sequence[str],
-    options: Sequence[str],
-    environment: Mapping[str, str],
-    modules: Sequence[str],  # noqa: ARG001
-    held: Sequence[int],
-) -> Child:
-    """A worker by a command, to which its options are added."""
-    return subprocess.Popen(  # noqa: S603  (our own command, no shell)
-        (*command, *options),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        env={**os.environ, **environment, DIES_WITH: str(os.getpid())},
-        start_new_session=True,
-        pass_fds=held,
-    )
 
 
 class WorkerProcess:
@@ -134,26 +100,25 @@ class WorkerProcess:
         self._log = b""
         self._line = b""
         self._last_sign = self._last_life = time.monotonic()
-        self._life: str | None = None
-        self._seen_dead: float | None = None
+        self._life: Sequence[str] = ()
+        self._seen_dead = math.inf
         self._is_saving = False
         self.is_computing = False
         self._process = process
-        assert self._process.stdout
-        assert self._process.stderr
-        self._stdout, self._stderr = self._process.stdout, self._process.stderr
-        for pipe in (self._stdout, self._stderr):
-            # One thread reads what all workers say: a silent one must not hold up the others.
+        # Of stdout and stderr. One thread reads what all workers say: a silent one must not hold up
+        # the others.
+        self._pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+        for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
-        assert self._process.stdin
+        assert process.stdin
         # Where the process is already gone, its exit status will say why.
-        with suppress(BrokenPipeError), self._process.stdin as stdin:
+        with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
     @property
     def descriptors(self) -> list[int]:
         """The descriptors of the pipes that may still have something to read."""
-        return [pipe.fileno() for pipe in (self._stdout, self._stderr) if not pipe.closed]
+        return [pipe.fileno() for pipe in self._pipes if not pipe.closed]
 
     @property
     def silent_seconds(self) -> float:
@@ -165,30 +130,26 @@ class WorkerProcess:
         """True when the process is gone, whoever ended it."""
         return self._process.poll() is not None
 
-    @property
-    def is_orphan(self) -> bool:
-        """True when the process has ended with what it was forked from, and left no result."""
-        if not (self.has_ended and isinstance(self._process, Fork) and self._process.is_orphan):
-            return False
-        return not isinstance(_read_outcome(self._result_file), Result)
+    def misses_its_starter(self, timeout: float) -> bool:
+        """Whether the process that it is forked from is gone, before it left a result, or silent.
 
-    def misses_its_starter(self, timeout: float | None) -> bool:
-        """Whether the process that it is forked from is silent.
-
-        It has not forked it after `timeout` seconds, or does not tell of its end.
+        A silent one has not forked it after `timeout` seconds, or does not tell of its end.
         """
-        if not isinstance(self._process, Fork) or self.has_ended:
+        if not isinstance(self._process, Fork):
             return False
+        if self.has_ended:
+            is_orphan = self._process.is_orphan
+            return is_orphan and not isinstance(_read_outcome(self._result_file), Result)
         if not self._process.has_begun:
-            return timeout is not None and self.silent_seconds > timeout
+            return self.silent_seconds > timeout
         # Its pipes are closed and it is a zombie: only its parent, the server, knows how it ended.
-        if self._seen_dead is None and not self.descriptors and _is_dead(self._process.pid):
-            self._seen_dead = time.monotonic()
-        return self._seen_dead is not None and time.monotonic() - self._seen_dead > GRACE_SECONDS
+        if not self.descriptors and _stat_of(self._process.pid)[0] == "Z":
+            self._seen_dead = min(self._seen_dead, time.monotonic())
+        return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report | None = None) -> bool:
         """Reports the progress lines that have come in; False where nothing was there to read."""
-        output, errors = _read_chunk(self._stdout), _read_chunk(self._stderr)
+        output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
         # The rest has no line end yet. A library that prints without any must not fill the memory.
         self._line = rest[-LOG_BYTES:]
@@ -216,14 +177,13 @@ class WorkerProcess:
             return False
         if not self._is_saving:
             return seconds < GRACE_SECONDS
-        return seconds < SAVING_SECONDS and self._shows_life()
-
-    def _shows_life(self) -> bool:
-        """Whether it has done anything in the last seconds, as far as the kernel says."""
-        life = _signs_of_life(self._process.pid)
-        if life is None or life != self._life:
+        state, *rest = _stat_of(self._process.pid)
+        # The processor's time changes while it computes: `rest` begins with the fourth field, so
+        # these are utime and stime, the 14th and 15th of proc_pid_stat(5). "D" waits for a disk.
+        life = rest[10:12]
+        if state in ("D", "") or life != self._life:
             self._life, self._last_life = life, time.monotonic()
-        return time.monotonic() - self._last_life < IDLE_SECONDS
+        return seconds < SAVING_SECONDS and time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report | None = None) -> None:
         """Kills what is left of the process and its own, and reads the rest of what they said."""
@@ -236,8 +196,8 @@ class WorkerProcess:
         # Its last lines are still in the pipes, also of a process that was killed.
         while self.read(report):
             pass
-        self._stdout.close()
-        self._stderr.close()
+        for pipe in self._pipes:
+            pipe.close()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """What the ended process left behind; `timeout` says after which silence it was ended."""
@@ -265,7 +225,7 @@ def end_processes(
     try:
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        with states_awaited():
+        with STATES_AWAITED:
             while any(worker.is_awaited(time.monotonic() - asked) for worker in workers):
                 time.sleep(POLL_SECONDS)
                 for worker in workers:
@@ -276,17 +236,8 @@ def end_processes(
             worker.close()
 
 
-_AWAITED = threading.Event()
-
-
-@contextmanager
-def states_awaited() -> Iterator[None]:
-    """A block that waits, for a limited time, for workers to save their states and end."""
-    _AWAITED.set()
-    try:
-        yield
-    finally:
-        _AWAITED.clear()
+STATES_AWAITED = threading.Lock()
+"""Held by what waits, for a limited time, for workers to save their states and end."""
 
 
 @contextmanager
@@ -294,8 +245,8 @@ def ended_at_last() -> Iterator[None]:
     """A block in which SIGTERM, SIGHUP or a second Ctrl-C ends this process within LAST_SECONDS.
 
     It does so by itself unless it hangs: in a library that lets no exception be raised, as while
-    SQLite waits for a lock, or in what is cleaned up. After one `states_awaited` has its time.
-    Workers end with this process.
+    SQLite waits for a lock, or in what is cleaned up. After one, who holds STATES_AWAITED has the
+    time for it. Workers end with this process.
     """
     if threading.current_thread() is not threading.main_thread():  # no signal is handled there
         yield
@@ -315,38 +266,22 @@ def ended_at_last() -> Iterator[None]:
 
 def _end_at_last(told: int) -> None:
     """Reads the numbers of signals, and ends this process some seconds after the last it needs."""
-    seen, deadline = b"", float("inf")
+    seen, deadline = b"", math.inf
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
             # Until there is a deadline, nothing is to be done before the next signal.
-            if select([numbers], (), (), None if deadline == float("inf") else POLL_SECONDS)[0]:
+            if select([numbers], (), (), None if deadline == math.inf else POLL_SECONDS)[0]:
                 number = numbers.read(1)
                 if not number:  # the block has ended
                     return
                 seen += number if number[0] in (signal.SIGINT, *FINAL) else b""
             # While states are being saved, the deadline moves on, until a second signal comes.
             is_final = len(seen) > 1 or any(number in seen for number in FINAL)
-            if is_final and (deadline == float("inf") or (_AWAITED.is_set() and len(seen) == 1)):
+            if is_final and (deadline == math.inf or (STATES_AWAITED.locked() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
     sys.stderr.write("bench: ended, though something hangs.\n")
     # As shells tell of a signal, 143 for SIGTERM. An exception here would end this thread alone.
     os._exit(128 + seen[-1])
-
-
-def _signs_of_life(pid: int) -> str | None:
-    """The processor's time, which changes while a process computes.
-
-    None while it waits for a disk, and where nothing is known.
-    """
-    state, *rest = _stat_of(pid)
-    # "D" waits for a disk. `rest` begins with the fourth field, so these are utime and stime, the
-    # 14th and 15th of proc_pid_stat(5).
-    return None if state in ("D", "") else " ".join(rest[10:12])
-
-
-def _is_dead(pid: int) -> bool:
-    """Whether a process has ended, though nobody has asked how."""
-    return _stat_of(pid)[0] == "Z"
 
 
 def _stat_of(pid: int) -> Sequence[str]:
@@ -398,18 +333,13 @@ def _explain(status: int, timeout: float | None) -> tuple[str, str]:
             "give a longer --timeout if it did not hang."
         )
     if status < 0:
+        names = {each.value: each.name for each in signal.Signals}  # real-time signals have none
+        name = names.get(-status, f"signal {-status}")
         return "killed", (
-            f"the process of the job was killed by {_signal_name(-status)}: if memory ran out, "
+            f"the process of the job was killed by {name}: if memory ran out, "
             "fewer --jobs, --set activation_checkpointing=true or --set accumulation=2 need less."
         )
     return "failed", (
         f"the process of the job ended with exit code {status} and left no result: "
         "`bench show` gives the end of its log."
     )
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"

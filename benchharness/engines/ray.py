@@ -5,7 +5,6 @@ import signal
 import socket
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,9 +42,10 @@ KNOCK_SECONDS = 5.0
 def place(choice: EngineChoice) -> Placement:
     """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
     numbers = read_numbers(choice)
+    known = NUMBERS.keys() - {"minutes"}
     for name in choice.options:
-        if name not in NUMBERS:
-            raise unknown_name(f"option of --engine {choice.name}", name, NUMBERS)
+        if name not in known:
+            raise unknown_name(f"option of --engine {choice.name}", name, known)
     connect(choice.address or "auto")
     sizes = node_sizes()
     gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
@@ -53,15 +53,13 @@ def place(choice: EngineChoice) -> Placement:
     # nodes counts, so that none has GPUs that no job can use for lack of cores.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
-    fit = jobs_at_once(sizes, gpus, cpus)
-    if not fit:
+    if not jobs_at_once(sizes, gpus, cpus):
         raise BenchError(
             f"no node of the Ray cluster has {gpus} GPUs and {cpus} cores for a job; its "
             f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
             f"{sum(size.cpus for size in sizes)} cores in all."
         )
-    cluster = RayCluster(gpus, cpus, choice.jobs)
-    return placement(cluster, choice, choice.jobs or fit, gpus=gpus, cpus=cpus)
+    return placement(RayCluster(gpus, cpus), choice, gpus=gpus, cpus=cpus)
 
 
 class NodeSize(NamedTuple):
@@ -116,18 +114,12 @@ def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
 
 
 class RayCluster:
-    """The cluster that this process is connected to.
-
-    `gpus` and `cpus` are what a job gets; `at_once` is how many are sent at the same time, None for
-    as many as fit on the nodes that are there at the moment.
-    """
+    """The cluster that this process is connected to; `gpus` and `cpus` are what a job gets."""
 
     name = "ray"
 
-    def __init__(self, gpus: int, cpus: int, at_once: int | None = None) -> None:
+    def __init__(self, gpus: int, cpus: int) -> None:
         self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
-        self._at_once = at_once
-        self._tasks: dict[str, Any] = {}
         self._progress: Any = None
         self._notes: Any = None
 
@@ -150,11 +142,11 @@ class RayCluster:
                 ray.shutdown()
 
     def room(self) -> int:
-        """How many remote jobs it makes sense to have on their way."""
-        return self._at_once or max(1, self._fit(node_sizes()))
+        """How many jobs fit on the nodes that are there at the moment."""
+        return max(1, self._fit(node_sizes()))
 
-    def send(self, remote: RemoteJob) -> str:
-        """Sends a remote job to the next node that has what it needs; gives its ticket."""
+    def send(self, remote: RemoteJob) -> Any:
+        """Sends a remote job to the next node that has what it needs, as a task."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = ray.remote(
@@ -165,34 +157,29 @@ class RayCluster:
             # Lost jobs are sent again by our engine, which counts them and says so.
             max_retries=0,
         )(run_on_node)
-        ticket = os.urandom(8).hex()
-        self._tasks[ticket] = task.remote(remote, self._progress, ticket)
-        return ticket
+        return task.remote(remote, self._progress)
 
-    def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
-        """What has become known of these remote jobs, after a moment's wait for an end."""
-        waiting = {self._tasks[ticket]: ticket for ticket in tickets}
+    def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
+        """What has become known of these tasks, after a moment's wait for an end."""
+        waiting = {task: ticket for ticket, task in sent.items()}
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
         )
         # Before the ends, because what comes after a job's end is dropped.
         yield from self._read_notes()
         for task in ended:
-            ticket = waiting[task]
-            yield ticket, self._read_end(task)
-            del self._tasks[ticket]
+            yield waiting[task], self._read_end(task)
 
-    def cancel(self, tickets: Collection[str]) -> None:
+    def cancel(self, sent: Collection[Any]) -> None:
         """Interrupts the tasks, whose engines end their processes, and kills what is left."""
-        tasks = [self._tasks.pop(ticket) for ticket in tickets]
-        if not tasks:
+        if not sent:
             return
         try:
-            for task in tasks:
+            for task in sent:
                 ray.cancel(task, force=False)
-            ray.wait(tasks, num_returns=len(tasks), timeout=CANCEL_SECONDS, fetch_local=False)
+            ray.wait(list(sent), num_returns=len(sent), timeout=CANCEL_SECONDS, fetch_local=False)
         finally:
-            for task in tasks:
+            for task in sent:
                 ray.cancel(task, force=True)
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
@@ -203,17 +190,15 @@ class RayCluster:
             ready, _ = ray.wait([self._notes], timeout=0)
             if ready:
                 done, self._notes = self._notes, None
-                for ticket, note in ray.get(done).items():
-                    yield ticket, Progress(**note)
+                yield from ray.get(done).items()
 
     def _read_end(self, task: Any) -> News:
-        exceptions = ray.exceptions
         try:
             left: Mapping[str, Any] = ray.get(task)
-        except exceptions.RayTaskError as error:
+        except ray.exceptions.RayTaskError as error:
             sentence = f"the job could not be started on its node: {first_line(error.cause)}"
             return refuse(sentence, details=error)
-        except exceptions.RayError as error:
+        except ray.exceptions.RayError as error:
             return Lost(reason=first_line(error).rstrip("."))
         return left
 
@@ -222,19 +207,18 @@ class ProgressActor:
     """Where jobs leave their progress and the driver takes it; an actor."""
 
     def __init__(self) -> None:
-        self._notes: dict[str, dict[str, Any]] = {}
+        self._notes: dict[str, Progress] = {}
 
-    def put(self, ticket: str, note: dict[str, Any]) -> None:
+    def put(self, ticket: str, note: Progress) -> None:
         """Keeps how far a remote job is, in the place of what was there."""
         self._notes[ticket] = note
 
-    def take(self) -> dict[str, dict[str, Any]]:
+    def take(self) -> dict[str, Progress]:
         """Takes everything."""
         notes, self._notes = self._notes, {}
         return notes
 
 
-def run_on_node(remote: RemoteJob, progress: Any, ticket: str) -> Mapping[str, Any]:
+def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
     """The task that a node runs: the remote job, with its progress told to the driver's actor."""
-    put = progress.put.remote
-    return run_remote(remote, lambda p: put(ticket, asdict(p)), SECONDS_BETWEEN_NOTES)
+    return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

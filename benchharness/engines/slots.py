@@ -5,11 +5,11 @@ import math
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from benchharness.machine import is_instance, machine_name
 from benchharness.tasks.errors import BenchError
@@ -87,29 +87,23 @@ def find_slots(
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or cores
-    # Job i takes the next `processes` GPUs, counted around: of 2 GPUs, 4 jobs of one process have
-    # 0, 1, 0 and 1.
-    numbers = [range(i * processes, (i + 1) * processes) for i in range(count)]
-    places = [[gpus[n % len(gpus)] for n in own] if gpus else [] for own in numbers]
+    # A job takes the next GPUs, counted around: of 2, 4 jobs of one process have 0, 1, 0 and 1.
+    turns = itertools.cycle(gpus)
+    places = [",".join(itertools.islice(turns, processes)) for _ in range(count)]
     # With a GPU for each job nothing is shared, and no memory has to be read.
     is_shared = shared and count > len(gpus) > 0
-    return tuple(make_slot(",".join(place), threads, is_shared=is_shared) for place in places)
-
-
-def _waiting() -> dict[str, str]:
-    """The variables of WAITING for a job: the user's, or our number of spins."""
-    told = {name: os.environ[name] for name in WAITING if name in os.environ}
-    return told or {"GOMP_SPINCOUNT": SPINS}
+    return tuple(make_slot(place, threads, is_shared=is_shared) for place in places)
 
 
 def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot:
     """A slot with some GPUs, as CUDA_VISIBLE_DEVICES names them, or none; and so many threads."""
+    waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     environment = {
         # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
         "OMP_NUM_THREADS": str(threads),
-        **_waiting(),
+        **(waiting or {"GOMP_SPINCOUNT": SPINS}),
     }
     device = f"cuda:{gpus}" if gpus else "cpu"
     return Slot(device=device, environment=environment, is_shared=is_shared)
@@ -149,14 +143,11 @@ def find_gpus() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     # The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances.
-    devices: list[str] = []
     # GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a1c...)
     #   MIG 1g.10gb     Device  0: (UUID: MIG-77e0...)
-    for gpu in re.split(r"(?m)^(?=GPU \d+:)", listing):
-        index = re.match(r"GPU (\d+):", gpu)
-        instances = re.findall(r"UUID: (MIG-[^)\s]+)", gpu)
-        devices += instances or ([index[1]] if index else [])
-    return tuple(devices)
+    listed = re.findall(r"(?ms)^GPU (\d+):(.*?)(?=^GPU \d|\Z)", listing)
+    instances = [(index, re.findall(r"UUID: (MIG-[^)\s]+)", gpu)) for index, gpu in listed]
+    return tuple(name for index, names in instances for name in names or [index])
 
 
 def place_of(slots: Sequence[Slot]) -> str:
@@ -239,12 +230,7 @@ class Sharing:
     `is_over` has each GPU take one at a time: memory ran out where several shared one.
     """
 
-    def __init__(
-        self,
-        read: Callable[[str], tuple[float, float] | None] = memory_of,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._read, self._clock = read, clock
+    def __init__(self) -> None:
         self._next: dict[str, float] = {}  # by device, when it is read
         self.is_over = False
 
@@ -252,13 +238,13 @@ class Sharing:
         """Whether a job may begin beside others; `settled` says which of these make steps."""
         if not slot.is_shared or not settled:
             return True
-        now = self._clock()
+        now = monotonic()
         due = self._next.get(slot.device, now)
         if not all(settled):
             due = self._next[slot.device] = max(due, now + SETTLING_SECONDS)
         if self.is_over or now < due:
             return False
-        memory = self._read(slot.device)
+        memory = memory_of(slot.device)
         # What could not be read is not read again: asking may take seconds.
         self._next[slot.device] = now + SETTLING_SECONDS if memory else math.inf
         return memory is not None and memory[1] > ROOM * memory[0] / len(settled)

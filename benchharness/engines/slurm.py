@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,115 +58,103 @@ def place(choice: EngineChoice) -> Placement:
         )
     is_local = where == "local"
     gpus = gpus_of_job(choice, there=bool(find_gpus()) if is_local else True)
+    if submitit is None:
+        raise BenchError(
+            "--engine slurm needs submitit, which is not installed: "
+            "pip install 'benchharness[slurm]'."
+        )
+    if not is_local and shutil.which("sbatch") is None:
+        raise BenchError(
+            "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on a "
+            "login node, or try things out by --address local."
+        )
     cpus = numbers.get("cpus", 1 if choice.small else CPUS)
-    at_once = choice.jobs or (1 if is_local else AT_ONCE)
-    folder = Path(choice.options.get("folder", choice.folder / "slurm"))
-    minutes = numbers.get("minutes", MINUTES)
+    root = Path(choice.options.get("folder", choice.folder / "slurm")).absolute()
     # What else is said is meant for sbatch itself, by its own names, such as partition and account.
-    ours = NUMBERS | {"minutes", "folder"}
-    sbatch = {name: value for name, value in choice.options.items() if name not in ours}
-    cluster = SlurmCluster(folder, where, at_once, minutes, sbatch)
-    return placement(cluster, choice, at_once, gpus=gpus, cpus=cpus)
+    ours = NUMBERS.keys() | {"folder"}
+    cluster = SlurmCluster(
+        name="submitit's local executor" if is_local else "slurm",
+        where=where,
+        folder=root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
+        minutes=numbers.get("minutes", MINUTES),
+        options={name: value for name, value in choice.options.items() if name not in ours},
+    )
+    return placement(cluster, choice, gpus=gpus, cpus=cpus)
 
 
+@dataclass(kw_only=True)
 class SlurmCluster:
     """Slurm's queue, or for trying things out, `where="local"`, processes of this machine.
 
-    `folder` is one that every node sees under the same name; a run takes a folder of its own in it,
-    and removes that at its end. `minutes` is the time limit of a job; `options` go to sbatch.
+    `folder` is a run's own, which every node sees under the same name; it is removed at the end.
+    `minutes` is the time limit of a job; `options` go to sbatch.
     """
 
-    def __init__(
-        self, folder: Path, where: str, at_once: int, minutes: int, options: Mapping[str, str]
-    ) -> None:
-        if submitit is None:
-            raise BenchError(
-                "--engine slurm needs submitit, which is not installed: "
-                "pip install 'benchharness[slurm]'."
-            )
-        if where == "slurm" and shutil.which("sbatch") is None:
-            raise BenchError(
-                "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on "
-                "a login node, or try things out by --address local."
-            )
-        self.name = "slurm" if where == "slurm" else "submitit's local executor"
-        self._where = where
-        self._root = folder.absolute()
-        self._at_once = at_once
-        self._minutes = minutes
-        self._options = dict(options)
-        self._jobs: dict[str, Any] = {}
-        self._seen: dict[str, int] = {}
+    name: str
+    where: str
+    folder: Path
+    minutes: int
+    options: Mapping[str, str]
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Makes the folder of this run."""
-        self._folder = self._root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-        self._folder.mkdir(parents=True, mode=0o700)
+        """Makes the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             yield
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def room(self) -> int:
         """How many batch jobs are in the queue or run at the same time."""
-        return self._at_once
+        return 1 if self.where == "local" else AT_ONCE
 
-    def send(self, remote: RemoteJob) -> str:
-        """Puts a remote job into the queue; gives its ticket, which is not the queue's."""
-        needs, ticket = remote.needs, os.urandom(8).hex()
-        executor = submitit.AutoExecutor(self._folder, cluster=self._where)
+    def send(self, remote: RemoteJob) -> Any:
+        """Puts a remote job into the queue, as a batch job."""
+        executor = submitit.AutoExecutor(self.folder, cluster=self.where)
         executor.update_parameters(
             name="bench",
-            timeout_min=self._minutes,
-            gpus_per_node=needs.gpus or None,
-            cpus_per_task=needs.cpus,
+            timeout_min=self.minutes,
+            gpus_per_node=remote.needs.gpus or None,
+            cpus_per_task=remote.needs.cpus,
             # Rounded up.
-            mem_gb=-(-needs.memory_bytes // 10**9),
-            slurm_additional_parameters=self._options or None,
+            mem_gb=-(-remote.needs.memory_bytes // 10**9),
+            slurm_additional_parameters=dict(self.options) or None,
         )
-        self._jobs[ticket] = executor.submit(run_on_node, remote, self._note(ticket))
-        return ticket
+        return executor.submit(run_on_node, remote, self._note(remote.ticket))
 
-    def news(self, tickets: Collection[str]) -> Iterator[tuple[str, News]]:
-        """What has become known of these remote jobs, after a moment."""
-        time.sleep(POLL_SECONDS[self._where])
-        for ticket in tickets:
-            if self._jobs[ticket].done():
-                yield ticket, self._read_end(self._jobs.pop(ticket))
-            elif (progress := self._read_note(ticket)) is not None:
-                yield ticket, progress
+    def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
+        """What has become known of these batch jobs, after a moment."""
+        time.sleep(POLL_SECONDS[self.where])
+        for ticket, job in sent.items():
+            if job.done():
+                yield ticket, self._read_end(job)
+                continue
+            note = self._note(ticket)
+            with suppress(OSError, ValueError, TypeError):  # where it has written none since
+                taken = note.replace(note.with_suffix(".taken"))
+                yield ticket, Progress(**json.loads(taken.read_bytes()))
 
-    def cancel(self, tickets: Collection[str]) -> None:
+    def cancel(self, sent: Collection[Any]) -> None:
         """Takes jobs out of the queue, and waits some seconds for those that ran."""
-        jobs = [self._jobs.pop(ticket) for ticket in tickets]
-        for job in jobs:
+        for job in sent:
             job.cancel(check=False)
         deadline = time.monotonic() + CANCEL_SECONDS
-        while time.monotonic() < deadline and not all(job.done() for job in jobs):
+        while time.monotonic() < deadline and not all(job.done() for job in sent):
             time.sleep(POLL_SECONDS["local"])
 
     def _note(self, ticket: str) -> Path:
-        return self._folder / f"{ticket}.progress"
-
-    def _read_note(self, ticket: str) -> Progress | None:
-        """The progress that a job has written since the last time; None where there is none."""
-        note = self._note(ticket)
-        with suppress(OSError, ValueError, TypeError):
-            written = note.stat().st_mtime_ns
-            if written != self._seen.get(ticket):
-                progress = Progress(**json.loads(note.read_bytes()))
-                self._seen[ticket] = written
-                return progress
-        return None
+        return self.folder / f"{ticket}.progress"
 
     def _read_end(self, job: Any) -> News:
         errors = submitit.core.utils
         try:
             left: Mapping[str, Any] = job.result()
         except errors.FailedJobError as error:
-            sentence = f"the job could not be started on its node ({_last_line(str(error))})"
-            return refuse(sentence, details=error)
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            # "ImportError: No module named 'x'" may have other lines behind it.
+            said = next((line for line in reversed(lines) if ": " in line), lines[-1])
+            return refuse(f"the job could not be started on its node ({said})", details=error)
         except (errors.UncompletedJobError, OSError, EOFError):
             return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
         return left
@@ -174,18 +162,11 @@ class SlurmCluster:
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
     """What a batch job runs: the remote job, with its progress in a file."""
-    return run_remote(remote, lambda p: _write_note(note, p), SECONDS_BETWEEN_NOTES)
 
+    def write(progress: Progress) -> None:
+        draft = note.with_suffix(".draft")
+        with suppress(OSError):  # a full disk costs the view, not the job
+            draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+            draft.replace(note)
 
-def _write_note(note: Path, progress: Progress) -> None:
-    """Puts a progress in the place of the one before; a full disk costs the view, not the job."""
-    draft = note.with_suffix(".draft")
-    with suppress(OSError):
-        draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
-        draft.replace(note)
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # "ImportError: No module named 'x'" may have other lines behind it.
-    return next((line for line in reversed(lines) if ": " in line), lines[-1] if lines else "")
+    return run_remote(remote, write, SECONDS_BETWEEN_NOTES)

@@ -130,9 +130,9 @@ def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
     words = ("partition=gpu", "minutes=30", "memory=40", "retries=0")
     place = choose("slurm", *words, folder=tmp_path, processes=4)
     cluster = place.engine.args[0]
-    assert (cluster._minutes, cluster._options) == (30, {"partition": "gpu"})
+    assert (cluster.minutes, cluster.options) == (30, {"partition": "gpu"})
     needs = Needs(gpus=4, cpus=8, memory_bytes=40 * 10**9, processes=4)
-    assert (resources(place), place.engine.keywords) == (needs, {"retries": 0})
+    assert (resources(place), place.engine.keywords) == (needs, {"at_once": None, "retries": 0})
     assert len(place.slots) == 64
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.engines import cluster as cluster_module
 from benchharness.engines.cluster import (
     REFUSED,
     ClusterEngine,
@@ -37,7 +38,7 @@ class FakeCluster:
 
     def __init__(self, room=2):
         self._room = room
-        self.sent, self.cancelled, self.remote_jobs = [], [], {}
+        self.sent, self.cancelled = [], []
         self.is_open = False
         self.ghosts = []
 
@@ -55,16 +56,13 @@ class FakeCluster:
     def send(self, remote):
         job = Job.from_json(remote.job)
         self.sent.append(job.seed)
-        ticket = f"{job.seed}-{len(self.sent)}"
-        self.remote_jobs[ticket] = [remote, job, 0]
-        return ticket
+        return [remote, job, 0]
 
-    def news(self, tickets):
+    def news(self, sent):
         assert self.is_open
         ghosts, self.ghosts = self.ghosts, []
         yield from ghosts
-        for ticket in reversed(tickets):
-            entry = self.remote_jobs[ticket]
+        for ticket, entry in reversed(sent.items()):
             entry[2] += 1
             yield ticket, Progress(phase="training", step=1, steps=3)
             yield from self._end(ticket, *entry)
@@ -86,11 +84,17 @@ class FakeCluster:
             if what == "twice":
                 yield done
 
-    def cancel(self, tickets):
-        self.cancelled += tickets
+    def cancel(self, sent):
+        self.cancelled += [job.seed for _, job, _ in sent]
 
 
 NEEDS = Needs(gpus=0, cpus=1)
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch):
+    """What nodes start in the place of a worker."""
+    monkeypatch.setattr(cluster_module, "worker_command", lambda _: COMMAND)
 
 
 def run(jobs, room=2, **options):
@@ -118,7 +122,7 @@ def test_every_job_comes_back_once_with_its_progress():
 def test_a_lost_job_is_sent_again_and_says_how_often():
     notes: list[str] = []
     cluster = FakeCluster()
-    engine = ClusterEngine(cluster, NEEDS)
+    engine = ClusterEngine(cluster, NEEDS, Orders())
     (outcome,) = engine.run(jobs_of("lost:2"), lambda _, progress: notes.append(progress.note))
     assert [note for note in notes if note] == ["was lost (its node died) and is sent again"] * 2
     assert outcome.provenance["engine"]["attempt"] == 3
@@ -146,7 +150,7 @@ def test_a_job_that_its_node_stopped_counts_as_lost():
                 yield from super()._end(ticket, remote, job, turns)
 
     cluster = Preempting()
-    (outcome,) = ClusterEngine(cluster, NEEDS).run(jobs_of("ok"), lambda *_: None)
+    (outcome,) = ClusterEngine(cluster, NEEDS, Orders()).run(jobs_of("ok"), lambda *_: None)
     assert isinstance(outcome, Result)
     assert cluster.sent == [0, 0]
 
@@ -171,7 +175,7 @@ def test_a_job_is_taken_only_when_there_is_room():
             taken.append(job.seed)
             yield job
 
-    for outcome in ClusterEngine(FakeCluster(2), NEEDS).run(queue(), lambda *_: None):
+    for outcome in ClusterEngine(FakeCluster(2), NEEDS, Orders()).run(queue(), lambda *_: None):
         finished.append(outcome.job.seed)
         assert len(taken) - len(finished) <= 2
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
@@ -186,19 +190,19 @@ def test_none_waits_for_a_job_that_runs():
             yield None
         yield make_job("ok", seed=2)
 
-    outcomes = ClusterEngine(FakeCluster(2), NEEDS).run(queue(), lambda *_: None)
+    outcomes = ClusterEngine(FakeCluster(2), NEEDS, Orders()).run(queue(), lambda *_: None)
     finished.extend(outcome.job.seed for outcome in outcomes)
     assert finished == [1, 2]
 
 
 def test_closing_cancels_what_runs():
     cluster = FakeCluster(3)
-    outcomes = ClusterEngine(cluster, NEEDS).run(
+    outcomes = ClusterEngine(cluster, NEEDS, Orders()).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
     )
     with closing(outcomes):
         assert next(outcomes).job.seed == 0
-    assert sorted(cluster.cancelled) == ["1-2", "2-3"]
+    assert sorted(cluster.cancelled) == [1, 2]
     assert not cluster.is_open
 
 
@@ -209,7 +213,7 @@ def test_an_exception_of_the_reporter_cancels_what_runs():
 
     cluster = FakeCluster(2)
     with pytest.raises(BrokenPipeError):
-        list(ClusterEngine(cluster, NEEDS).run(jobs_of("ok", "ok"), report))
+        list(ClusterEngine(cluster, NEEDS, Orders()).run(jobs_of("ok", "ok"), report))
     assert len(cluster.cancelled) == 2
 
 
@@ -227,13 +231,13 @@ def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
 def remote(job, **fields):
     needs = Needs(gpus=0, cpus=3, memory_bytes=0)
     standard = {
+        "ticket": "1",
         "job": job.to_json(),
         "needs": needs,
         "folder": "/no/such/folder",
         "variables": {"BENCH_PLUGINS": "a.py"},
         "orders": Orders(),
         "mark": Path("/no/such/folder/mark"),
-        "command": COMMAND,
         "version": version(),
     }
     return RemoteJob(**{**standard, **fields})
@@ -303,7 +307,7 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
 
     outcomes = []
     orders = Orders(checkpoints=tmp_path / "shared", keep=[first.key])
-    engine = ClusterEngine(Here(), NEEDS, orders, COMMAND)
+    engine = ClusterEngine(Here(), NEEDS, orders)
     outcomes.extend(engine.run(queue(), lambda *_: None))
     assert all(isinstance(outcome, Result) for outcome in outcomes), outcomes
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
@@ -317,7 +321,7 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
 
     job = make_job("ok")
     orders = Orders(checkpoints=tmp_path, keep=[job.key])
-    engine = ClusterEngine(Elsewhere(), NEEDS, orders, COMMAND)
+    engine = ClusterEngine(Elsewhere(), NEEDS, orders)
     (outcome,) = engine.run([job], lambda *_: None)
     assert f"{tmp_path} is not the folder" in outcome.error
 
@@ -332,7 +336,7 @@ def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen)
 
     snapshots = SnapshotFolder(root=tmp_path / "snapshots", every=60.0)
     orders = Orders(checkpoints=tmp_path / "checkpoints", snapshots=snapshots)
-    engine = ClusterEngine(Node(), NEEDS, orders, COMMAND)
+    engine = ClusterEngine(Node(), NEEDS, orders)
     job = make_job("ok")
     (outcome,) = engine.run([job], lambda *_: None)
     expected = ["--snapshots", str(tmp_path / "snapshots" / job.key), "--checkpoint-every", "60.0"]

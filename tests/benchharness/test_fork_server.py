@@ -264,7 +264,7 @@ def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyP
     )
     jobs = [make_job("cola"), make_job("glue/rte")]
     jobs.append(replace(jobs[0], seed=2, checkpoint="/nowhere"))
-    outcomes = list(LocalEngine(find_slots("cpu", 1)).run(iter(jobs), lambda *_: None))
+    outcomes = list(LocalEngine(find_slots("cpu", 1), Orders()).run(iter(jobs), lambda *_: None))
     assert len(started) == 3
     assert len(set(map(id, started))) == 1
     *results, failure = outcomes

@@ -10,8 +10,9 @@ import pytest
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
-from benchharness.engines import local
+from benchharness.engines import slots
 from benchharness.engines.local import ALONE, LocalEngine
+from benchharness.engines.process import Orders
 from benchharness.engines.slots import SETTLING_SECONDS, Sharing, Slot, memory_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -50,26 +51,35 @@ def test_memory_is_what_nvidia_smi_tells(
     ],
 )
 def test_another_job_begins_where_what_one_holds_is_free_once_and_a_half(
-    memory: tuple[float, float] | None, running: int, has_room: bool
+    monkeypatch: pytest.MonkeyPatch,
+    memory: tuple[float, float] | None,
+    running: int,
+    has_room: bool,
 ) -> None:
-    assert Sharing(read=lambda _: memory).has_room(SLOT, [True] * running) is has_room
+    monkeypatch.setattr(slots, "memory_of", lambda _: memory)
+    assert Sharing().has_room(SLOT, [True] * running) is has_room
 
 
-def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_again() -> None:
+def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seconds, read = 0.0, list[float]()
 
     def full(_: str) -> tuple[float, float]:
         read.append(seconds)
         return FULL
 
-    sharing = Sharing(read=full, clock=lambda: seconds)
+    monkeypatch.setattr(slots, "memory_of", full)
+    monkeypatch.setattr(slots, "monotonic", lambda: seconds)
+    sharing = Sharing()
     assert sharing.has_room(SLOT, []), "the first one begins alone"
     assert sharing.has_room(Slot(device="cpu", environment={}), [True, True])
     for settled in ([False], [True, False], *([True, True] for _ in range(6))):
         assert not sharing.has_room(SLOT, settled)
         seconds += SETTLING_SECONDS / 2
     assert read == [1.5 * SETTLING_SECONDS, 2.5 * SETTLING_SECONDS, 3.5 * SETTLING_SECONDS]
-    unknown = Sharing(read=lambda _: read.append(seconds), clock=lambda: seconds)
+    monkeypatch.setattr(slots, "memory_of", lambda _: read.append(seconds))
+    unknown = Sharing()
     for _ in range(6):
         assert not unknown.has_room(SLOT, [True])
         assert not unknown.has_room(SLOT, [False])
@@ -79,9 +89,9 @@ def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_ag
 
 def engine_of(monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDLE) -> LocalEngine:
     """On its clock jobs settle between two looks."""
-    clock = itertools.count(step=SETTLING_SECONDS).__next__
-    monkeypatch.setattr(local, "Sharing", lambda: Sharing(read=lambda _: memory, clock=clock))
-    return LocalEngine([SLOT] * 4, command=COMMAND)
+    monkeypatch.setattr(slots, "memory_of", lambda _: memory)
+    monkeypatch.setattr(slots, "monotonic", itertools.count(step=SETTLING_SECONDS).__next__)
+    return LocalEngine([SLOT] * 4, Orders(), COMMAND)
 
 
 def test_an_idle_gpu_takes_more_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
