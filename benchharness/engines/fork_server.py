@@ -63,7 +63,7 @@ class ForkServer:
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
         """Has the process import what workers will need, which takes it seconds."""
-        self._ask(environment, {"modules": modules})
+        self._ask({"modules": modules, "environment": dict(environment)})
 
     def start(
         self,
@@ -76,12 +76,11 @@ class ForkServer:
 
         It inherits the descriptor `held`, where there is one.
         """
-        (job, to_job), (output, to_output), (errors, to_errors), (status, to_status) = (
-            os.pipe() for _ in range(4)
-        )
+        pipes = [os.pipe() for _ in range(4)]
+        (job, to_job), (output, to_output), (errors, to_errors), (status, to_status) = pipes
         theirs = (job, to_output, to_errors, to_status)
         request = {"modules": modules, "words": words, "environment": dict(environment)}
-        self._ask(environment, request, (*theirs, *held))
+        self._ask(request, (*theirs, *held))
         # The server has them now. A pipe that is also open here would never come to its end.
         for descriptor in theirs:
             os.close(descriptor)
@@ -103,9 +102,7 @@ class ForkServer:
                 self._process.wait(ANSWER_SECONDS)
         self._process = self._socket = None
 
-    def _ask(
-        self, environment: Mapping[str, str], request: Mapping[str, Any], pipes: Sequence[int] = ()
-    ) -> None:
+    def _ask(self, request: Mapping[str, Any], pipes: Sequence[int] = ()) -> None:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._socket is None:
@@ -113,8 +110,8 @@ class ForkServer:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             with theirs:
-                nowhere = subprocess.DEVNULL
-                self._process = spawn(COMMAND, environment, theirs.fileno(), nowhere)
+                own, nowhere = request["environment"], subprocess.DEVNULL
+                self._process = spawn(COMMAND, own, theirs.fileno(), nowhere)
         # The fork's status will say that the server is gone, or nothing where it is stopped.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)

@@ -105,8 +105,7 @@ class WorkerProcess:
         self._is_saving = False
         self.is_computing = False
         self._process = process
-        # Of stdout and stderr. One thread reads what all workers say: a silent one must not hold up
-        # the others.
+        # One thread reads what all workers say: a silent one must not hold up the others.
         self._pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
@@ -147,7 +146,7 @@ class WorkerProcess:
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
-    def read(self, report: Report | None = None) -> bool:
+    def read(self, report: Report = lambda *_: None) -> bool:
         """Reports the progress lines that have come in; False where nothing was there to read."""
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
@@ -162,8 +161,7 @@ class WorkerProcess:
                 self._last_sign = time.monotonic()
                 self._is_saving = progress.phase == "saving"
                 self.is_computing = progress.phase in ("training", "saving", "predicting")
-                if report is not None:
-                    report(self.job, progress)
+                report(self.job, progress)
         return bool(output or errors)
 
     def signal(self, number: signal.Signals) -> None:
@@ -185,7 +183,7 @@ class WorkerProcess:
             self._life, self._last_life = life, time.monotonic()
         return seconds < SAVING_SECONDS and time.monotonic() - self._last_life < IDLE_SECONDS
 
-    def close(self, report: Report | None = None) -> None:
+    def close(self, report: Report = lambda *_: None) -> None:
         """Kills what is left of the process and its own, and reads the rest of what they said."""
         self.signal(signal.SIGKILL)
         try:

@@ -120,7 +120,6 @@ class RayCluster:
 
     def __init__(self, gpus: int, cpus: int) -> None:
         self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
-        self._progress: Any = None
         self._notes: Any = None
 
     @contextmanager

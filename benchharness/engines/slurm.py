@@ -147,15 +147,14 @@ class SlurmCluster:
         return self.folder / f"{ticket}.progress"
 
     def _read_end(self, job: Any) -> News:
-        errors = submitit.core.utils
         try:
             left: Mapping[str, Any] = job.result()
-        except errors.FailedJobError as error:
+        except submitit.core.utils.FailedJobError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             # "ImportError: No module named 'x'" may have other lines behind it.
             said = next((line for line in reversed(lines) if ": " in line), lines[-1])
             return refuse(f"the job could not be started on its node ({said})", details=error)
-        except (errors.UncompletedJobError, OSError, EOFError):
+        except (submitit.core.utils.UncompletedJobError, OSError, EOFError):
             return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
         return left
 

@@ -6,8 +6,8 @@ Importing torch and transformers takes seconds of every worker, more than a job 
 takes to compute; a fork has them already. A request is {"modules", "words", "environment"} as JSON
 with four pipes: the fork's stdin, stdout and stderr, and one into which this process writes the
 fork's process id when it has started and its exit status when it has ended. A fifth descriptor,
-where there is one, is a lock that the fork holds as long as it lives. A request with modules alone
-has them imported and starts nothing. The forks die with this process, and this process ends with
+where there is one, is a lock that the fork holds as long as it lives. A request without pipes has
+its modules imported and starts nothing. The forks die with this process, and this process ends with
 its socket, or when whoever started it dies.
 """
 
