@@ -189,6 +189,7 @@ def main() -> int:
     LIMIT.set(STEP_SECONDS)
     deadline = time.monotonic() + (options.seconds or float("inf"))
     failed = left = 0
+    options.out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="benchmark-") as scratch:
         at = Setting(
             device=options.device, model=options.model, data=options.data, scratch=Path(scratch)
