@@ -187,7 +187,7 @@ class Attention:
 
 
 NARROWED = "is_at_first_token"
-"""The attribute of an attention whose other outputs than first tokens' are not used (__init__.py)."""
+"""The attribute of an attention whose other outputs than first tokens' are unused (__init__.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
