@@ -102,7 +102,7 @@ def _whole(states: Tensor) -> torch.dtype:
 
 # The sequences of a packed row in attention's order.
 
-ROUNDING = 8
+ROUNDING = 16
 """Attention is computed at lengths that are multiples of it: matrix units like them."""
 
 

@@ -33,7 +33,7 @@ def test_a_groups_part_has_its_sequences_head_by_head() -> None:
     rows = HeadRows.of(packing, HEADS)
     states = torch.randn(33, HEADS, SIZE)
     short, long = (part for _, part in rows.by_group(rows.gather(states)))
-    assert (short.shape, long.shape) == ((2 * HEADS, 8, SIZE), (HEADS, 24, SIZE))
+    assert (short.shape, long.shape) == ((2 * HEADS, 16, SIZE), (HEADS, 32, SIZE))
     assert torch.equal(short[HEADS + 1], states[25:, 1])
     assert torch.equal(short[0, :5], states[:5, 0])
     assert torch.equal(long[2, :20], states[5:25, 2])
