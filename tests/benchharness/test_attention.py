@@ -77,13 +77,13 @@ def test_a_window_hides_what_is_far_away(window: int) -> None:
 
 
 def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
-    lengths = [8, 8, 8, 8]  # one group, one part: the draws are in the order of the formula's
+    lengths = [16, 16, 16, 16]  # one group, one part: the draws are in the order of the formula's
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)
     output = attend(*states, Attention(packing=make_packing(lengths), scale=SCALE, rate=0.25))
     torch.manual_seed(5)
-    kept = RandomBits().draw(torch.Size([4, HEADS, 8, 8]), 0.25) >= 0
-    query, key, value = (s.view(4, 8, HEADS, SIZE).transpose(1, 2) for s in same)
+    kept = RandomBits().draw(torch.Size([4, HEADS, 16, 16]), 0.25) >= 0
+    query, key, value = (s.view(4, 16, HEADS, SIZE).transpose(1, 2) for s in same)
     weights = (query @ key.mT * SCALE).softmax(-1) * kept / 0.75
     expected = (weights @ value).transpose(1, 2).reshape(output.shape)
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-6)

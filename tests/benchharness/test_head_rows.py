@@ -29,9 +29,9 @@ def test_states_come_back_from_their_places(lengths: tuple[int, ...]) -> None:
 
 
 def test_a_groups_part_has_its_sequences_head_by_head() -> None:
-    packing = packing_of(5, 20, 8)
+    packing = packing_of(5, 20, 16)
     rows = HeadRows.of(packing, HEADS)
-    states = torch.randn(33, HEADS, SIZE)
+    states = torch.randn(41, HEADS, SIZE)
     short, long = (part for _, part in rows.by_group(rows.gather(states)))
     assert (short.shape, long.shape) == ((2 * HEADS, 16, SIZE), (HEADS, 32, SIZE))
     assert torch.equal(short[HEADS + 1], states[25:, 1])
