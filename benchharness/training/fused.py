@@ -50,7 +50,7 @@ def forward(
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
     values, _ = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
-    mean = tl.sum(values) / size
+    mean = tl.sum(values) / size  # of zeros at columns that are not real
     centred = tl.where(is_real, values - mean, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / size + eps)
     found = centred * scale * tl.load(weight + columns, mask=is_real, other=0.0)
@@ -124,7 +124,7 @@ class FusedNorm(torch.autograd.Function):
         size = product.shape[-1]
         states = torch.empty_like(product, dtype=torch.float32)
         in_bf16 = torch.empty_like(product, dtype=torch.bfloat16)
-        means, scales = states.new_empty(2, product.numel() // size)
+        means, scales = states.new_empty(2, product.numel() // size)  # (tokens,) each
         given = (product, residual, weight, bias, seeds)
         ctx.numbers = (layer, rate, size)
         launch(
@@ -135,7 +135,7 @@ class FusedNorm(torch.autograd.Function):
             DROPS=seeds is not None,
         )
         ctx.save_for_backward(product, residual, weight, seeds, means, scales)
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(False)  # one of the two may not be read by anybody
         return states, in_bf16
 
     @staticmethod
@@ -145,6 +145,7 @@ class FusedNorm(torch.autograd.Function):
         product, residual, weight, seeds, means, _ = saved
         programs = min(PROGRAMS, len(means))
         made = torch.empty_like(product), torch.empty_like(residual)
+        # Of norm's weight and bias and of the linear bias; added up below, in one order.
         sums = weight.new_empty(programs, 3, len(weight))
         launch(
             (backward, programs),
@@ -213,6 +214,7 @@ def _forward(
         return own(states, residual)
     dense, norm = module.dense, module.LayerNorm
     weight, bias = dense.casts
+    # Its bias has its gradient from the kernel, so here it is a number.
     product = functional.linear(getattr(states, "in_bf16", states), weight, bias.detach())
     weights = (norm.weight, norm.bias, dense.bias)
     found: Tensor
