@@ -36,6 +36,7 @@ def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.co
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
+        # Philox by the place: the backward pass draws the same.
         is_kept = tl.rand(tl.load(seeds + layer), places) >= rate
         values = tl.where(is_kept, values / (1.0 - rate), 0.0)
     return values + tl.load(residual + places, mask=is_real, other=0.0).to(tl.float32), is_kept
@@ -71,6 +72,7 @@ def backward(
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
     factors = tl.load(weight + columns, mask=is_real, other=0.0)
+    # Sums over the tokens of this program.
     of_weight = tl.zeros((BLOCK,), tl.float32)
     of_bias = tl.zeros((BLOCK,), tl.float32)
     of_dense = tl.zeros((BLOCK,), tl.float32)
@@ -79,6 +81,7 @@ def backward(
         values, is_kept = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
         scale = tl.load(scales + row)
         normed = (values - tl.load(means + row)) * scale
+        # The two gradients of one value, which torch would add up in a kernel of its own.
         given = tl.zeros((BLOCK,), tl.float32)
         if HAS_STATES:
             given += tl.load(of_states + places, mask=is_real, other=0.0)
@@ -86,6 +89,7 @@ def backward(
             given += tl.load(of_bf16 + places, mask=is_real, other=0.0).to(tl.float32)
         of_weight += given * normed
         of_bias += given
+        # Through the norm, as torch's layer_norm_backward.
         given *= factors
         given = (given - tl.sum(given) / size - normed * (tl.sum(given * normed) / size)) * scale
         tl.store(of_residual + places, given.to(of_residual.dtype.element_ty), mask=is_real)
@@ -192,7 +196,7 @@ def fuse_norms(encoder: Any) -> str:
 
 
 def _has_layers(module: nn.Module) -> bool:
-    children = dict(module.named_children())
+    children = dict(module.named_children())  # in any order
     kinds = [type(children.get(name)) for name in ("LayerNorm", "dropout")]
     are_all = len(children) == 3 and kinds == [nn.LayerNorm, nn.Dropout]
     return are_all and len(getattr(children.get("dense"), "casts", ())) == 2
