@@ -205,6 +205,7 @@ def _has_layers(module: nn.Module) -> bool:
 def _draw(layers: int, encoder: nn.Module, _: Any) -> None:
     packing = PACKING.get()
     if packing is not None and encoder.training:
+        # By torch's generator of that device, whose state is in snapshots.
         seeds = torch.randint(2**31 - 1, (layers,), device=packing.places.device)
         PACKING.set(replace(packing, kept={**packing.kept, SEEDS: seeds}))
 
