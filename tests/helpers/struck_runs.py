@@ -79,5 +79,5 @@ def check_whole(folder: Path) -> None:
         assert list(store.faults()) == []
     left = {path.name for path in (folder / "results").iterdir()}
     assert left <= {"leaderboard.sqlite", ".leaderboard.sqlite.lock", "leaderboard.html",
-                    "checkpoints"}, left  # fmt: skip
-    assert not list((folder / "results" / "checkpoints").glob("*"))
+                    "models"}, left  # fmt: skip
+    assert not list((folder / "results" / "models").glob("*"))
