@@ -111,7 +111,8 @@ def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot
 
 def _choose_gpus(device: str) -> tuple[str, ...]:
     kind, colon, index = device.partition(":")
-    if kind not in ("auto", "cpu", "cuda") or (colon and not (kind == "cuda" and index.isdigit())):
+    is_numbered = kind == "cuda" and index.isdecimal()
+    if kind not in ("auto", "cpu", "cuda") or (colon and not is_numbered):
         raise BenchError(f"no device is called {device!r}: use auto, cpu, cuda or cuda:N.")
     gpus = () if kind == "cpu" else find_gpus()
     if kind == "cuda" and not gpus:

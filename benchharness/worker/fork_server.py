@@ -159,7 +159,7 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
 def _set_threads() -> None:
     """OMP_NUM_THREADS, which torch has read when it was imported."""
     threads, torch = os.environ.get("OMP_NUM_THREADS", ""), sys.modules.get("torch")
-    if threads.isdigit() and torch is not None:
+    if threads.isdecimal() and torch is not None:
         torch.set_num_threads(int(threads))
 
 

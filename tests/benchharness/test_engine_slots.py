@@ -188,6 +188,7 @@ def test_where_jobs_run_is_said(devices, expected):
         ("gpu", "no device is called 'gpu': use auto, cpu, cuda or cuda:N"),
         ("cpu:1", "no device is called"),
         ("cuda:x", "no device is called"),
+        ("cuda:²", "no device is called"),
         ("cuda:", "no device is called"),
         ("cuda:2", "there is no cuda:2: the visible GPUs are 0 to 1"),
     ],
