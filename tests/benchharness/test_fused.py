@@ -195,10 +195,15 @@ def test_where_a_trial_fails_norms_stay_as_they_are(monkeypatch: pytest.MonkeyPa
         launch(kernel, given, made, numbers, **options)
         made[0].mul_(1.1)
 
+    def broken(_kernel: Any, _given: Any, made: Any, *_: Any, **_options: Any) -> None:
+        for each in made:
+            each.fill_(torch.nan)
+
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     for launch, words in (
         (refused, "no C compiler"),
         (partial(wrong, fused.launch), "numbers 0.1 apart"),
+        (broken, "numbers nan apart"),
     ):
         monkeypatch.setattr(fused, "launch", launch)
         training = begin("bert", "pair", replace(CPU, precision="bf16"))
