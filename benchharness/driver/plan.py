@@ -13,8 +13,9 @@ from benchharness.engines.slots import have_bf16, machine_of
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
+from benchharness.models.families import is_unchecked
 from benchharness.models.folder import stated_pooling
-from benchharness.models.weights import reach
+from benchharness.models.weights import config_of, reach
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
@@ -135,6 +136,7 @@ def plan(request: Request) -> Plan:
         left_out=left_out,
         notes=(
             *_unused_poolings(encoders),
+            *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
@@ -165,6 +167,18 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
             yield (
                 f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
                 "heads read the encoder as its family's do."
+            )
+
+
+def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
+    """Yield a sentence for each model of a family that nobody has looked up."""
+    for model in models:
+        config = {"model_type": model.family} if model.family else config_of(model)
+        if is_unchecked(config):
+            yield (
+                f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
+                "its authors classify a text: a new layer reads the state of its first token, or "
+                "of its last one where a trial shows that it sees only what precedes it."
             )
 
 

@@ -204,11 +204,10 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     """Have a decoder's tokenizer put a token between two texts, and one at the end of a row.
 
-    The last token, at which a text is classified, becomes its cls_token. What the tokenizer puts
-    around texts by itself stays; what is missing is its separator, or its end of a text. GPT gets
-    tokens of its own, as Radford et al. 2018, section 3.3, have them: a start, a delimiter and an
-    end, with embeddings that start from random numbers, as the separator of a tokenizer that has
-    neither token.
+    Texts are classified at the last token. What the tokenizer puts around texts by itself stays;
+    what is missing is its separator, or its end of a text. GPT gets tokens of its own, as Radford
+    et al. 2018, section 3.3, have them: a start, a delimiter and an end. Their embeddings start
+    from random numbers, as the separator of a tokenizer that has neither token.
     """
     if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
         return  # a checkpoint that a run has left has them
@@ -225,7 +224,6 @@ def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
         before, between, after = _around(tokenizer)
         if not between or not after:
             _put_around(tokenizer, before, between or [end], after or [end])
-        tokenizer.cls_token = after[-1] if after else end
     tokens = len(tokenizer)
     embeddings: nn.Embedding = network.get_input_embeddings()
     if tokens > embeddings.num_embeddings:

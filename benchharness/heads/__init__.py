@@ -30,12 +30,14 @@ class Limits:
     """How long a row may be: at most `max_tokens` with the special tokens.
 
     Only where a context is cut into windows: they begin every `stride` tokens, and at most
-    `max_question_tokens` of the question stand in each.
+    `max_question_tokens` of the question stand in each. `is_causal` says that a state has seen only
+    what precedes it, so that a window's last token is where "no answer" is read.
     """
 
     max_tokens: int
     stride: int = 128
     max_question_tokens: int = 64
+    is_causal: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -175,8 +175,7 @@ class Frame:
         # negative. Another special token outside of the texts takes its place where there is
         # none, and the first token where there is no such one either.
         outer = [place for place in range(len(ids)) if not inner[0] <= place <= inner[-1]]
-        classified = [place for place in outer if ids[place] == tokenizer.cls_token_id]
-        found = classified[-1:] or outer or [0]
+        found = [place for place in outer if ids[place] == tokenizer.cls_token_id] or outer or [0]
         return cls(
             parts=tuple((ids[start:end], types[start:end]) for start, end in edges),
             texts=tuple(int(types[first]) for first in firsts),

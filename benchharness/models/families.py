@@ -66,6 +66,11 @@ def is_unchecked(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") not in CHECKED and not is_causal(config)
 
 
+def has_class(family: str, kind: str) -> bool:
+    """Return whether transformers has a class of a kind ("TokenClassification") for a family."""
+    return family in _families(re.sub(r"(?<!^)(?=[A-Z])", "_", kind).upper())
+
+
 @cache
 def _families(kind: str) -> frozenset[str]:
     """Return the families of which transformers has a class of this kind ("CAUSAL_LM").

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from benchharness.models.families import CHECKED
+from benchharness.models.families import CHECKED, has_class, is_causal
 from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, Recipe
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.task import Task
@@ -24,6 +24,7 @@ LACKING = {
     ("eurobert", "choice"),
     ("eurobert", "span"),
     ("gpt2", "choice"),
+    ("modernbert-decoder", "pair"),
     ("openai-gpt", "choice"),
     ("openai-gpt", "span"),
     ("openai-gpt", "tag"),
@@ -32,7 +33,7 @@ LACKING = {
     ("t5", "ranking"),
     ("t5", "span"),
 }
-"""What transformers has no class for, or (T5) only one that needs the decoder."""
+"""What transformers has no class for, or one that needs T5's decoder, or layers that we lack."""
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
 """Families whose classes are another one's."""
@@ -84,9 +85,15 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
     if own := answer_type(task).unpublished():
         yield own
     yield from _of_recipe(recipe)
-    known = (recipe.ranking or task.head in KINDS) and family in COMPARED
-    if not known or (family, task.head) in LACKING:
+    if (family, task.head) in LACKING or not (recipe.ranking or _has_head(family, task.head)):
         yield f"{family} with a {task.head} head"
+
+
+def _has_head(family: str, head: str) -> bool:
+    """Return whether transformers' class of a head type is the network that we train."""
+    if family in COMPARED or head not in KINDS:
+        return head in KINDS
+    return is_causal({"model_type": family}) and has_class(family, KINDS[head])
 
 
 def _of_recipe(recipe: Recipe) -> Iterator[str]:

@@ -19,12 +19,17 @@ from benchharness.heads import Limits, head_for
 from benchharness.models.families import CHECKED, is_causal, is_unchecked
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
+from benchharness.worker.task_setup import limits_of
 from tests.helpers.every_family import CLASSIFYING, save_tiny
-from tests.helpers.training import CPU
+from tests.helpers.training import CPU, having
+from tests.helpers.training import RECIPE as USUAL
 
 LIMITS = Limits(max_tokens=64)
+RECIPE = having(USUAL, max_tokens=64)
 RTE = find_task("glue/rte")
 
 SHORT = PairExample(id="short", text_a="the storm came", text_b="it was late", label=None)
@@ -246,16 +251,19 @@ def test_a_decoders_texts_are_separated_and_end(kind: str, expected: list[str], 
     assert tokens == expected
     single = tokenizer.convert_ids_to_tokens(tokenizer("a")["input_ids"])
     assert single == [*expected[: expected.index("a") + 1], expected[-1]]
-    assert tokenizer.cls_token == expected[-1]
     assert encoder.network.get_input_embeddings().num_embeddings == len(tokenizer)
 
 
 @pytest.mark.parametrize("kind", ["decoder", "llama", "bare", "wordpiece"])
 def test_no_answer_of_a_decoder_is_read_where_it_has_seen_the_passage(kind: str, tmp_path: Path):
-    from benchharness.heads.tokens import Frame
-
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", tokenizer=kind)), None, seed=1)
-    assert Frame.of(encoder.tokenizer, texts=2).null == -1
+    limits = limits_of(RECIPE, encoder)
+    assert limits.is_causal
+    task = find_task("squad/v2.0")
+    rows = read(task, "dev", parse_data("mini"), 4).examples
+    features = head_for(task).encode(rows, encoder.tokenizer, limits)
+    assert (features.nulls == features.lengths - 1).all()
+    assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
 
 
 def test_an_empty_text_of_a_decoder_is_a_row(tmp_path: Path):
