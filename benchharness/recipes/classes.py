@@ -24,7 +24,6 @@ LACKING = {
     ("eurobert", "choice"),
     ("eurobert", "span"),
     ("gpt2", "choice"),
-    ("modernbert-decoder", "pair"),
     ("openai-gpt", "choice"),
     ("openai-gpt", "span"),
     ("openai-gpt", "tag"),
@@ -33,7 +32,10 @@ LACKING = {
     ("t5", "ranking"),
     ("t5", "span"),
 }
-"""What transformers has no class for, or one that needs T5's decoder, or layers that we lack."""
+"""What transformers has no class for, or (T5) only one that needs the decoder."""
+
+LAYERED = frozenset({"modernbert-decoder"})
+"""Decoders whose classes have layers between the last state and the output, which we lack."""
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
 """Families whose classes are another one's."""
@@ -93,7 +95,8 @@ def _has_head(family: str, head: str) -> bool:
     """Return whether transformers' class of a head type is the network that we train."""
     if family in COMPARED or head not in KINDS:
         return head in KINDS
-    return is_causal({"model_type": family}) and has_class(family, KINDS[head])
+    is_decoder = is_causal({"model_type": family}) and family not in LAYERED
+    return is_decoder and has_class(family, KINDS[head])
 
 
 def _of_recipe(recipe: Recipe) -> Iterator[str]:
