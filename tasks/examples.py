@@ -56,10 +56,13 @@ class Traits(NamedTuple):
 class Example:
     """A row of a task; `gold_field` is the field that holds its gold answer.
 
-    Where rows of a `group` are scored together it `is_in_unit`.
+    Where rows of a `group` are scored together it `is_in_unit`. `oddities` are sentences on what
+    is odd about the row as it was released, and how it counts, one for each time; no fingerprint
+    has them.
     """
 
     id: str
+    oddities: tuple[str, ...] = field(default=(), compare=False, repr=False, metadata=_BESIDE)
     gold_field: ClassVar[str]
     is_in_unit: ClassVar[bool] = False
 
@@ -391,11 +394,15 @@ class DocumentExample(Example):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """What is searched: documents by id, and the SHA-256 (hex) of them all."""
+    """What is searched: documents by id, and the SHA-256 (hex) of them all.
+
+    `oddities` are sentences on what is odd about it, as those of an example.
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     digest: str
+    oddities: tuple[str, ...] = ()
 
     @cached_property
     def places(self) -> dict[str, int]:

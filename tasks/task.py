@@ -381,7 +381,7 @@ def find_fault(task: Task, example: Example) -> str:
         case CorefTask(), DocumentExample():
             faults = _cluster_faults(example)
         case RankingTask(), QueryExample():
-            faults = iter(() if example.text.strip() else ("has no text",))
+            faults = iter(())  # a query without a text is ranked too
         case TimedTask(), TimedExample():
             faults = iter(())
         case _:
