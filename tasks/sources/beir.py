@@ -109,7 +109,8 @@ def _kept_corpus(path: Path, _changed: int, _size: int) -> Corpus:
 def _corpus(name: str, objects: Iterable[Line]) -> Corpus:
     texts: dict[str, str] = {}
     count = 0
-    for count, (place, document) in enumerate(objects, start=1):
+    for place, document in objects:
+        count += 1
         known, title = _text(place, document, "_id"), document.get("title") or ""
         found = f"{title} {_text(place, document, 'text')}".strip()
         if texts.setdefault(known, found) != found:

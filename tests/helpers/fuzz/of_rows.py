@@ -120,8 +120,7 @@ def _read_archive(name: str, content: bytes, folder: Path) -> None:
 
 def _predictions(head: str) -> list[Case]:
     """Random answers to six examples of each task's dev split, as its people write them."""
-    tasks = (task for task in TASKS.values() if task.head == head and task.kind != "labels")
-    return [_predictions_of(task) for task in tasks]
+    return [_predictions_of(task) for task in TASKS.values() if task.head == head]
 
 
 def _predictions_of(task: Task) -> Case:
@@ -290,6 +289,9 @@ def _read_parquet(content: bytes, folder: Path) -> None:
         hub_rows(source, "train")
 
 
+SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
+"""How often answers of each kind are read."""
+
 ROWS = (
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
     Reader(name="csv", cases=partial(_files, "csv")),
@@ -306,7 +308,7 @@ ROWS = (
     Reader(name="hub parquet", cases=_hub, share=0.02),
     *(
         Reader(name=f"predictions of {head}s", cases=partial(_predictions, head), share=share)
-        for head, share in {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5}.items()
+        for head, share in SHARES.items()
     ),
     Reader(name="odds", cases=_odds, share=2),
     Reader(name="submissions", cases=_submissions, share=6),

@@ -5,28 +5,33 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from shutil import copytree
+from typing import Any
 
 import pytest
 
 from benchharness.plugins import load_plugins
 from benchharness.stored.scoring import score_files
+from benchharness.stored.submission import FORMS
+from benchharness.stored.submission import SUBMITTED as SUBMITTED_SUITES
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
-from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder
+from benchharness.tasks.submission import table
 from benchharness.tasks.suites import TASKS
-from benchharness.tasks.task import Task, ending_of
+from benchharness.tasks.task import Task, ending_of, score
 from tests.helpers.doc_blocks import block
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.plugin_rows import exam, genes, manual
-from tests.helpers.prediction_files import write
+from tests.helpers.prediction_files import guess, write
 
-READ = [name for name, task in TASKS.items() if task.kind not in ("ranking", "timed", "labels")]
-"""Rankings have no prediction file yet."""
+READ = [name for name, task in TASKS.items() if task.kind != "timed"]
+"""Measurements are no answers."""
 
 
 def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
@@ -51,6 +56,48 @@ def test_right_answers_are_perfect(name: str, tmp_path: Path) -> None:
     assert [scores[metric.name + ending] for metric in task.metrics] == [
         pytest.approx(1.0) for _ in task.metrics
     ]
+
+
+SUBMITTED = [
+    (name, split)
+    for name, task in TASKS.items()
+    for split in task.source.splits
+    if task.suite in FORMS and split.startswith(FORMS[task.suite].split)
+    if task.suite != "xtreme" or split in ("test_de", "test_zh")
+]
+
+
+@pytest.mark.parametrize(("name", "split"), SUBMITTED)
+def test_what_is_submitted_is_scored_alike(
+    name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `bench submit` writes of random answers; of SQuAD 2.0 with its no-answer scores."""
+    task, rows = TASKS[name], read(TASKS[name], split, parse_data("mini"))
+    monkeypatch.setattr(table, "QUESTIONS", len(rows.examples))
+    draw = Random(name)
+    made: list[Any] = [guess(task, example, draw) for example in rows.examples]
+    files = FORMS[task.suite].write(task, made, rows.examples, None)
+    paths = [tmp_path / (place or "answers.txt").format("de") for place in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        path.write_bytes(content)
+    odds = tmp_path / "na_prob.json"
+    no_answer = NoAnswer(file=odds) if odds.exists() else None
+    found = read_predictions(paths[0], task, rows, no_answer)
+    assert (found.notes, found.missing) == ((), 0)
+    if not any(example.is_hidden for example in rows.examples):
+        scores = [score(task, split, each, rows.examples) for each in (made, found.predictions)]
+        assert scores[0] == scores[1]
+
+
+def test_a_suite_is_submitted_or_has_no_file_of_its_own() -> None:
+    assert {task.suite for task in TASKS.values()} - {*SUBMITTED_SUITES} == NOT_SUBMITTED
+
+
+NOT_SUBMITTED = {
+    *("conll2003", "snli", "swag", "blimp", "pairs", "sst", "lexglue", "text"),
+    *("efficiency", "needle"),
+}
+"""Suites with public labels and no file of answers that people hand in."""
 
 
 def irony(folder: Path) -> None:
