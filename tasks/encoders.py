@@ -53,7 +53,6 @@ def _query(row: Row) -> QueryExample:
     found: Any = row
     return QueryExample(
         id=text(row, "id"),
-        oddities=found["oddities"],
         text=found["text"] or "",
         relevant=found["relevant"],
         documents=found["corpus"].digest,

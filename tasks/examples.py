@@ -260,14 +260,16 @@ def _sentence_names(
 class ChoiceExample(Example):
     """A context, a question (may be empty) and options; `gold` are the right ones' indices.
 
-    Training takes the first of several right options (only ReCoRD has several). `group` is the
-    slice or passage that the example belongs to (RACE: "middle" or "high").
+    Training takes the first of several right options (only ReCoRD has several). `answers` are right
+    answers that are none of the options: they count for scores of texts. `group` is the slice or
+    passage that the example belongs to (RACE: "middle" or "high").
     """
 
     context: str
     question: str
     options: tuple[str, ...]
     gold: tuple[int, ...] | None = None
+    answers: tuple[str, ...] = _later(())
     group: str | None = None
     gold_field: ClassVar[str] = "gold"
 
@@ -284,6 +286,7 @@ class ChoiceExample(Example):
             passage=self.context or None,
             stratum=str((self.group, self.gold)),
             slices=(f"level {self.group}",) if self.group else (),
+            is_unlearnable=self.gold == (),
         )
 
     def count_words(self) -> int:

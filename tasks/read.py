@@ -9,9 +9,10 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.errors import BenchError, DataError, first_line
 from benchharness.tasks.examples import Example, TagExample
 from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
+from benchharness.tasks.sources.source import ODDITIES
 from benchharness.tasks.task import Task, find_fault
 
 # A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
@@ -216,11 +217,11 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"{place} does not convert: {reason}.") from error
+        raise DataError(f"{place} does not convert: {first_line(error)}.") from error
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
-    return example
+    odd: Any = row.get(ODDITIES)
+    return replace(example, oddities=(*odd, *example.oddities)) if odd else example
 
 
 def fingerprint(examples: Iterable[Example]) -> str:

@@ -18,7 +18,7 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Corpus
 from benchharness.tasks.sources.formats import parse_object, read_lines
 from benchharness.tasks.sources.hub import hub_dataset
-from benchharness.tasks.sources.source import Place, Row, Source, Split
+from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Split
 
 HEADER = ("query-id", "corpus-id", "score")
 
@@ -179,7 +179,7 @@ def _rows(
             odd += (NO_TEXT,) * (not text.strip())
         odd += (AGAIN,) * again[query]
         facts = {"id": query, "text": text, "relevant": relevant, "corpus": corpus}
-        rows.append({**facts, "oddities": odd})
+        rows.append({**facts, ODDITIES: odd})
         odd = ()
     return rows
 
