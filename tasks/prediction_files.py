@@ -17,11 +17,28 @@ from benchharness.tasks.examples import (
     SpanPrediction,
 )
 from benchharness.tasks.metrics.entities import (
+    entity_f1,
     official_conlleval,
     tag_accuracy,
 )
-from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
-from benchharness.tasks.metrics.squad import normalise, official_v1, official_v2, swept_in_order
+from benchharness.tasks.metrics.reading import (
+    COQA_F1,
+    HOTPOTQA,
+    QUAC_F1,
+    official_coqa,
+    official_hotpotqa,
+    official_quac,
+)
+from benchharness.tasks.metrics.squad import (
+    MLQA_METRICS,
+    SQUAD_V1,
+    SQUAD_V2,
+    normalise,
+    official_mlqa,
+    official_v1,
+    official_v2,
+    swept_in_order,
+)
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     content_of,
@@ -42,7 +59,7 @@ from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.questions import read_answers, read_conversations
 from benchharness.tasks.submission.table import LETTERS, RACE_HEADER
 from benchharness.tasks.submission.trec import read_run
-from benchharness.tasks.task import SpanTask, Task
+from benchharness.tasks.task import Metric, SpanTask, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +287,16 @@ Script = Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]
 file can tell: they depend on the order of equal no-answer scores, or on the scheme of the tags."""
 
 
+def _is_scored_by(task: Task, metrics: Sequence[Metric[Any, Any]]) -> bool:
+    """Whether a task has a script's metrics: with others the script's numbers are not its own."""
+    return {*metrics} <= {*task.metrics, *task.details}
+
+
 def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, Numbers]:
+    if _is_scored_by(task, MLQA_METRICS):
+        return official_mlqa(found.predictions, examples), {}
+    if not _is_scored_by(task, SQUAD_V2 if task.no_answer else SQUAD_V1):
+        return {}, {}
     if not task.no_answer:
         return official_v1(found.predictions, examples), {}
     order = found.sweep_order
@@ -278,15 +304,19 @@ def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, N
     return official_v2(found.predictions, examples, order), own
 
 
-def _conlleval(_task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
-    if not found.columns:
+def _conlleval(task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
+    if not found.columns or not _is_scored_by(task, [entity_f1]):
         return {}, {}
     official = official_conlleval(found.columns)
     return official, {tag_accuracy.name: official["accuracy"] / 100}
 
 
-def _printed(script: Callable[[Any, Any], Numbers]) -> Script:
-    return lambda _task, found, examples: (script(found.predictions, examples), {})
+def _printed(script: Callable[[Any, Any], Numbers], *metrics: Metric[Any, Any]) -> Script:
+    def official(task: Any, found: PredictionFile, examples: Any) -> tuple[Numbers, Numbers]:
+        is_own = _is_scored_by(task, metrics)
+        return (script(found.predictions, examples) if is_own else {}), {}
+
+    return official
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,10 +345,10 @@ LAYOUTS: Mapping[str, Layout] = {
     "ranking": Layout(read=read_run),
     "coref": Layout(read=read_clusters),
     "squad": Layout(read=read_spans, official=_squad_script, takes_scores=True),
-    "quac": Layout(read=read_questions, official=_printed(official_quac)),
-    "coqa": Layout(read=read_questions, official=_printed(official_coqa)),
+    "quac": Layout(read=read_questions, official=_printed(official_quac, QUAC_F1)),
+    "coqa": Layout(read=read_questions, official=_printed(official_coqa, COQA_F1)),
     "hotpotqa": Layout(
-        read=read_questions, official=_printed(official_hotpotqa), unit="from 0 to 1"
+        read=read_questions, official=_printed(official_hotpotqa, *HOTPOTQA), unit="from 0 to 1"
     ),
 }
 """By the layout that a task names, else by its kind of answer."""
