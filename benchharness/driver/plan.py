@@ -37,11 +37,15 @@ Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 
 
 class RowCounts(NamedTuple):
-    """Of one split: examples that are used, and rows that a convention or the limit left out."""
+    """Of one split: examples that are used, and rows that a convention or the limit left out.
+
+    `odd` counts what is odd about it as it was released.
+    """
 
     used: int
     left_out: int
     cut: int
+    odd: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +80,16 @@ class Plan:
         What a task of one's own leaves out was said where it was found.
         """
         jobs = (job for job in self.jobs if job.definition is None)
+        counts = self._counts(jobs)
+        return {name: found.left_out for name, found in counts.items() if found.left_out}
+
+    def odd_rows(self) -> dict[str, Mapping[str, int]]:
+        """What is odd about the splits as they were released, by "task:split"."""
+        return {name: found.odd for name, found in self._counts(self.jobs).items()}
+
+    def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
         splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
-        return {
-            name: self.rows[digest].left_out
-            for name, digest in splits.items()
-            if digest in self.rows and self.rows[digest].left_out
-        }
+        return {name: self.rows[digest] for name, digest in splits.items() if digest in self.rows}
 
 
 def plan(request: Request) -> Plan:
@@ -636,7 +644,9 @@ class _Reader:
         return self._counted(task, split, read(task, split, self.source, self.limit_of(task)))
 
     def _counted(self, task: Task, split: str, rows: SplitRows) -> str:
-        self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
+        self.rows[rows.fingerprint] = RowCounts(
+            len(rows.examples), rows.left_out, rows.cut, rows.odd
+        )
         if task.definition:
             self.words[rows.fingerprint] = [example.count_words() for example in rows.examples]
         if task.head == "tag":

@@ -37,13 +37,13 @@ BLOCK = 2**26
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """A training pair for each document that is relevant to a query."""
+    """A training pair for each document of the corpus that is relevant to a query."""
     queries: Sequence[Any] = rows.examples
     pairs = [
         replace(query, id=f"{query.id}/{document}", positive=document)
         for query in queries
         for document, grade in query.relevant
-        if grade > 0
+        if grade > 0 and document in query.corpus.places
     ]
     if not pairs:
         raise DataError("no training query has a relevant document: there is nothing to learn.")

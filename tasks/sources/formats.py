@@ -12,8 +12,16 @@ from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
+from benchharness.tasks.errors import DataError, first_line
+from benchharness.tasks.sources.source import (
+    ODDITIES,
+    Column,
+    Format,
+    Place,
+    Row,
+    Source,
+    Split,
+)
 
 
 class OfficialFiles(NamedTuple):
@@ -66,6 +74,8 @@ def read_lines(path: Place) -> list[str]:
 #
 # "NA" and "null" are text in both.
 
+SHORT = "broken lines are left out, as by the hub's reader"
+
 Line = tuple[int, list[str]]
 """A line's number from 1 and its fields."""
 
@@ -92,11 +102,11 @@ def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
-    """The table's rows; all lines must have as many fields as the first."""
+    """The table's rows; all lines must have as many fields as the first, if none may be short."""
     source, split, (path, *_) = files
-    # Before any row is read: QQP's first release has broken lines, whose columns have moved.
+    # Before any row is read: in a damaged file columns have moved.
     for number, fields in table:
-        if len(fields) != len(table[0][1]):
+        if len(fields) != len(table[0][1]) and not source.skips_short:
             raise DataError(
                 f"{path} line {number} has {len(fields)} fields where the first line has "
                 f"{len(table[0][1])}: the file is damaged or is an old release, get the official "
@@ -107,13 +117,19 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     has_header = not all(isinstance(column, int) for column in columns.values())
     header = table[0][1] if has_header and table else None
     where = _positions(path, columns, header, source.may_lack(split))
-    for number, fields in table[has_header:]:
+    lines, odd = table[has_header:], dict[str, object]()
+    if source.skips_short:
+        whole = [line for line in lines if all((n or 0) < len(line[1]) for n in where.values())]
+        short, lines = len(lines) - len(whole), whole
+        odd = {ODDITIES: (SHORT,) * short} if short else {}
+    for number, fields in lines:
         place = f"{path} line {number}"
-        row: dict[str, object] = {}
+        row: dict[str, object] = {**odd}
         for name, position in where.items():
             if position is not None and position >= len(fields):
                 raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
             row[name] = None if position is None else fields[position]
+        odd = {}  # said with the first row
         yield Record(place, row)
 
 
@@ -201,7 +217,7 @@ def _unfolded(
     try:
         return list(source.unfold(document))
     except (KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = first_line(error)
         raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
@@ -482,6 +498,8 @@ _UD_ORDERS = {
 }
 """Which tag a fused word has where several parts are as near, by the language of the treebank."""
 
+_UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
+
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
     """The sentences of all treebanks: `tokens` and the universal tags of each."""
@@ -496,6 +514,11 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
                     raise DataError(
                         f"{path} line {number} has {len(columns)} columns, expected the 10 of "
                         "CoNLL-U: get the treebanks of Universal Dependencies."
+                    )
+                if not _UD_NUMBER.fullmatch(columns[0]):
+                    raise DataError(
+                        f"{path} line {number} has the number {columns[0]!r:.40}, expected one "
+                        "such as 3, 3-4 of a fused word, or 3.1 of one that is not written."
                     )
             forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
             if unknown := sorted({*tags} - {*source.label_names}):
@@ -534,7 +557,8 @@ def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str
 def _heads(columns: Sequence[str]) -> list[int]:
     """What a word depends on: its head, and those of its enhanced dependencies."""
     enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
-    return [int(head) for head in (columns[6], *enhanced) if head.isdecimal()]
+    numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
+    return [int(head) for head in numbers if head.isdecimal()]
 
 
 def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
