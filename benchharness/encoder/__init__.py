@@ -24,6 +24,7 @@ from benchharness.encoder.network import (
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
+from benchharness.models.files import called, shown
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
 from benchharness.models.spec import NOTHING
 from benchharness.models.weights import download
@@ -80,7 +81,7 @@ def load_encoder(
     if is_foreign(network):
         _take_as_it_is(network, tokenizer, config, checkpoint)
     _mark_texts(tokenizer, network, config)
-    check_tokens(checkpoint, len(tokenizer), _count_rows(network, config))
+    check_tokens(called(checkpoint), len(tokenizer), _count_rows(network, config))
     return Encoder(
         network=network,
         tokenizer=tokenizer,
@@ -103,8 +104,8 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any, config: Any, checkpoint: 
     """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
-            f"the config of {checkpoint} has no hidden_size, the width of what the encoder gives a "
-            "head: add it to config.json, or to the attribute_map of its code."
+            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
+            "gives a head: add it to config.json, or to the attribute_map of its code."
         )
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
@@ -161,10 +162,12 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
-        raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
+        raise ModelError(
+            f"the tokenizer of {shown(folder)} is not usable: {first_line(error)}"
+        ) from error
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
-            f"the tokenizer in {folder} is not usable: its model_max_length is "
+            f"the tokenizer of {shown(folder)} is not usable: its model_max_length is "
             f"{tokenizer.model_max_length!r}, expected a number."
         )
     names = [name for name in tokenizer.model_input_names if name != TYPES]
