@@ -24,6 +24,7 @@ from benchharness.encoder.network import (
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
+from benchharness.models.converted import loadable
 from benchharness.models.files import called, shown
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
 from benchharness.models.spec import NOTHING
@@ -130,6 +131,21 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     return folder
 
 
+def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -> Path:
+    """The folder of a checkpoint of the hub, once all is there that a run of it needs.
+
+    Its config and its tokenizer have been loaded then, and its weights are as they will be read.
+    Raises ModelError as `load_encoder` does, but for what only reading the weights can tell.
+    """
+    folder = find_folder(checkpoint, revision, trust)
+    config = load_config(folder, trust)
+    tokenizer = load_tokenizer(folder, config, trust)
+    if config.model_type not in GPT:
+        check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
+    with loadable(folder, trust):
+        return folder
+
+
 def check_reach(max_tokens: int, reach: int) -> None:
     """Raises ModelError where a job was planned with longer rows than its checkpoint reads."""
     if max_tokens > reach:
@@ -163,11 +179,11 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
         raise ModelError(
-            f"the tokenizer of {shown(folder)} is not usable: {first_line(error)}"
+            f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}"
         ) from error
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
-            f"the tokenizer of {shown(folder)} is not usable: its model_max_length is "
+            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
             f"{tokenizer.model_max_length!r}, expected a number."
         )
     names = [name for name in tokenizer.model_input_names if name != TYPES]

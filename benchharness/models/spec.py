@@ -79,7 +79,7 @@ class ModelSpec:
 # that sizes are counted, it was done on the architecture as transformers builds it, pooler
 # included.
 
-_UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
@@ -87,7 +87,7 @@ def _known(path: Path) -> Iterator[ModelSpec]:
     for name, own in shared.pop("models").items():
         fields = shared | own  # what is its own wins
         if fields.get("revision") == "main":
-            fields.setdefault("note", _UNPINNED)
+            fields.setdefault("note", UNPINNED)
         yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 

@@ -25,7 +25,7 @@ from benchharness.models.folder import (
     longest_row,
     read_config,
 )
-from benchharness.models.spec import MODELS, NOTHING, ModelSpec
+from benchharness.models.spec import MODELS, NOTHING, UNPINNED, ModelSpec
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
@@ -45,8 +45,9 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
         if not find_weights([path.name for path in folder.iterdir()]):
             raise _unreachable(hub_id)  # its config alone was fetched
     else:
-        listed = _ask(hub_id, revision)
-        folder = _download(hub_id, listed.commit, _wanted(hub_id, listed.names, trust))
+        wanted = _wanted(hub_id, _ask(hub_id, revision).names, trust)
+        # By the name that was given, for which the library then knows the commit without a network.
+        folder = _download(hub_id, revision, wanted)
     checkpoint_files(folder, trust)
     return folder
 
@@ -67,7 +68,8 @@ def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
         return sort_files(names, called(hub_id), trust)
     except ModelError as error:
         known = next((spec for spec in MODELS.values() if spec.checkpoint == hub_id), None)
-        note = f" Known of it: {known.note}." if known and known.note else ""
+        is_told = known is not None and known.note not in ("", UNPINNED)
+        note = f" Known of it: {known.note}." if known and is_told else ""
         raise ModelError(f"{error}{note}") from None
 
 
@@ -127,6 +129,18 @@ def require_checkpoint(
         check_loadable(folder, trust, whole=whole)
 
 
+def require_listed(spec: ModelSpec) -> None:
+    """Raises ModelError for a model of the hub whose repository lacks what a checkpoint needs.
+
+    The list of its files is asked for, so this comes before any rows are read. Commits of our table
+    are known to be whole, and without a network nothing is said.
+    """
+    is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
+    if is_asked and not go_offline_if_unreachable():
+        commit = _resolve_commit(spec.checkpoint, spec.revision)
+        require_files(spec.checkpoint, commit, spec.trust)
+
+
 def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
     """Raises ModelError where a hub repository cannot be had, or lacks what a checkpoint needs.
 
@@ -169,9 +183,8 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
     asked of the hub, or of the local cache where the hub is switched off (HF_HUB_OFFLINE) or
     silent. Raises ModelError where neither knows it.
     """
-    pinned = {(spec.checkpoint, spec.revision) for spec in MODELS.values()}
     cached = cache_folder(hub_id) / "snapshots" / revision
-    if _COMMIT.fullmatch(revision) and ((hub_id, revision) in pinned or cached.is_dir()):
+    if _COMMIT.fullmatch(revision) and ((hub_id, revision) in _pinned() or cached.is_dir()):
         return revision
     if go_offline_if_unreachable():
         if _COMMIT.fullmatch(revision):
@@ -181,6 +194,12 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
             raise _unreachable(hub_id)
         return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
     return _ask(hub_id, revision).commit
+
+
+def _pinned() -> set[tuple[str, str]]:
+    """The commits of the table, by the repositories that they are of."""
+    known = ((spec.checkpoint, spec.revision) for spec in MODELS.values())
+    return {pair for pair in known if _COMMIT.fullmatch(pair[1])}
 
 
 class _Listed(NamedTuple):
