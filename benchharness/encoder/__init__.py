@@ -28,7 +28,7 @@ from benchharness.models.converted import loadable
 from benchharness.models.files import called, shown
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
 from benchharness.models.spec import NOTHING
-from benchharness.models.weights import download
+from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError, first_line
 from benchharness.tiny import folder as tiny_folder
@@ -128,6 +128,7 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     if not folder.is_absolute():
         folder = download(checkpoint, revision, trust)
     checkpoint_files(folder, trust)
+    fetch_code(folder, trust)
     return folder
 
 

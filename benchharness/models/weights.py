@@ -1,8 +1,10 @@
 """What identifies the weights that a job starts from, so that equal weights are equal jobs."""
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
@@ -12,6 +14,7 @@ from typing import Any, NamedTuple
 from benchharness.leaderboard.job import Trust
 from benchharness.models.files import (
     TOKENIZER_FILES,
+    VOCABULARY_FILES,
     Groups,
     called,
     find_weights,
@@ -24,6 +27,7 @@ from benchharness.models.folder import (
     is_unbounded,
     longest_row,
     read_config,
+    read_object,
 )
 from benchharness.models.spec import MODELS, NOTHING, UNPINNED, ModelSpec
 from benchharness.tasks.errors import ModelError
@@ -45,11 +49,53 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
         if not find_weights([path.name for path in folder.iterdir()]):
             raise _unreachable(hub_id)  # its config alone was fetched
     else:
-        wanted = _wanted(hub_id, _ask(hub_id, revision).names, trust)
+        wanted = _wanted(hub_id, _names(hub_id, revision), trust)
         # By the name that was given, for which the library then knows the commit without a network.
         folder = _download(hub_id, revision, wanted)
+        _borrow_tokenizer(hub_id, revision, folder)
     checkpoint_files(folder, trust)
     return folder
+
+
+def fetch_code(folder: Path, trust: Trust) -> None:
+    """Brings trusted code into the cache that a checkpoint has in another repository of the hub.
+
+    A config names it as "org/name--module.Class". What is in the cache stays as it is.
+    """
+    if not trust.remote_code:
+        return
+    for name in ("config.json", "tokenizer_config.json"):
+        places = str(read_object(folder / name).get("auto_map") or "")
+        for repository in re.findall(r"'([\w.-]+/[\w.-]+?)--", places):
+            if not cache_folder(repository).is_dir():
+                _download(repository, None, ["*.py"])
+
+
+def _names(hub_id: str, revision: str | None) -> tuple[str, ...]:
+    """The files of a repository, and those of the tokenizer that another one lends it."""
+    names = _ask(hub_id, revision).names
+    lender = _lender(hub_id)
+    if lender is None or not set(VOCABULARY_FILES).isdisjoint(names):
+        return names
+    return (*names, *(name for name in _ask(*lender).names if name in TOKENIZER_FILES))
+
+
+def _lender(hub_id: str) -> tuple[str, str] | None:
+    lender = next((spec.lender for spec in MODELS.values() if spec.checkpoint == hub_id), "")
+    name, _, commit = lender.partition("@")
+    return (name, commit) if name else None
+
+
+def _borrow_tokenizer(hub_id: str, revision: str | None, folder: Path) -> None:
+    """Puts links to another repository's tokenizer into the folder of one without any."""
+    own = set(_ask(hub_id, revision).names)
+    if (lender := _lender(hub_id)) is None or not own.isdisjoint(VOCABULARY_FILES):
+        return
+    lent = [name for name in _ask(*lender).names if name in TOKENIZER_FILES and name not in own]
+    source = _download(*lender, lent)
+    for name in lent:
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(os.path.relpath(source / name, folder))
 
 
 def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
@@ -152,7 +198,7 @@ def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
     elif go_offline_if_unreachable():
         raise _unreachable(hub_id)
     else:
-        _sorted(hub_id, _ask(hub_id, revision).names, trust)
+        _sorted(hub_id, _names(hub_id, revision), trust)
 
 
 def cache_folder(hub_id: str) -> Path:
