@@ -15,7 +15,7 @@ from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.models.families import is_unchecked
 from benchharness.models.folder import stated_pooling
-from benchharness.models.weights import config_of, reach
+from benchharness.models.weights import config_of, reach, require_listed
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
@@ -448,11 +448,16 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """The models with an encoder, with another checkpoint's weights where that was asked for."""
+    """The models with an encoder, with another checkpoint's weights where that was asked for.
+
+    ModelError where the hub's list of a model's files says that it cannot be loaded.
+    """
     encoders = [model for model in request.models if not model.is_baseline]
-    if not isinstance(request.start_from, ModelSpec):
-        return encoders
-    return [_with_weights(model, request.start_from) for model in encoders]
+    if isinstance(request.start_from, ModelSpec):
+        encoders = [_with_weights(model, request.start_from) for model in encoders]
+    for model in encoders:
+        require_listed(model)
+    return encoders
 
 
 def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:

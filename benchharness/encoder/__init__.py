@@ -25,6 +25,7 @@ from benchharness.encoder.network import (
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.encoder.padding import SEES_PADDING, Reading, compute_by_length, try_out
 from benchharness.leaderboard.job import Trust
+<<<<<<< HEAD
 from benchharness.models.families import is_causal, is_unchecked
 from benchharness.models.folder import (
     GPT,
@@ -34,8 +35,13 @@ from benchharness.models.folder import (
     longest_row,
     read_config,
 )
+=======
+from benchharness.models.converted import loadable
+from benchharness.models.files import called, shown
+from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
+>>>>>>> hub
 from benchharness.models.spec import NOTHING
-from benchharness.models.weights import download
+from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError, first_line
 from benchharness.tiny import folder as tiny_folder
@@ -94,6 +100,7 @@ def load_encoder(
             "head: add it to config.json, or to the attribute_map of its code."
         )
     if is_foreign(network):
+<<<<<<< HEAD
         _take_as_it_is(network, tokenizer)
     reading = _how_it_reads(network, config, folder, checkpoint)
     if reading.sees_padding and not whole:
@@ -101,6 +108,11 @@ def load_encoder(
     if reading.is_causal:
         _mark_texts(tokenizer, network, config)
     check_tokens(checkpoint, len(tokenizer), _count_rows(network, config))
+=======
+        _take_as_it_is(network, tokenizer, config, checkpoint)
+    _mark_texts(tokenizer, network, config)
+    check_tokens(called(checkpoint), len(tokenizer), _count_rows(network, config))
+>>>>>>> hub
     return Encoder(
         network=network,
         tokenizer=tokenizer,
@@ -128,8 +140,18 @@ def _count_rows(network: Any, config: Any) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
+<<<<<<< HEAD
 def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
     """Give a checkpoint's own code the inputs that it names, and take a bare tensor from it."""
+=======
+def _take_as_it_is(network: nn.Module, tokenizer: Any, config: Any, checkpoint: str) -> None:
+    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
+    if not isinstance(getattr(config, "hidden_size", None), int):
+        raise ModelError(
+            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
+            "gives a head: add it to config.json, or to the attribute_map of its code."
+        )
+>>>>>>> hub
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -150,7 +172,23 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     if not folder.is_absolute():
         folder = download(checkpoint, revision, trust)
     checkpoint_files(folder, trust)
+    fetch_code(folder, trust)
     return folder
+
+
+def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -> Path:
+    """The folder of a checkpoint of the hub, once all is there that a run of it needs.
+
+    Its config and its tokenizer have been loaded then, and its weights are as they will be read.
+    Raises ModelError as `load_encoder` does, but for what only reading the weights can tell.
+    """
+    folder = find_folder(checkpoint, revision, trust)
+    config = load_config(folder, trust)
+    tokenizer = load_tokenizer(folder, config, trust)
+    if config.model_type not in GPT:
+        check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
+    with loadable(folder, trust):
+        return folder
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
@@ -185,10 +223,12 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
-        raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
+        raise ModelError(
+            f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}"
+        ) from error
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
-            f"the tokenizer in {folder} is not usable: its model_max_length is "
+            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
             f"{tokenizer.model_max_length!r}, expected a number."
         )
     names = [name for name in tokenizer.model_input_names if name != TYPES]

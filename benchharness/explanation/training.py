@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchharness.explanation.pickled import Described
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.text import digest
 from benchharness.models import find_model
 from benchharness.models.families import is_causal
 from benchharness.models.folder import read_object
+from benchharness.models.pickles import Described
 from benchharness.models.weights import config_folder
 from benchharness.recipes.recipe import ADAFACTOR, ADAMW, LINEAR, SETTINGS
 from benchharness.tasks.errors import BenchError
