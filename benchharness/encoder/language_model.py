@@ -22,15 +22,10 @@ import transformers
 from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from benchharness.encoder import (
-    BUILTIN_FOLDERS,
-    TYPES,
-    find_folder,
-    load_tokenizer,
-    use_first_token,
-)
+from benchharness.encoder import BUILTIN_FOLDERS, find_folder, use_first_token
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, PACKABLE, Packing, is_packed, use_packed_rows
+from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import NO_LIMIT, longest_row
 from benchharness.models.spec import NOTHING
@@ -175,7 +170,7 @@ def load_language_model(
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     loader = _find_class(config, checkpoint)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     is_causal = config.model_type in CAUSAL
     if not is_causal and tokenizer.mask_token_id is None:
         raise ModelError(

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchharness.encoder import TYPES, check_reach
+from benchharness.encoder import check_reach
 from benchharness.encoder.language_model import LanguageModel, Reading
+from benchharness.encoder.tokenizer import TYPES
 from benchharness.heads.tokens import telling_refusals
 from benchharness.recipes.zero_shot import PATTERN, WORD
 from benchharness.tasks.errors import JobError
