@@ -270,16 +270,16 @@ def _with_case(tokenizer: Any, folder: Path, trust: Trust, checkpoint: str) -> t
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
     if decided or _is_foreign(tokenizer) or not isinstance(lowers, bool):
         return tokenizer, ""
-    keeps, why = _keeps_case(checkpoint), "the table of models"
+    keeps, why = _keeps_case(checkpoint), "the table of models has it"
     if keeps is None:
         keeps = _has_capitals(tokenizer.get_vocab())
-        why = "its vocabulary"
+        why = "its vocabulary has them"
         if not keeps:
             return tokenizer, ""  # transformers' own choice stands
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
-    return _load(folder, trust, **{_CASE: not keeps}), f"{word} by {why}"
+    return _load(folder, trust, **{_CASE: not keeps}), f"{word}, as {why} (no file says {_CASE})"
 
 
 def _keeps_case(checkpoint: str) -> bool | None:
