@@ -384,7 +384,8 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    words = "; ".join(filter(None, (by, found.words)))
+    # Where the file was obeyed against a class, the words name both.
+    words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 
 

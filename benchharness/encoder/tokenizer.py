@@ -65,12 +65,7 @@ def load_tokenizer(
     models may know. Raises ModelError where the tokenizer is not usable, or not as its
     tokenizer.json says.
     """
-    try:
-        tokenizer = _load(folder, trust)
-        tokenizer, case = _with_case(tokenizer, folder, trust, checkpoint)
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        check_trusted(folder, error)
-        raise ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}") from error
+    tokenizer, case = _with_case(_load(folder, trust), folder, trust, checkpoint)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
             f"the tokenizer in {folder} is not usable: its model_max_length is "
@@ -105,9 +100,34 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def _load(folder: Path, trust: Trust, **settings: Any) -> Any:
-    return AutoTokenizer.from_pretrained(
-        folder, trust_remote_code=trust.remote_code, local_files_only=True, **settings
-    )
+    """What transformers makes of a folder, by the class that it names if that can read it."""
+    code = {"trust_remote_code": trust.remote_code, "local_files_only": True}
+    try:
+        return AutoTokenizer.from_pretrained(folder, **code, **settings)
+    except Exception as error:  # whatever a damaged file makes transformers run into
+        check_trusted(folder, error)
+        if not _needs_no_class(folder):
+            raise _unusable(folder, error) from error
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # likewise
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: Exception) -> ModelError:
+    return ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}")
+
+
+def _needs_no_class(folder: Path) -> bool:
+    """Whether a folder's tokenizer.json can be read without the class that is named beside it."""
+    settings = read_object(folder / SETTINGS)
+    if "tokenizer_class" not in settings or "auto_map" in settings:
+        return False
+    try:
+        _read(folder / FILE)
+    except ModelError:
+        return False
+    return True
 
 
 # Which of the two is obeyed: transformers' class, or tokenizer.json.
@@ -211,6 +231,15 @@ def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
     return sum(own.ids != theirs.ids for own, theirs in zip(*both, strict=True))
 
 
+def _words_in(value: Any) -> set[str]:
+    """All keys and texts of a JSON value."""
+    if isinstance(value, dict):
+        return set().union(value, *map(_words_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_words_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
 _KEPT = (
     "model_max_length",
     "padding_side",
@@ -224,20 +253,19 @@ _KEPT = (
 
 def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     """The tokenizer of a file with the special tokens, sides and limits of another."""
-    said = {**read_object(folder / "special_tokens_map.json"), **read_object(folder / SETTINGS)}
+    files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
+    given = set().union(*(_words_in(read_object(file)) for file in files))
     # A class has special tokens of its own; those that neither the file nor a user knows go.
     special = {
         name: str(token)
         for name, token in tokenizer.special_tokens_map.items()
         if isinstance(token, str | AddedToken)
-        if name in said or told.token_to_id(str(token)) is not None
+        if str(token) in given or told.token_to_id(str(token)) is not None
     }
-    own = {str(token) for token in tokenizer.special_tokens_map.values() if isinstance(token, str)}
-    vocabulary = told.get_vocab(with_added_tokens=True)
     more = {
         number: token
         for number, token in sorted(tokenizer.added_tokens_decoder.items())
-        if token.content not in vocabulary and token.content not in own - set(special.values())
+        if token.content in given and told.token_to_id(token.content) is None
     }
     told.add_tokens(list(more.values()))  # of added_tokens.json, or of the user's own settings
     moved = [token.content for n, token in more.items() if told.token_to_id(token.content) != n]

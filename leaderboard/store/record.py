@@ -145,12 +145,13 @@ def _content(run: Run) -> dict[str, Any]:
     ours = curve_flags([point["loss"] for point in run.curve or ()])
     said = run.provenance if isinstance(run.provenance, dict) else {}
     selection, truncated = Selection.from_json(said.get("selection")), truncated_rows(said)
-    reading = Reading.of(said)
+    read = Reading.of(said)
+    told = read and read.told
     more = {
         "selection": selection and asdict(selection),
         "truncated": truncated,
-        "reading": reading and reading.told and asdict(reading.told),
         "teacher": run.job["teacher"] and _words(run.job["teacher"]),
+        **({"reading": asdict(told)} if told else {}),
     }
     return {
         **{name: getattr(run, name) for name in _OWN_COPIES},

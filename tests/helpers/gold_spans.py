@@ -45,9 +45,7 @@ def _parted(marked: str, form: str) -> tuple[str, str, int]:
     return "".join(parts), parts[1], len(parts[0])
 
 
-SPANS = tuple(
-    dict.fromkeys(_parted(marked, form) for marked in _MARKED for form in ("NFC", "NFD"))
-)
+SPANS = tuple(dict.fromkeys(_parted(marked, form) for marked in _MARKED for form in ("NFC", "NFD")))
 """A text, its answer, and at which character that begins."""
 
 GOLD = tuple((text, answer) for text, answer, _ in SPANS)
