@@ -226,7 +226,6 @@ class Count:
         self._tokenizer = tokenizer
         self._unknown = _unknown_tokens(tokenizer)
         self._seen: set[str] = set()
-        self._silent: dict[str, bool] = {}
         self._tokens = self._missed = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
