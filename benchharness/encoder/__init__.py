@@ -9,13 +9,11 @@ from typing import Any
 import torch
 from tokenizers import processors
 from torch import Tensor, nn
-from transformers import AutoTokenizer
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
 import benchharness.encoder.imports  # noqa: F401  (before any network's code)
 from benchharness.encoder.network import (
-    check_trusted,
     draw_network,
     is_foreign,
     load_config,
@@ -24,9 +22,11 @@ from benchharness.encoder.network import (
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.encoder.padding import SEES_PADDING, Reading, compute_by_length, try_out
+from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
-<<<<<<< HEAD
+from benchharness.models.converted import loadable
 from benchharness.models.families import is_causal, is_unchecked
+from benchharness.models.files import called
 from benchharness.models.folder import (
     GPT,
     NO_LIMIT,
@@ -35,15 +35,10 @@ from benchharness.models.folder import (
     longest_row,
     read_config,
 )
-=======
-from benchharness.models.converted import loadable
-from benchharness.models.files import called, shown
-from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
->>>>>>> hub
 from benchharness.models.spec import NOTHING
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
-from benchharness.tasks.errors import ModelError, first_line
+from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
@@ -79,15 +74,15 @@ def load_encoder(
     """The encoder of a checkpoint: "builtin:tiny", an absolute folder, or a hub id at a revision.
 
     `whole` asks for its decoder too. Weights that the checkpoint does not have (all of a built-in
-    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: whoever asks
-    does that. Raises ModelError where the checkpoint is absent, unreadable, incomplete, not finite,
-    or needs more trust than it has.
+    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: the folder is
+    what a run has left, and whoever asks loads them. Raises ModelError where the checkpoint is
+    absent, unreadable, incomplete, not finite, or needs more trust than it has.
     """
     if seed is not None:
         torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
     with no_init_weights() if seed is None else nullcontext():
         network: Any = (
             draw_network(config, whole=whole)
@@ -96,23 +91,17 @@ def load_encoder(
         )
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
-            f"the config of {checkpoint} has no hidden_size, the width of what the encoder gives a "
-            "head: add it to config.json, or to the attribute_map of its code."
+            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
+            "gives a head: add it to config.json, or to the attribute_map of its code."
         )
     if is_foreign(network):
-<<<<<<< HEAD
         _take_as_it_is(network, tokenizer)
-    reading = _how_it_reads(network, config, folder, checkpoint)
+    reading = _how_it_reads(network, config, folder, called(checkpoint))
     if reading.sees_padding and not whole:
         compute_by_length(network)
     if reading.is_causal:
         _mark_texts(tokenizer, network, config)
-    check_tokens(checkpoint, len(tokenizer), _count_rows(network, config))
-=======
-        _take_as_it_is(network, tokenizer, config, checkpoint)
-    _mark_texts(tokenizer, network, config)
     check_tokens(called(checkpoint), len(tokenizer), _count_rows(network, config))
->>>>>>> hub
     return Encoder(
         network=network,
         tokenizer=tokenizer,
@@ -140,18 +129,8 @@ def _count_rows(network: Any, config: Any) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-<<<<<<< HEAD
 def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
     """Give a checkpoint's own code the inputs that it names, and take a bare tensor from it."""
-=======
-def _take_as_it_is(network: nn.Module, tokenizer: Any, config: Any, checkpoint: str) -> None:
-    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
-    if not isinstance(getattr(config, "hidden_size", None), int):
-        raise ModelError(
-            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
-            "gives a head: add it to config.json, or to the attribute_map of its code."
-        )
->>>>>>> hub
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -200,45 +179,10 @@ def check_reach(max_tokens: int, reach: int) -> None:
         )
 
 
-# An encoder's tokenizer, with what its network needs to see of it.
-
-TYPES = "token_type_ids"
-
-TYPED = ("albert", "funnel", "xlnet")
-"""Families that were pretrained with token types, which their tokenizers in transformers 5 know and
-do not give."""
+# The tokens that GPT's tokenizer lacks.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 """The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
-
-
-def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
-    """The tokenizer of a checkpoint; ModelError where it is not usable.
-
-    It gives token types where the network has learned any, and only there.
-    """
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True
-        )
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        check_trusted(folder, error)
-        raise ModelError(
-            f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}"
-        ) from error
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ModelError(
-            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
-            f"{tokenizer.model_max_length!r}, expected a number."
-        )
-    names = [name for name in tokenizer.model_input_names if name != TYPES]
-    gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
-    # Several types have embeddings each; Funnel and XLNet compare types instead.
-    compares = config.model_type in ("funnel", "xlnet")
-    has_types = compares or getattr(config, "type_vocab_size", 0) > 1
-    types = [TYPES] if gives_types and has_types else []
-    tokenizer.model_input_names = [*names, *types]  # what it gives from now on
-    return tokenizer
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:

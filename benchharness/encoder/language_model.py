@@ -22,15 +22,10 @@ import transformers
 from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from benchharness.encoder import (
-    BUILTIN_FOLDERS,
-    TYPES,
-    find_folder,
-    load_tokenizer,
-    use_first_token,
-)
+from benchharness.encoder import BUILTIN_FOLDERS, find_folder, use_first_token
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, PACKABLE, Packing, is_packed, use_packed_rows
+from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal
 from benchharness.models.folder import NO_LIMIT, longest_row, read_config
@@ -174,7 +169,7 @@ def load_language_model(
     config = load_config(folder, trust)
     reads_forward = is_causal(read_config(folder / "config.json"))
     loader = _find_class(config, checkpoint, is_causal=reads_forward)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     if not reads_forward and tokenizer.mask_token_id is None:
         raise ModelError(
             f"the tokenizer of {checkpoint} has no mask token, by which a masked language model is "

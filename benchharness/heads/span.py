@@ -19,7 +19,7 @@ from torch.nn import functional
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
-from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
+from benchharness.heads.tokens import Frame, Ids, Tokens, edges_of, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
@@ -259,7 +259,10 @@ def _find(
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
     # By places in the context: the first window that touches the answer may have its end alone.
     places = features.places[touching]  # (tokens that touch it,)
-    firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
+    if not len(places):
+        return touching, np.zeros((0, 2), dtype=np.int64)
+    first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
+    firsts, lasts = touching[places == places[first]], touching[places == places[last]]
     # The windows that have both; a token stands in each window at most once.
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True

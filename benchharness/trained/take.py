@@ -22,6 +22,7 @@ import transformers
 from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
+from benchharness.encoder.tokenizer import save_tokenizer
 from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
 from benchharness.kept_folders import TAKEN, check_folder, check_place, new_folder, require_room
 from benchharness.leaderboard.boards.sharing import shared_outcome
@@ -122,7 +123,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
     if model.recipe.text:  # how many tokens, and that the likeliest one is said
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
