@@ -155,8 +155,8 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
     still = _count_unlike(made.backend_tokenizer, told)
     if still:
         raise ModelError(
-            f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} {still} of "
-            f"{len(_PAIRS)} fixed texts are read otherwise. Give both from one save_pretrained, or "
+            f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} "
+            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one save_pretrained, or "
             f"remove {FILE} to have the vocabulary read by {reader}."
         )
     return made, TokenizerSource(
@@ -182,8 +182,8 @@ def _read(file: Path) -> Tokenizer:
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
         raise ModelError(
-            f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or remove "
-            "the file to have the vocabulary beside it read."
+            f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
+            "remove the file to have the vocabulary beside it read."
         ) from None
     told.no_truncation()
     told.no_padding()
@@ -272,8 +272,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     moved = [token.content for n, token in more.items() if told.token_to_id(token.content) != n]
     if moved:
         raise ModelError(
-            f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another place than "
-            "behind its vocabulary. Give both from one save_pretrained."
+            f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another "
+            "place than behind its vocabulary. Give both from one save_pretrained."
         )
     extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
