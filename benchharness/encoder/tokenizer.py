@@ -156,8 +156,8 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
     if still:
         raise ModelError(
             f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} "
-            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one save_pretrained, or "
-            f"remove {FILE} to have the vocabulary read by {reader}."
+            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one "
+            f"save_pretrained, or remove {FILE} to have the vocabulary read by {reader}."
         )
     return made, TokenizerSource(
         reader=type(made).__name__,
