@@ -209,10 +209,10 @@ def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
     return sorted([list(mention) for mention in sorted(chain)] for chain in merged)
 
 
-def _odd_chains(chains: Sequence[Sequence[Mention]]) -> tuple[str, ...]:
+def _odd_chains(chains: Sequence[Sequence[Mention]]) -> list[str]:
     """What scorer.pl counts in another way: it has a mention in each chain that marks it."""
     again = sum(len(chain) - len(set(chain)) for chain in chains)
-    return (SHARED,) * (len(chains) - len(_clusters(chains))) + (REPEATED,) * again
+    return [SHARED] * (len(chains) - len(_clusters(chains))) + [REPEATED] * again
 
 
 def _document(row: Row) -> DocumentExample:

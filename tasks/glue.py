@@ -180,7 +180,7 @@ STSB = _glue_task(
     cite="Cer et al., SemEval-2017 Task 1: Semantic Textual Similarity, SemEval 2017",
 )
 
-_QQP = _glue_task(
+QQP = _glue_task(
     "QQP",
     texts={"question1": "question1", "question2": "question2"},
     label="is_duplicate",
@@ -189,10 +189,6 @@ _QQP = _glue_task(
     metrics=(accuracy, binary_f1("duplicate")),
     cite="Iyer et al., First Quora Dataset Release: Question Pairs, 2017",
 )
-
-
-# Questions with line breaks or tabs are lines of the first release that fit no row (QQP.zip).
-QQP = replace(_QQP, source=replace(_QQP.source, skips_short=True))
 
 
 def _mnli(split: str, genres: str) -> tuple[str, ...]:

@@ -176,7 +176,7 @@ def _words(rows: Sequence[Row]) -> list[Row]:
     if left_out and not found:
         raise ValueError("no word has a language before it, such as 'de:Bonn'")
     if left_out:
-        found[0] = {**found[0], ODDITIES: (NO_LANGUAGE,) * left_out}
+        found[0] = {**found[0], ODDITIES: [NO_LANGUAGE] * left_out}
     return found
 
 

@@ -13,15 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError, first_line
-from benchharness.tasks.sources.source import (
-    ODDITIES,
-    Column,
-    Format,
-    Place,
-    Row,
-    Source,
-    Split,
-)
+from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 
 class OfficialFiles(NamedTuple):
@@ -74,8 +66,6 @@ def read_lines(path: Place) -> list[str]:
 #
 # "NA" and "null" are text in both.
 
-SHORT = "broken lines are left out, as by the hub's reader"
-
 Line = tuple[int, list[str]]
 """A line's number from 1 and its fields."""
 
@@ -102,11 +92,11 @@ def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
-    """The table's rows; all lines must have as many fields as the first, if none may be short."""
+    """The table's rows; all lines must have as many fields as the first."""
     source, split, (path, *_) = files
-    # Before any row is read: in a damaged file columns have moved.
+    # Before any row is read: QQP's first release has broken lines, whose columns have moved.
     for number, fields in table:
-        if len(fields) != len(table[0][1]) and not source.skips_short:
+        if len(fields) != len(table[0][1]):
             raise DataError(
                 f"{path} line {number} has {len(fields)} fields where the first line has "
                 f"{len(table[0][1])}: the file is damaged or is an old release, get the official "
@@ -117,19 +107,13 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     has_header = not all(isinstance(column, int) for column in columns.values())
     header = table[0][1] if has_header and table else None
     where = _positions(path, columns, header, source.may_lack(split))
-    lines, odd = table[has_header:], dict[str, object]()
-    if source.skips_short:
-        whole = [line for line in lines if all((n or 0) < len(line[1]) for n in where.values())]
-        short, lines = len(lines) - len(whole), whole
-        odd = {ODDITIES: (SHORT,) * short} if short else {}
-    for number, fields in lines:
+    for number, fields in table[has_header:]:
         place = f"{path} line {number}"
-        row: dict[str, object] = {**odd}
+        row: dict[str, object] = {}
         for name, position in where.items():
             if position is not None and position >= len(fields):
                 raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
             row[name] = None if position is None else fields[position]
-        odd = {}  # said with the first row
         yield Record(place, row)
 
 

@@ -81,10 +81,9 @@ class Source:
     `label` is the column that holds it, or a list of them. A label without names is a number.
     `classes` are the names of the hub's other ClassLabels, by column, in their order.
     `unlabelled` is what the files write where the annotators agreed on no label (the hub: -1); it
-    becomes None. With `skips_short` a line of a table that ends before its last column is no row,
-    as for the hub's reader. `optional` columns are None where a source lacks them. `no_answer` is
-    whether a file of SQuAD's layout must be one with unanswerable questions (2.0), or one without
-    (1.1); None takes both.
+    becomes None. `optional` columns are None where a source lacks them. `no_answer` is whether a
+    file of SQuAD's layout must be one with unanswerable questions (2.0), or one without (1.1); None
+    takes both.
 
     `unfold` takes a JSON object of a "jsonl" file apart where it holds several rows; `arrange` puts
     a split's rows into the form and order that all sources share. A `revision` that is no commit
@@ -110,7 +109,6 @@ class Source:
     label_texts: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unlabelled: str | None = None
-    skips_short: bool = False
     optional: tuple[str, ...] = ()
     no_answer: bool | None = None
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None

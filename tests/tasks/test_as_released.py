@@ -13,7 +13,6 @@ from benchharness.tasks.multiple_choice import OTHER_LETTER
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import NO_SENTENCE
 from benchharness.tasks.sources import hub
-from benchharness.tasks.sources.formats import SHORT
 from benchharness.tasks.squad import MOVED, NOWHERE
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import score
@@ -35,35 +34,24 @@ def labels(rows: SplitRows) -> list[Any]:
 # GLUE.
 
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-FIRST_RELEASE = (
-    '0\t1\t2\tHow do I say "yes?\tHow "so?\t1\n'  # quotes are text, also a single one
-    "1\t3\t4\tWhat is a line\n"  # a question with a line break
-    "break?\tWhat is one?\t0\n"
-    "2\t5\t6\t\tWho asked nothing?\t0\n"
-    "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"  # a question with a tab: its label is a text
-)
+QUOTES = '0\t1\t2\tHow do I say "yes?\tHow "so?\t1\n2\t5\t6\t\tWho asked?\t0\n'
 
 
-def test_broken_lines_of_qqps_first_release_are_left_out_as_by_the_hubs_reader(
-    tmp_path: Path,
-) -> None:
-    text = QQP + FIRST_RELEASE.rpartition("3\t7")[0]
-    rows = read_as(tmp_path, "glue/qqp", "train", {"glue/QQP/train.tsv": text})
-    assert dict(rows.odd) == {SHORT: 2, EMPTY: 1}
-    first, second = rows.examples
-    assert (first.text_a, first.text_b) == ('How do I say "yes?', 'How "so?')  # type: ignore[attr-defined]
+def test_a_single_quote_and_an_empty_question_are_rows_of_qqp(tmp_path: Path) -> None:
+    rows = read_as(tmp_path, "glue/qqp", "train", {"glue/QQP/train.tsv": QQP + QUOTES})
+    assert dict(rows.odd) == {EMPTY: 1}
+    assert [e.content[:2] for e in rows.examples] == [  # type: ignore[index]
+        ('How do I say "yes?', 'How "so?'),
+        ("", "Who asked?"),
+    ]
     assert labels(rows) == ["duplicate", "not_duplicate"]
-    assert second.content[0] == ""  # type: ignore[index]
-    clean = "".join(line + "\n" for line in text.splitlines() if line.count("\t") == 5)
-    again = read_as(tmp_path / "clean", "glue/qqp", "train", {"glue/QQP/train.tsv": clean})
-    assert again.fingerprint == rows.fingerprint
 
 
-def test_a_line_of_qqp_whose_columns_have_moved_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"line 6 has the label 'not\?'; expected one of 0, 1"):
-        read_as(tmp_path, "glue/qqp", "dev", {"glue/QQP/dev.tsv": QQP + FIRST_RELEASE})
-    with pytest.raises(DataError, match="is empty: expected at least one row"):
-        read_as(tmp_path, "glue/qqp", "dev", {"glue/QQP/dev.tsv": QQP + "0\t1\t2\tWhy\n"})
+def test_a_broken_line_of_qqps_first_release_is_refused_by_its_number(tmp_path: Path) -> None:
+    for broken in ("1\t3\t4\tWhat is a line\nbreak?\tWhat?\t0\n", "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"):
+        text = QQP + QUOTES + broken
+        with pytest.raises(DataError, match=r"line 4 has \d fields where the first line has 6"):
+            read_as(tmp_path, "glue/qqp", "dev", {"glue/QQP/dev.tsv": text})
 
 
 MNLI = "index\tsentence1\tsentence2\tgold_label\n0\tA man.\tHe.\t-\n1\tB.\tC.\tneutral\n"
