@@ -133,9 +133,6 @@ def _needs_no_class(folder: Path) -> bool:
 
 # Which of the two is obeyed: transformers' class, or tokenizer.json.
 
-_VOCABULARIES = ("vocab.txt", "vocab.json", "spm.model", "spiece.model", "sentencepiece.bpe.model")
-"""What a class of transformers reads where there is no tokenizer.json."""
-
 _PARTS = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
 
 
@@ -145,7 +142,8 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
     if _is_foreign(tokenizer):
         return tokenizer, TokenizerSource(reader=reader)
     if not (tokenizer.is_fast and (folder / FILE).is_file()):
-        found = next((name for name in _VOCABULARIES if (folder / name).is_file()), "")
+        names = tokenizer.vocab_files_names.values()
+        found = next((name for name in names if (folder / name).is_file()), "")
         return tokenizer, TokenizerSource(reader=reader, file=found)
     told = _read(folder / FILE)
     unlike, texts = _differences(tokenizer.backend_tokenizer, told)

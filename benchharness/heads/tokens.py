@@ -40,8 +40,9 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """All white space of Unicode, as code points."""
 
-PROBE = "a"
-"""Any text: between what stands around it are the special tokens."""
+PROBES = ("a", "1", "我", "и", "ا", "न", "한", "ก")
+"""Any text: between what stands around it are the special tokens. A vocabulary without an unknown
+token may know one script alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,14 +314,15 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
         """The frame around one text or two, read off what the tokenizer puts around any text."""
-        # A tokenizer may make two tokens of "a", "▁" and "a".
-        size = len(tokenizer(PROBE, add_special_tokens=False)["input_ids"])
-        encoded = tokenizer(*[PROBE] * texts, return_special_tokens_mask=True)
+        alone = ((p, tokenizer(p, add_special_tokens=False)["input_ids"]) for p in PROBES)
+        probe, ids_of = next(((p, ids) for p, ids in alone if ids), (PROBES[0], []))
+        size = len(ids_of)  # a tokenizer may make two tokens of "a", "▁" and "a"
+        encoded = tokenizer(*[probe] * texts, return_special_tokens_mask=True)
         ids = np.asarray(encoded["input_ids"], dtype=np.int32)
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
-            raise ModelError(f"{type(tokenizer).__name__} cannot encode {PROBE!r}: it is damaged.")
+            raise ModelError(f"{type(tokenizer).__name__} cannot encode {probe!r}: it is damaged.")
         firsts = inner[::size]  # (texts,), where each text begins
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
         # Where the classification token stands: from the start, or (XLNet) from the end if

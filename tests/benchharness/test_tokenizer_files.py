@@ -482,3 +482,20 @@ def test_the_class_that_is_written_is_one_that_every_transformers_has(tmp_path: 
     save_tokenizer(tokenizer, folder)
     told = json.loads((folder / "tokenizer_config.json").read_text())
     assert told["tokenizer_class"] == "PreTrainedTokenizerFast"
+
+
+def test_a_vocabulary_of_one_script_has_a_frame_too(tmp_path: Path):
+    made = Tokenizer(models.BPE(vocab={"[CLS]": 0, "[SEP]": 1, "м": 2, "и": 3, "р": 4}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 0), ("[SEP]", 1)],
+    )
+    folder = write(tmp_path, made, "PreTrainedTokenizerFast", "bert")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    features = pair.encode(
+        [PairExample(id="1", text_a="мир", text_b="ир x")], tokenizer, Limits(max_tokens=16)
+    )
+    assert features.token_ids.tolist() == [0, 2, 3, 4, 1, 3, 4, 1]
