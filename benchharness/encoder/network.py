@@ -129,8 +129,9 @@ def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
     """A weight of a layer that the network would have if its config said more of them."""
     known = {_DIGITS.sub("N", key) for key in network.state_dict()}
     prefix = f"{getattr(network, 'base_model_prefix', '')}."
-    for key in sorted(unread):
-        if _DIGITS.search(key) and _DIGITS.sub("N", key.removeprefix(prefix)) in known:
+    for key in sorted(filter(_DIGITS.search, unread)):
+        # A network that is saved with a head has its own name before those of its weights.
+        if not known.isdisjoint(_DIGITS.sub("N", each) for each in (key, key.removeprefix(prefix))):
             return key
     return ""
 
