@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.models import MODELS, ModelSpec
-from benchharness.models.files import TOKENIZER_FILES, find_weights
+from benchharness.models.spec import TOKENIZER_FILES, find_weights
 from benchharness.tasks.sources import Source
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS

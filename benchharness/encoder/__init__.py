@@ -20,14 +20,13 @@ from benchharness.encoder.network import (
     is_foreign,
     load_config,
     load_network,
+    loadable,
     takes_input,
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
-from benchharness.models.converted import loadable
-from benchharness.models.files import called, shown
 from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
-from benchharness.models.spec import NOTHING
+from benchharness.models.spec import NOTHING, called, shown
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError, first_line

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.converted import loadable
-from benchharness.models.files import called, shown, wrapping
-from benchharness.models.folder import no_decoder, untrusted
-from benchharness.models.spec import NOTHING
+from benchharness.models.folder import checkpoint_files, no_decoder, untrusted, wrapping
+from benchharness.models.spec import NOTHING, called, shown
 from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
@@ -139,6 +137,16 @@ def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
 def _is_on_top(key: str) -> bool:
     names = key.split(".")
     return names[0] in NOT_ENCODER or "position_ids" in names
+
+
+def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
+    """The folder from which transformers loads weights: another one where they are pickled."""
+    weights = checkpoint_files(folder, trust)["weights"]
+    if all(path.suffix != ".bin" for path in weights):
+        return nullcontext(folder)
+    from benchharness.models import converted  # noqa: PLC0415  (few checkpoints need it)
+
+    return converted.loadable(folder, trust)
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
