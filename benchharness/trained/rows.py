@@ -8,7 +8,7 @@ from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.own.columns import NAMED, PAIRS, key_of
 from benchharness.tasks.own.roles import SHAPES, SPLIT, Kind, parse_roles
-from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.task import HIDDEN, OwnData, no_column, to_examples
 from benchharness.tasks.task import Task, find_fault
 

@@ -274,7 +274,6 @@ DAMAGED = {
     "a picture": Layout(binary("picture.csv", b"\x89PNG\r\n\x1a\n"), "refuses picture.csv is a PNG picture"),
     "a workbook of no such name": Layout(binary("book.csv", b"PK\x03\x04"), "refuses book.csv is a zip archive or an Excel workbook"),
     "broken JSON": Layout(text_file("broken.jsonl", as_jsonl([{"text": "a", "label": 1}] * 2) + '{"text": "b" "label": 0}\n'), "refuses broken.jsonl line 3 column 14"),
-    "a label that only dev has": Layout(folder(train__csv=TABLE, dev__csv=f"text,label\nsome text here,pos\n{sentence(3)},odd\n"), "refuses dev.csv line 3 has the label 'odd', which no row of train has"),
     "one class": Layout(text_file("one.csv", as_csv([["text", "label"], *([t, "same"] for t, _ in TWO)])), "refuses one label, 'same'"),
     "a name twice": Layout(text_file("twice.csv", as_csv([["text", "label", "text"], *([t, x, t] for t, x in TWO)])), "refuses line 1 names the column 'text' twice"),
     "a word without a tag": Layout(text_file("hole.conll", "Anna B-PER\nsleeps\n\n"), "refuses hole.conll line 2 has 1 field"),
