@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.own.columns import Table, key_of
+from benchharness.tasks.own.columns import FEW_ODD, Table, key_of
 
 Numbered = Sequence[tuple[str, Any]]
 """Rows as they are read, each with its number."""
@@ -20,13 +20,13 @@ class ToolRows(NamedTuple):
 
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
     """The rows of a file that a tool or a program wrote in a layout of its own; else as they are."""
-    for has_layout, read in _LAYOUTS:
+    for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
             try:
                 return read(name, rows)
             except (AttributeError, IndexError, KeyError, TypeError) as error:
                 raise DataError(
-                    f"{name} is not as {_TITLES[read]} writes it ({error!r} in a row): export it "
+                    f"{name} is not as {title} writes it ({error!r} in a row): export it "
                     "again, or as CSV."
                 ) from error
     return ToolRows(rows)
@@ -63,13 +63,13 @@ def with_words(table: Table) -> Table:
     A span that begins or ends within a word has all of it, which is said.
     """
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
-    by_key = {key_of(n): n for n, v in reversed(table.columns.items()) if _are_texts(v)}
+    by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
     text = next((by_key[key] for key in _TEXTS if key in by_key), None)
     if len(marked) != 1 or text is None:
         return table
     (spans,) = marked
-    is_taken = {"words", "tags"} & set(table.columns)
-    names = tuple(f"{spans}.{word}" if is_taken else word for word in ("words", "tags"))
+    taken = {"words", "tags"} & set(table.columns)
+    names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
     found, notes = _tagged(table, table.columns[text], table.columns[spans], spans)
     return Table(
         name=table.name,
@@ -88,7 +88,7 @@ def _tagged(
     words: list[Any] = []
     tags: list[Any] = []
     cut = 0
-    each_spans = [[span for each in found or () if (span := _span(each))] for found in marked]
+    each_spans = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
     more = int(_is_inclusive(texts, each_spans))
     for row, (text, found) in enumerate(zip(texts, marked, strict=True)):
         places = [match.span() for match in _WORD.finditer(str(text or ""))]
@@ -100,6 +100,20 @@ def _tagged(
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
     said = f"{cut} spans in {name} begin or end within a word: all of it is taken"
     return (words, tags), (said,) if cut else ()
+
+
+def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
+    """The spans of a row; DataError for what is none among others."""
+    if found in (None, ""):
+        return []
+    spans = [_span(each) for each in found] if isinstance(found, list) else [None]
+    if None in spans:
+        odd = found[spans.index(None)] if isinstance(found, list) else found
+        raise DataError(
+            f"{table.place(row)} has {str(odd)[:60]!r} in the column {name!r}, which is no span: "
+            "expected its start, its end and its label."
+        )
+    return [span for span in spans if span is not None]
 
 
 def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
@@ -114,7 +128,8 @@ def _are_texts(values: Sequence[Any]) -> bool:
 
 def _is_marked(values: Sequence[Any]) -> bool:
     found = [each for value in values if isinstance(value, list) for each in value]
-    return bool(found) and all(map(_span, found))
+    spans = sum(_span(each) is not None for each in found)
+    return bool(spans) and spans >= (1 - FEW_ODD) * len(found)
 
 
 def _span(found: Any) -> Span | None:
@@ -126,8 +141,8 @@ def _span(found: Any) -> Span | None:
             by_key = {key_of(str(name)): value for name, value in found.items()}
             start, end = (_first(by_key, keys, int) for keys in (_STARTS, _ENDS))
             label = _first(by_key, _KINDS, str | list)
-            if isinstance(label, list):  # Label Studio's
-                label = label[0] if len(label) == 1 else None
+            if isinstance(label, list) and len(label) == 1:  # Label Studio's
+                (label,) = label
             if isinstance(start, int) and isinstance(end, int) and isinstance(label, str):
                 text = by_key.get("text") or by_key.get("value")
                 return Span(start, end, label, text if isinstance(text, str) else "")
@@ -281,50 +296,46 @@ def _is_pair(row: Any) -> bool:
 
 
 def _has_pieces(row: Any) -> bool:
-    pieces = row.get("data") if isinstance(row, dict) else None
-    return _are_objects(pieces) and all(isinstance(each.get("text"), str) for each in pieces)
+    pieces = _objects(row, "data")
+    return bool(pieces) and all(isinstance(each.get("text"), str) for each in pieces)
 
 
 def _has_messages(row: Any) -> bool:
-    said = row.get("messages") if isinstance(row, dict) else None
-    if not _are_objects(said) or not all({"role", "content"} <= each.keys() for each in said):
+    said = _objects(row, "messages")
+    if not said or not all({"role", "content"} <= each.keys() for each in said):
         return False
     return len({str(each["role"]) for each in said}) == len(said)  # more turns are no one text
 
 
 def _has_points(row: Any) -> bool:
-    found = row.get("annotation", ()) if isinstance(row, dict) else ()
-    return found is None or (_are_objects(found) and all("points" in each for each in found))
+    if not isinstance(row, dict) or "content" not in row or "annotation" not in row:
+        return False
+    found = _objects(row, "annotation")
+    return row["annotation"] is None or (bool(found) and all("points" in each for each in found))
 
 
 def _has_questions(row: Any) -> bool:
     if not isinstance(row, dict):
         return False
-    return list(row) == ["header"] or ("context" in row and _are_objects(row.get("qas")))
+    return list(row) == ["header"] or ("context" in row and bool(_objects(row, "qas")))
 
 
-def _are_objects(found: Any) -> bool:
-    return isinstance(found, list) and bool(found) and all(isinstance(e, dict) for e in found)
+def _objects(row: Any, name: str) -> list[dict[str, Any]]:
+    """The objects of a list in a row; none where it holds anything else."""
+    found = row.get(name) if isinstance(row, dict) else None
+    is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    return found or [] if is_one else []
 
 
-_LAYOUTS: tuple[tuple[Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
-    (_is_label_studio, _label_studio),
-    (_is_pair, _pairs),
-    (_has_pieces, _pieces),
-    (_has_messages, _messages),
-    (_has_points, _points),
-    (_has_questions, _questions),
+_LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
+    ("Label Studio", _is_label_studio, _label_studio),
+    ("spaCy", _is_pair, _pairs),
+    ("Snips", _has_pieces, _pieces),
+    ("a chat's log", _has_messages, _messages),
+    ("Dataturks", _has_points, _points),
+    ("MRQA", _has_questions, _questions),
 )
-"""The layouts of rows, each with its reader."""
-
-_TITLES = {
-    _label_studio: "Label Studio",
-    _pairs: "spaCy",
-    _pieces: "Snips",
-    _messages: "a chat's log",
-    _points: "Dataturks",
-    _questions: "MRQA",
-}
+"""The layouts of rows, each with its reader, and who writes them."""
 
 
 # Files of words: INCEpTION's and WebAnno's TSV, and brat's texts with their annotations beside.

@@ -64,7 +64,9 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
         return values
-    return [None if _is_missing(value) and value != "" else read.get(value, value) for value in values]
+    return [
+        None if _is_missing(value) and value != "" else read.get(value, value) for value in values
+    ]
 
 
 def _is_missing(value: Any) -> bool:
@@ -135,8 +137,8 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     return {f"{name}.{key}": [_each(value, key) for value in values] for key in keys}
 
 
-def _each(value: Sequence[Mapping[str, Any]] | None, key: str) -> list[Any] | None:
-    return None if value in (None, "") else [each.get(key) for each in value or ()]
+def _each(value: Any, key: str) -> list[Any] | None:
+    return None if value in (None, "") else [each.get(key) for each in value]
 
 
 def _noun(value: Any) -> str:

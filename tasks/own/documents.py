@@ -126,7 +126,9 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
             f"{error.msg}."
         ) from error
     except ValueError as error:  # a number of more digits than Python reads
-        raise DataError(f"{path.name} line {line} is not JSON that can be read: {error}.") from error
+        raise DataError(
+            f"{path.name} line {line} is not JSON that can be read: {error}."
+        ) from error
     except RecursionError as error:
         raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
 

@@ -330,7 +330,9 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 def _written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
     """The tags as they are written, each with its row and its place in it."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
-        each = fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
+        each = (
+            fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
+        )
         for place, tag in enumerate(each if isinstance(each, list) else [each]):
             if tag not in (None, ""):
                 yield row, place, class_name(tag)

@@ -80,11 +80,7 @@ def _files_of_rows(folder: Place) -> list[Place]:
 def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:
     """The files of rows of folders that are called as splits; of one folder each."""
     named = _by_split(folders)
-    return {
-        split: rows
-        for split, (first, *_) in named.items()
-        if (rows := _files_of_rows(first))
-    }
+    return {split: rows for split, (first, *_) in named.items() if (rows := _files_of_rows(first))}
 
 
 _ABOUT = ("dataset_dict.json", "dataset_info.json", "state.json")

@@ -148,7 +148,12 @@ def find_mapping(table: Table) -> ColumnMapping:
     verdict, is_sure = verdict_column(table)
     # A column without any value says nothing of what it holds, and one that is written twice
     # (Argilla's "text" and "inputs.text") says it once.
-    skipped = {split, *(verdict if is_sure else "",), *table.made, *beside_responses(table, verdict)}
+    skipped = {
+        split,
+        *(verdict if is_sure else "",),
+        *table.made,
+        *beside_responses(table, verdict),
+    }
     columns = [c for c in _different(every) if c.known and c.name not in skipped]
     found = list(_made(table, columns)) if table.made else []
     if not found:
@@ -217,16 +222,19 @@ def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[Co
             yield mapping
 
 
-def _check_odd(
-    table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]
-) -> None:
+def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]) -> None:
     """DataError for a cell that is no number where nearly all are, if its column may be meant."""
     targets = {n for r in found for role in ("label", "labels") for n in r.columns.get(role, ())}
     is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
     for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
         odd = column.odd_number
         is_named = bool(_words_of(column) & (CLASSES | NAMED["number"]))
-        if odd is None or column.is_id or column.name in targets or not (not found or (is_named and is_open)):
+        if (
+            odd is None
+            or column.is_id
+            or column.name in targets
+            or not (not found or (is_named and is_open))
+        ):
             continue
         row, value = odd
         text = next((r.columns["text"][0] for r in found if "text" in r.columns), "COLUMN")
@@ -607,7 +615,9 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     # "label" goes before "sentiment" and "score", and these before any column that could be one.
     chosen = best or named or fitting
     together = [{"labels": tuple(column.name for column in flags)}]
-    return (together if chosen is fitting and len(flags) > 1 else []) + [{role: (column.name,)} for column, roles in chosen for role in roles]
+    return (together if chosen is fitting and len(flags) > 1 else []) + [
+        {role: (column.name,)} for column, roles in chosen for role in roles
+    ]
 
 
 def _words_of(column: Column) -> set[str]:

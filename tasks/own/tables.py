@@ -196,7 +196,11 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
-    within = len(re.findall(r"(?<=[^\W\d_])[^\w\s\x00-\x7f\u2013\u2014\u2018\u2019\u00b7\u00ad](?=[^\W\d_])", found))
+    within = len(
+        re.findall(
+            r"(?<=[^\W\d_])[^\w\s\x00-\x7f\u2013\u2014\u2018\u2019\u00b7\u00ad](?=[^\W\d_])", found
+        )
+    )
     if (
         "\ufffd" in found
         or within > 0.1 * len(strange)
@@ -503,7 +507,9 @@ def _of_arrow(path: Place, found: Any) -> Table:
     if not rows:
         raise DataError(f"{path.name} has no rows.")
     table = objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
-    names = {name: each for name, each in label_names(found.schema).items() if name in table.columns}
+    names = {
+        name: each for name, each in label_names(found.schema).items() if name in table.columns
+    }
     columns = {name: [_named(v, names[name]) for v in table.columns[name]] for name in names}
     return replace(table, columns={**table.columns, **columns})
 

@@ -224,8 +224,8 @@ def _of_split(own: OwnData, split: str, place: Path | None) -> Table:
 
 def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     if place is None:
-        found = hub_table(f"{own.hub} {own.splits[split]}", hub_dataset(own.source, split))
-        return read_cells(found)
+        dataset = hub_dataset(own.source, split)
+        return read_cells(hub_table(f"{own.hub} {own.splits[split]}", dataset))
     files = split_files(place)
     found = files.get(split) or files.get("all")
     if found is None:
@@ -318,7 +318,11 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
             parts = [shown(each) for each in value]
             return None if parts and not any(part is not None for part in parts) else value
         word = class_name(value) if isinstance(value, str | int | float) else ""
-        return None if word in HIDDEN_LABELS and word not in own.labels and own.kind in _HIDES else value
+        return (
+            None
+            if word in HIDDEN_LABELS and word not in own.labels and own.kind in _HIDES
+            else value
+        )
 
     return shown
 

@@ -1,7 +1,6 @@
 """Builders of data files in the layouts of well-known tools and data sets."""
 
 import gzip
-import json
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path

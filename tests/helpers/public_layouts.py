@@ -82,13 +82,27 @@ def prodigy_manual(number: int) -> dict[str, object]:
     text, spans = marked(number, dictionary)
     if verdict(number) != "accept":
         spans = [{"start": 0, "end": 3, "label": "LOC"}]
-    tokens = [{"text": w, "id": k, "start": 0, "end": 1, "ws": True} for k, w in enumerate(text.split())]
-    return {"text": text, "tokens": tokens, "spans": spans, "_input_hash": number, "answer": verdict(number)}
+    tokens = [
+        {"text": w, "id": k, "start": 0, "end": 1, "ws": True} for k, w in enumerate(text.split())
+    ]
+    return {
+        "text": text,
+        "tokens": tokens,
+        "spans": spans,
+        "_input_hash": number,
+        "answer": verdict(number),
+    }
 
 
 def prodigy_choice(number: int, accept: Sequence[str]) -> dict[str, object]:
     options = [{"id": name, "text": name.title()} for name in TOPICS]
-    return {"text": sentence(number), "options": options, "accept": list(accept), "config": {"choice_style": "single"}, "answer": "accept" if number % 10 else "ignore"}
+    return {
+        "text": sentence(number),
+        "options": options,
+        "accept": list(accept),
+        "config": {"choice_style": "single"},
+        "answer": "accept" if number % 10 else "ignore",
+    }
 
 
 def studio_task(number: int) -> dict[str, object]:
@@ -99,7 +113,11 @@ def studio_task(number: int) -> dict[str, object]:
 
     def choice(name: str, **facts: object) -> dict[str, object]:
         value = {"choices": [name]}
-        return {**done, "result": [{"type": "choices", "value": value, "from_name": "mood"}], **facts}
+        return {
+            **done,
+            "result": [{"type": "choices", "value": value, "from_name": "mood"}],
+            **facts,
+        }
 
     right = choice(mood(number))
     if number % 10 == 3:
@@ -118,29 +136,89 @@ def studio_span(start: int, end: int, tag: str) -> dict[str, object]:
 def argilla_1(number: int) -> dict[str, object]:
     status = "Discarded" if number % 10 == 3 else "Default" if number % 10 == 4 else "Validated"
     annotation = {"Validated": mood(number), "Discarded": mood(number + 1), "Default": None}[status]
-    return {"text": opinion(number), "inputs": {"text": opinion(number)}, "prediction": [{"label": "pos", "score": 0.7}], "prediction_agent": "model", "annotation": annotation, "annotation_agent": "me", "multi_label": False, "id": f"a{number}", "metadata": {}, "status": status}
+    return {
+        "text": opinion(number),
+        "inputs": {"text": opinion(number)},
+        "prediction": [{"label": "pos", "score": 0.7}],
+        "prediction_agent": "model",
+        "annotation": annotation,
+        "annotation_agent": "me",
+        "multi_label": False,
+        "id": f"a{number}",
+        "metadata": {},
+        "status": status,
+    }
 
 
 def argilla_2(number: int) -> dict[str, object]:
     status = "discarded" if number % 10 == 3 else "draft" if number % 10 == 4 else "submitted"
     answer = mood(number if status == "submitted" else number + 1)
-    return {"id": f"r{number}", "status": "completed", "_server_id": f"s{number}", "text": opinion(number), "label.responses": [answer], "label.responses.users": ["u1"], "label.responses.status": [status], "label.suggestion": mood(number // 3), "label.suggestion.score": 0.5}
+    return {
+        "id": f"r{number}",
+        "status": "completed",
+        "_server_id": f"s{number}",
+        "text": opinion(number),
+        "label.responses": [answer],
+        "label.responses.users": ["u1"],
+        "label.responses.status": [status],
+        "label.suggestion": mood(number // 3),
+        "label.suggestion.score": 0.5,
+    }
 
 
 def ubiai(number: int) -> dict[str, object]:
-    text, spans = marked(number, lambda start, end, tag: {"text": "x", "start": start, "end": end, "token_start": 0, "token_end": 1, "entityLabel": tag})
+    text, spans = marked(
+        number,
+        lambda start, end, tag: {
+            "text": "x",
+            "start": start,
+            "end": end,
+            "token_start": 0,
+            "token_end": 1,
+            "entityLabel": tag,
+        },
+    )
     return {"documentName": f"{number}.txt", "document": text, "tokens": spans, "relations": []}
 
 
 def lighttag(number: int) -> dict[str, object]:
-    text, spans = marked(number, lambda start, end, tag: {"start": start, "end": end, "tag": tag, "value": "x", "tagged_token_id": "t", "correct": None, "annotated_by": [{"annotator": "me"}]})
-    return {"example_id": f"e{number}", "content": text, "metadata": {}, "annotations": spans, "classifications": []}
+    text, spans = marked(
+        number,
+        lambda start, end, tag: {
+            "start": start,
+            "end": end,
+            "tag": tag,
+            "value": "x",
+            "tagged_token_id": "t",
+            "correct": None,
+            "annotated_by": [{"annotator": "me"}],
+        },
+    )
+    return {
+        "example_id": f"e{number}",
+        "content": text,
+        "metadata": {},
+        "annotations": spans,
+        "classifications": [],
+    }
 
 
 def dataturks(number: int) -> dict[str, object]:
     """Ends are of the last letter, not behind it."""
     names = {"Anna Meyer": "PER", "Berlin": "LOC"}
-    text, spans = marked(number, lambda start, end, tag: {"label": [tag], "points": [{"start": start, "end": end - 1, "text": next(n for n, t in names.items() if t == tag)}]})
+    text, spans = marked(
+        number,
+        lambda start, end, tag: {
+            "label": [tag],
+            "points": [
+                {
+                    "start": start,
+                    "end": end - 1,
+                    "text": next(n for n, t in names.items() if t == tag),
+                }
+            ],
+        },
+    )
     return {"content": text, "annotation": spans, "extras": None, "metadata": {"first_done_at": 1}}
 
 
@@ -162,7 +240,10 @@ def brat(place: Path) -> Path:
     for number in ROWS:
         text, spans = marked(number, triple)
         (made / f"d{number}.txt").write_text(f"{text}\n")
-        lines = [f"T{k}\t{tag} {start} {end}\t{text[start:end]}\n" for k, (start, end, tag) in enumerate(spans, 1)]
+        lines = [
+            f"T{k}\t{tag} {start} {end}\t{text[start:end]}\n"
+            for k, (start, end, tag) in enumerate(spans, 1)
+        ]
         (made / f"d{number}.ann").write_text("".join(lines) + "R1\tLivesIn Arg1:T1 Arg2:T2\n")
     return made
 
@@ -170,8 +251,11 @@ def brat(place: Path) -> Path:
 # Columns of words.
 
 
-def columns(name: str, line: Callable[[int, str, str], str], before: Callable[[int], str] = lambda n: ""):
+def columns(
+    name: str, line: Callable[[int, str, str], str], before: Callable[[int], str] = lambda n: ""
+):
     """A word a line; `line` gets the word's number from 1, the word and its tag."""
+
     def one(number: int) -> str:
         pairs = zip(*tagged(number), strict=True)
         return before(number) + "".join(line(k, w, t) + "\n" for k, (w, t) in enumerate(pairs, 1))
@@ -182,20 +266,29 @@ def columns(name: str, line: Callable[[int, str, str], str], before: Callable[[i
 def bilou(tags: Sequence[str]) -> list[str]:
     ends = [*(not after.startswith("I-") for after in tags[1:]), True]
     first = {(True, True): "U", (True, False): "B", (False, True): "L", (False, False): "I"}
-    return [t if t == "O" else first[t[0] == "B", last] + t[1:] for t, last in zip(tags, ends, strict=True)]
+    return [
+        t if t == "O" else first[t[0] == "B", last] + t[1:]
+        for t, last in zip(tags, ends, strict=True)
+    ]
 
 
 def conllu_odd(number: int) -> str:
     """A word of two parts, one that is not there, and words that hold blanks."""
     words = [*tagged(number)[0], "1 000", "a\u00a0b", "#"]
-    lines = [f"{k}\t{w}\t_\t{'NOUN' if k % 2 else 'VERB'}\t_\t_\t0\troot\t_\t_" for k, w in enumerate(words, 1)]
+    lines = [
+        f"{k}\t{w}\t_\t{'NOUN' if k % 2 else 'VERB'}\t_\t_\t0\troot\t_\t_"
+        for k, w in enumerate(words, 1)
+    ]
     lines[2:2] = ["3-4\tzum\t_\t_\t_\t_\t_\t_\t_\t_"]
     lines += ["9.1\tgone\t_\tVERB\t_\t_\t_\t_\t0:root\t_"]
     return f"# newdoc\n# text = {' '.join(words)}\n" + "\n".join(lines) + "\n"
 
 
 def mistyped(number: int) -> str:
-    lines = [f"{w} {'BPER' if (t, number) == ('B-PER', 7) else t}" for w, t in zip(*tagged(number), strict=True)]
+    lines = [
+        f"{w} {'BPER' if (t, number) == ('B-PER', 7) else t}"
+        for w, t in zip(*tagged(number), strict=True)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -205,7 +298,16 @@ def mistyped(number: int) -> str:
 def with_names(path: Path, rows: list[dict[str, object]], features: dict[str, object]) -> Path:
     import datasets
 
-    named = {n: datasets.Sequence(datasets.ClassLabel(names=f[0])) if isinstance(f, list) else datasets.ClassLabel(names=list(f)) if isinstance(f, tuple) else datasets.Value(str(f)) if isinstance(f, str) else f for n, f in features.items()}
+    named = {
+        n: datasets.Sequence(datasets.ClassLabel(names=f[0]))
+        if isinstance(f, list)
+        else datasets.ClassLabel(names=list(f))
+        if isinstance(f, tuple)
+        else datasets.Value(str(f))
+        if isinstance(f, str)
+        else f
+        for n, f in features.items()
+    }
     datasets.Dataset.from_list(rows, features=datasets.Features(named)).to_parquet(str(path))
     return path
 
@@ -220,7 +322,9 @@ def named_parquet(place: Path) -> Path:
 
 def named_tags(place: Path) -> Path:
     names = list(ENTITIES)
-    rows = [{"tokens": w, "ner_tags": [names.index(t) for t in tags]} for w, tags in map(tagged, ROWS)]
+    rows = [
+        {"tokens": w, "ner_tags": [names.index(t) for t in tags]} for w, tags in map(tagged, ROWS)
+    ]
     import datasets
 
     words = datasets.Sequence(datasets.Value("string"))
@@ -230,9 +334,13 @@ def named_tags(place: Path) -> Path:
 def saved_to_disk(place: Path) -> Path:
     import datasets
 
-    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=list(MOODS)))
+    features = datasets.Features(
+        text=datasets.Value("string"), label=datasets.ClassLabel(names=list(MOODS))
+    )
     parts = {
-        name: datasets.Dataset.from_list([{"text": opinion(n), "label": n % 2} for n in span], features=features)
+        name: datasets.Dataset.from_list(
+            [{"text": opinion(n), "label": n % 2} for n in span], features=features
+        )
         for name, span in {"train": range(40), "test": range(40, 60)}.items()
     }
     datasets.DatasetDict(parts).save_to_disk(str(place / "saved"))
@@ -255,7 +363,9 @@ def workbook(**sheets: list[list[object]]):
     def write(place: Path) -> Path:
         with pd.ExcelWriter(place / "book.xlsx") as book:
             for name, rows in sheets.items():
-                pd.DataFrame(rows).to_excel(book, sheet_name=name.replace("_", " "), index=False, header=False)
+                pd.DataFrame(rows).to_excel(
+                    book, sheet_name=name.replace("_", " "), index=False, header=False
+                )
         return place / "book.xlsx"
 
     return write
@@ -276,23 +386,35 @@ def newsgroups(place: Path) -> Path:
 
 def vertex(number: int) -> dict[str, object]:
     part = ["training", "training", "training", "validation", "test"][number % 5]
-    return {"classificationAnnotation": {"displayName": mood(number)}, "textContent": opinion(number), "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": part}}
+    return {
+        "classificationAnnotation": {"displayName": mood(number)},
+        "textContent": opinion(number),
+        "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": part},
+    }
 
 
 def vertex_spans(number: int) -> dict[str, object]:
-    text, spans = marked(number, lambda start, end, tag: {"startOffset": start, "endOffset": end, "displayName": tag})
+    text, spans = marked(
+        number, lambda start, end, tag: {"startOffset": start, "endOffset": end, "displayName": tag}
+    )
     return {"textSegmentAnnotations": spans, "textContent": text}
 
 
 def rasa(number: int) -> dict[str, object]:
-    text, spans = marked(number, lambda start, end, tag: {"start": start, "end": end, "value": "x", "entity": tag})
+    text, spans = marked(
+        number, lambda start, end, tag: {"start": start, "end": end, "value": "x", "entity": tag}
+    )
     return {"text": text, "intent": ["ask", "tell"][number % 2], "entities": spans}
 
 
 def snips(number: int) -> dict[str, object]:
     """A text in pieces, of which some are entities."""
     words, tags = tagged(number)
-    pieces: list[dict[str, object]] = [{"text": f"{' '.join(words[:1])} "}, {"text": "Anna Meyer", "entity": "PER"}, {"text": f" {words[3]} "}]
+    pieces: list[dict[str, object]] = [
+        {"text": f"{' '.join(words[:1])} "},
+        {"text": "Anna Meyer", "entity": "PER"},
+        {"text": f" {words[3]} "},
+    ]
     last = {"text": words[4], "entity": "LOC"} if tags[4] != "O" else {"text": words[4]}
     return {"data": [*pieces, last, {"text": f" {words[5]}"}]}
 
@@ -308,8 +430,16 @@ def chat(number: int) -> dict[str, object]:
 def mrqa(number: int) -> dict[str, object]:
     context, question, answer = passage(number)
     start = context.index(answer)
-    found = [{"text": answer, "char_spans": [[start, start + len(answer) - 1]], "token_spans": [[5, 6]]}]
-    asked = {"qid": f"q{number}", "question": question, "answers": [answer], "detected_answers": found, "question_tokens": []}
+    found = [
+        {"text": answer, "char_spans": [[start, start + len(answer) - 1]], "token_spans": [[5, 6]]}
+    ]
+    asked = {
+        "qid": f"q{number}",
+        "question": question,
+        "answers": [answer],
+        "detected_answers": found,
+        "question_tokens": [],
+    }
     return {"id": "", "context": context, "qas": [asked], "context_tokens": [["w", 0]]}
 
 
@@ -324,11 +454,16 @@ def untitled(number: int) -> dict[str, object]:
 
 
 def unicode_label(number: int) -> str:
-    return ("obst", unicodedata.normalize("NFC", "gemüse"), unicodedata.normalize("NFD", "gemüse"))[number % 3]
+    return ("obst", unicodedata.normalize("NFC", "gemüse"), unicodedata.normalize("NFD", "gemüse"))[
+        number % 3
+    ]
 
 
 def split_tables(**counts: tuple[range, Callable[[int], Sequence[object]]]):
-    files = {f"{name}__csv": as_csv([["id", "text", "label"], *(row(n) for n in span)]) for name, (span, row) in counts.items()}
+    files = {
+        f"{name}__csv": as_csv([["id", "text", "label"], *(row(n) for n in span)])
+        for name, (span, row) in counts.items()
+    }
     return folder(**files)
 
 

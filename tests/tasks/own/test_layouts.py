@@ -335,7 +335,9 @@ def check_gold(example, labels):
         found = dict(zip(example.words, example.tags, strict=True))
         assert (found["Anna"], found["Meyer"]) == ("B-PER", "I-PER")
         assert found.get("Berlin", "B-LOC") == "B-LOC"
-        assert len(found.keys() & {"Anna", "Meyer", "Berlin"}) == len(example.tags) - example.tags.count("O")
+        assert len(found.keys() & {"Anna", "Meyer", "Berlin"}) == len(
+            example.tags
+        ) - example.tags.count("O")
     elif isinstance(example, PairExample) and isinstance(example.label, str):
         word = example.text_a.split()[0]
         if word in {f"like{label.split()[0]}" for label in labels}:
