@@ -70,7 +70,12 @@ def with_words(table: Table) -> Table:
     (spans,) = marked
     taken = {"words", "tags"} & set(table.columns)
     names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
-    found, notes = _tagged(table, table.columns[text], table.columns[spans], spans)
+    values = table.columns[spans]
+    if "answer" in table.columns:  # Prodigy's rows of which nothing is marked lack the column
+        answers = table.columns["answer"]
+        pairs = zip(values, answers, strict=True)
+        values = [[] if v is None and a == "accept" else v for v, a in pairs]
+    found, notes = _tagged(table, table.columns[text], values, spans)
     return Table(
         name=table.name,
         columns={**table.columns, **dict(zip(names, found, strict=True))},

@@ -21,6 +21,9 @@ _ITEM = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[-+\d.eE]+|True|False)"
 _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
 """numpy's lists of two or more: "['a' 'b']" and "[1 2]", which Python would join or refuse."""
 
+_BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
+"""A list of words without quotes: "[billing, bug]"."""
+
 _ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[\w']+)?\)", re.DOTALL)
 
 _OPEN, _CLOSE = "[({'\"", "])}'\""
@@ -90,7 +93,8 @@ def _value(text: str) -> Any:
     try:
         found = json.loads(word)
     except (ValueError, RecursionError):
-        found = ast.literal_eval(word)
+        bare = _BARE.fullmatch(word)
+        found = [part.strip() for part in bare[1].split(",")] if bare else ast.literal_eval(word)
     if isinstance(found, set):
         return sorted(found, key=str)
     return list(found) if isinstance(found, tuple) else found
@@ -114,12 +118,14 @@ def _choices(value: Any) -> Any:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """A column as it is; several of lists of objects with a text, and lists beside single texts."""
+    """A column as it is; several of lists of objects with texts, and lists beside single texts."""
     known = [value for value in values if value not in (None, "")]
     if not any(isinstance(value, list) for value in known):
         return {name: values}
     inner = [each for value in known if isinstance(value, list) for each in value]
-    are_parts = bool(inner) and all(isinstance(e, dict) and "text" in e for e in inner)
+    are_parts = bool(inner) and any(
+        all(isinstance(e, dict) and key in e for e in inner) for key in ("text", "name")
+    )
     # "Rome" beside ["Rome", "the capital"] is a list of one answer.
     if not are_parts and all(isinstance(value, str | list) for value in known):
         values = [[value] if isinstance(value, str) and value else value for value in values]

@@ -9,7 +9,7 @@ from typing import Any
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.annotations import tool_rows
 from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.places import ending_of
+from benchharness.tasks.own.places import ending_of, split_of
 from benchharness.tasks.sources.formats import squad_questions
 from benchharness.tasks.sources.source import Place
 
@@ -27,26 +27,67 @@ def read_json(path: Place, text: str) -> Table:
 def _of_document(path: Place, document: Any) -> Table:
     match document:
         case list():
-            return objects_table(path, _numbered(document), "row")
+            return objects_table(path, _numbered(_named(document)), "row")
         case {"data": [{"paragraphs": _}, *_]}:
             return _squad(path, document)
         case {"columns": [*names], "data": [[*_], *_] as rows}:  # pandas, orient="split"
-            if any(len(row) != len(names) for row in rows if isinstance(row, list)):
-                raise DataError(f"{path.name} has rows of other lengths than its columns.")
-            columns = [str(name) for name in names]
-            return objects_table(
-                path, _numbered([dict(zip(columns, row, strict=True)) for row in rows]), "row"
-            )
-        case dict() if document and all(isinstance(v, list) for v in document.values()):
-            if not _lists_of_objects(document):
-                return _column_lists(path, document)
-    found = _held(path, document) if isinstance(document, dict) else None
+            return objects_table(path, _numbered(_named(rows, [*map(str, names)])), "row")
+        case dict():
+            return _of_object(path, document)
+    raise _no_rows(path)
+
+
+def _of_object(path: Place, document: Mapping[str, Any]) -> Table:
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    if splits := _splits(lists):
+        rows = [
+            (f"{name}:{number}", {**row, SPLIT: splits[name]} if isinstance(row, dict) else row)
+            for name in splits
+            for number, row in _numbered(_named(lists[name]))
+        ]
+        return objects_table(path, rows, "row")
+    if document and len(lists) == len(document) and not _lists_of_objects(document):
+        return _column_lists(path, document)
+    found = _held(path, document)
     if found is None:
-        raise DataError(
-            f"{path.name} is JSON, but no rows: expected a list of objects, an object a line, or "
-            "SQuAD's layout."
-        )
+        raise _no_rows(path)
     return objects_table(path, found, "row")
+
+
+def _no_rows(path: Place) -> DataError:
+    return DataError(
+        f"{path.name} is JSON, but no rows: expected a list of objects, an object a line, or "
+        "SQuAD's layout."
+    )
+
+
+SPLIT = "split"
+"""The column that says of each row which split it is of, where a document has a list for each."""
+
+
+def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """The split that each list is of, by its name; nothing where they are not lists of rows."""
+    splits = {name: split_of(name) for name in lists}
+    named = {name: split for name, split in splits.items() if split}
+    is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
+    are_rows = all(isinstance(row, dict | list) for name in named for row in lists[name])
+    return named if is_clear and are_rows else {}
+
+
+def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
+    """Rows that are lists as objects: by these names, or by the numbers of their columns from 1."""
+    lengths = {len(row) if isinstance(row, list) else -1 for row in rows}
+    if len(lengths) != 1 or min(lengths) < 2 or _are_pairs(rows):
+        return rows
+    columns = list(names) or [str(number + 1) for number in range(lengths.pop())]
+    if lengths and lengths != {len(columns)}:
+        return rows
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _are_pairs(rows: Sequence[Any]) -> bool:
+    """Whether they are spaCy's, which have an object behind a text."""
+    return all(isinstance(row[-1], dict) for row in rows)
 
 
 def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -72,7 +113,7 @@ def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | N
     return found[0] if len(found) == 1 else None
 
 
-_ROWS = ("rows", "data", "examples", "records", "items", "documents")
+_ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterances")
 """What a list of rows is called, where others beside it are about the file."""
 
 

@@ -244,17 +244,28 @@ def _with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool)
 
 
 def _check_values(train: Table, column: str) -> None:
-    """DataError for a label that is a piece of a list or an object, written as text."""
-    for row, value in enumerate(train.columns[column]):
-        parts = value if isinstance(value, list) else [value]
-        for part in parts:
-            text = part if isinstance(part, str) else ""
-            if isinstance(part, list | dict) or re.match(r"""[\[({]\s*['"]""", text):
-                raise DataError(
-                    f"{train.place(row)} has {str(part)[:60]!r} in the column {column!r}, which is "
-                    "no label but a list or an object that was written as text, and other rows are "
-                    "not written so: write all of them as lists."
-                )
+    """DataError for labels of which some are lists or objects that were written as text."""
+    values = train.columns[column]
+    written = [row for row, value in enumerate(values) if _is_written(value)]
+    if not written:
+        return
+    rest = [n for n, value in enumerate(values) if value not in (None, "") and n not in {*written}]
+    # The ones that are fewer are taken for the mistake.
+    row = rest[0] if rest and len(rest) < len(written) else written[0]
+    raise DataError(
+        f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, where some "
+        "rows have a list or an object that was written as text and others have none: write all "
+        "of them alike."
+    )
+
+
+def _is_written(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return any(
+        isinstance(part, list | dict)
+        or (isinstance(part, str) and bool(re.match(r"""\s*([\[({]\s*['"]|\[.*\]$)""", part)))
+        for part in parts
+    )
 
 
 def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
@@ -302,6 +313,12 @@ def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
     values = [value for value in train.columns[column] if value is not None]
     separator = "" if isinstance(next(iter(values), []), list) else separator_of(values) or ","
     found = {part for value in values for part in label_parts(value, separator)}
+    for open_, close in ("[]", "{}", "()"):
+        if odd := [part for part in found if part.count(open_) != part.count(close)]:
+            raise DataError(
+                f"{train.name} has the label {odd[0]!r} in the column {column!r}, which is a piece "
+                "of something: write labels as lists, or with a sign between that is in none."
+            )
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} labels in {column!r}: expected several.")
     return replace(own, labels=tuple(sorted(found, key=_natural)), separator=separator)

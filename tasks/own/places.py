@@ -21,7 +21,7 @@ ENDINGS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
     ".parquet": "parquet",
-    ".arrow": "arrow",
+    **dict.fromkeys((".arrow", ".feather"), "arrow"),
     ".xlsx": "workbook",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }

@@ -237,7 +237,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         ):
             continue
         row, value = odd
-        text = next((r.columns["text"][0] for r in found if "text" in r.columns), "COLUMN")
+        text = next((c.name for c in columns if c.is_text), "COLUMN")
         raise DataError(
             f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
             "others are numbers: leave the cell empty, or say --columns "
@@ -336,7 +336,9 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     # Words are a list, or a text that is as long in words.
     texts = [c for c in columns if c.mean_words > 1]
-    for words in filter(None, (_called(lists, "words"), *texts)):
+    # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
+    inner = next((c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None)
+    for words in filter(None, (_called(lists, "words"), inner, *texts)):
         lengths = [len(_parts(value)) for value in words.values]
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
         fitting = [c for c in beside if _fits(lengths, c)]
@@ -589,7 +591,12 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
-            yield {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
+            pair = {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
+            yield pair
+            # An answer beside a question on a passage may be what is judged.
+            answer = _called([c for c in texts if c.name not in (pair["text"], pair["text2"])], "answer")
+            if one == "question" and answer is not None and answer is not by_key[other]:
+                yield {**pair, "text": (*pair["text"], answer.name)}
             return
     # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
     for column in texts:

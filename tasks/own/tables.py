@@ -189,6 +189,16 @@ def text_of(
         return _western(path, content, error.start, above), (note.format("cp1252"),)
 
 
+MOST_STRANGE = 0.4
+"""The share of letters that are not ASCII, from which on a text is in no western language."""
+
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
+_WITHIN = re.compile(
+    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
+)
+"""A sign between two letters."""
+
+
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     """The text in Windows' western encoding, if it is likely to be that; `odd` is no UTF-8."""
     found = content.decode("cp1252", "replace")
@@ -196,16 +206,8 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
-    within = len(
-        re.findall(
-            r"(?<=[^\W\d_])[^\w\s\x00-\x7f\u2013\u2014\u2018\u2019\u00b7\u00ad](?=[^\W\d_])", found
-        )
-    )
-    if (
-        "\ufffd" in found
-        or within > 0.1 * len(strange)
-        or sum(map(str.isalpha, strange)) > 0.4 * letters
-    ):
+    is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         raise DataError(
@@ -316,6 +318,10 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     """Rows as a table; DataError where two of its columns have one name."""
+    # Sheets have columns to the right that hold nothing, not even a name.
+    empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
+    kept = [n for n in range(len(header)) if n not in empty]
+    header, body = [header[n] for n in kept], [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
@@ -492,11 +498,12 @@ def _parquet(path: Place, content: bytes) -> Table:
 
 
 def _arrow(path: Place, content: bytes) -> Table:
-    """A file of `Dataset.save_to_disk`."""
+    """A file of `Dataset.save_to_disk`, or of Feather."""
     from pyarrow import ArrowException, ipc  # noqa: PLC0415  (half a second)
 
     try:
-        found = ipc.open_stream(BytesIO(content)).read_all()
+        is_file = content.startswith(b"ARROW1")
+        found = (ipc.open_file if is_file else ipc.open_stream)(BytesIO(content)).read_all()
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(f"{path.name} is not a whole file of Arrow: save it again.") from error
     return _of_arrow(path, found)

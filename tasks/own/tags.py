@@ -1,8 +1,8 @@
 """How tags of words are spelled: as spans in one of the usual schemes, or as they are.
 
 Spans are written B-PER and I-PER (IOB1, IOB2), with E-, S-, L-, U- or M- (IOBES, BILOU, BMES), with
-another sign between, with the letter behind (PER-B), by the letter alone (B, I), or by the name
-alone where most words are outside (PER, PER, O). All of them become B- and I-.
+another sign between, in small letters, with the letter behind (PER-B), by the letter alone (B, I),
+or by the name alone where most words are outside (PER, PER, O). All of them become B- and I-.
 """
 
 import re
@@ -27,8 +27,9 @@ MOSTLY = 0.5
 FEW_MISTAKES = 0.25
 """The share of tags of no scheme, of those of the scheme, up to which they are mistakes."""
 
-_BEFORE = re.compile(r"([BIESLUM])([-_.:/|])(.+)")
-_BEHIND = re.compile(r"(.+)([-_.:/|])([BIESLUM])")
+_BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
+_BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
+_ALONE = re.compile(r"([BIESLUM])[-_]?")
 
 
 class Spelling(NamedTuple):
@@ -65,8 +66,6 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
         return f"I-{tag}"
     if is_entity_tag(tag):  # of a kind that train lacks
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
-    if tag in IN_IOB and SPAN in kinds:
-        return f"{IN_IOB[tag]}-{SPAN}"
     return OUTSIDE if tag.lower() in OUTSIDES else None
 
 
@@ -80,33 +79,53 @@ def kinds_of(labels: Sequence[str]) -> frozenset[str]:
 def _parts(tag: str) -> Iterator[tuple[str, str]]:
     """The letter and the kind of a tag, in each way to read it."""
     if before := _BEFORE.fullmatch(tag):
-        yield before[1], before[3]
+        yield before[1].upper(), before[2]
     if behind := _BEHIND.fullmatch(tag):
-        yield behind[3], behind[1]
+        yield behind[2], behind[1]
+    if alone := _ALONE.fullmatch(tag):
+        yield alone[1], SPAN
 
 
 def _usual(tags: Mapping[str, int]) -> Spelling | None:
     kinds = {tag[2:] for tag in tags if is_entity_tag(tag) and tag != OUTSIDE}
     odd = [tag for tag in tags if not is_entity_tag(tag)]
-    if not kinds or not _are_mistakes(tags, odd, lambda tag: is_entity_tag(tag)):
+    if not kinds or not _are_mistakes(tags, odd, is_entity_tag):
         return None
     return Spelling(frozenset(kinds), tuple(odd))
 
 
 def _before(tags: Mapping[str, int]) -> Spelling | None:
-    return _spelled(tags, lambda tag: (m[1], m[3]) if (m := _BEFORE.fullmatch(tag)) else None)
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEFORE.fullmatch(tag)
+        return (found[1].upper(), found[2]) if found else None
+
+    return _spelled(tags, parts)
 
 
 def _behind(tags: Mapping[str, int]) -> Spelling | None:
-    return _spelled(tags, lambda tag: (m[3], m[1]) if (m := _BEHIND.fullmatch(tag)) else None)
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEHIND.fullmatch(tag)
+        return (found[2], found[1]) if found else None
+
+    return _spelled(tags, parts)
 
 
 def _alone(tags: Mapping[str, int]) -> Spelling | None:
-    return _spelled(tags, lambda tag: (tag, SPAN) if tag in IN_IOB else None)
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _ALONE.fullmatch(tag)
+        return (found[1], SPAN) if found else None
+
+    # With these alone every word is in a span, as in the segmentation of Chinese.
+    letters = {tag[0] for tag in tags if parts(tag)}
+    is_whole = all(map(parts, tags)) and "B" in letters and bool(letters & set("IME"))
+    return _spelled(tags, parts, has_outside=not is_whole)
 
 
 def _spelled(
-    tags: Mapping[str, int], parts: Callable[[str], tuple[str, str] | None]
+    tags: Mapping[str, int],
+    parts: Callable[[str], tuple[str, str] | None],
+    *,
+    has_outside: bool = True,
 ) -> Spelling | None:
     """Tags of another spelling: one is outside, and of the others some begin a span."""
     read = {tag: found for tag in tags if (found := parts(tag))}
@@ -114,12 +133,14 @@ def _spelled(
     outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
     odd = [tag for tag in rest if tag != outside]
     begins = any(letter in "BSU" for letter, _ in read.values())
-    if outside is None or not begins or not _are_mistakes(tags, odd, read.__contains__):
+    if (outside is None and has_outside) or not begins:
+        return None
+    if not _are_mistakes(tags, odd, read.__contains__):
         return None
     first = next(iter(read))
     letter, kind = read[first]
     said = f"tags such as {first} are read as {IN_IOB[letter]}-{kind}"
-    if outside != OUTSIDE:
+    if outside not in (None, OUTSIDE):
         said += f", and {outside} as {OUTSIDE}"
     return Spelling(frozenset(kind for _, kind in read.values()), tuple(odd), said)
 

@@ -311,26 +311,22 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
 
 
 def _shown(own: OwnData) -> Callable[[Any], Any]:
-    """A label as it is; None where a split may hide it, and it is written as one that is hidden."""
+    """What makes None of a label that is written as a hidden one is, and leaves others."""
+    hidden = HIDDEN_LABELS - {*own.labels}
+    if own.kind == "number":  # of the numbers -1 may be one
+        hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
 
     def shown(value: Any) -> Any:
         if isinstance(value, list):
-            parts = [shown(each) for each in value]
-            return None if parts and not any(part is not None for part in parts) else value
-        word = class_name(value) if isinstance(value, str | int | float) else ""
-        return (
-            None
-            if word in HIDDEN_LABELS and word not in own.labels and own.kind in _HIDES
-            else value
-        )
+            return None if value and all(shown(each) is None for each in value) else value
+        is_word = isinstance(value, str | int | float)
+        return None if is_word and class_name(value) in hidden else value
 
-    return shown
+    return shown if own.kind != "spans" else lambda value: value
 
 
-HIDDEN_LABELS = ("-1", "-100", "?")
-"""What stands where a label is hidden, if it is no label of train."""
-
-_HIDES = ("class", "labels", "tags", "choice")
+HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
+"""What stands where a test split hides a label, if train has no such label."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 """The roles that rows without labels need not have."""

@@ -52,7 +52,7 @@ KINDS = {
     "a class": Kind(GOOD["comma"].write, "f1", "text classification"),
     "a class of two texts": Kind(GOOD["premise and hypothesis"].write, "f1", "pair classification"),
     "a class that is a flag": Kind(FLAGS, "f1", "text -> a+b", "text=text,label=a+b"),
-    "a class that dev alone has": Kind(PUBLIC["a class that only dev has"].write, "f1", "3 classes"),
+    "a class of dev alone": Kind(PUBLIC["a class that only dev has"].write, "f1", "3 classes"),
     "an accepted label": Kind(
         PUBLIC["Prodigy, one label accepted or rejected"].write, "f1", "not SPAM"
     ),
