@@ -46,7 +46,8 @@ def reader_of(task: Task, columns: str = "") -> Reader:
 
     def read(table: Table) -> list[Example]:
         if own is not None:
-            examples = _by_roles(replace(own, columns={**own.columns, **given}), table)
+            asked, rows = (own, table) if given else _with_plain_text(own, table)
+            examples = _by_roles(replace(asked, columns={**asked.columns, **given}), rows)
         elif given or not _is_official(task, table):
             examples = _by_roles(_as_own(task, given or _named_roles(task, table), table), table)
         else:
@@ -70,7 +71,6 @@ def _as_own(task: Task, roles: Mapping[str, tuple[str, ...]], table: Table) -> O
 
 def _by_roles(own: OwnData, table: Table) -> list[Example]:
     """Examples without labels; a row may be a word or an option, as those that were trained on."""
-    own, table = _with_plain_text(own, table)
     hidden = {name for role in HIDDEN for name in own.columns.get(role, ())} | {""}
     inputs = {n for r, names in own.columns.items() if r not in HIDDEN for n in names}
     columns = {n: v for n, v in table.columns.items() if n in inputs or n not in hidden}

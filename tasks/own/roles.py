@@ -591,12 +591,12 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
-            pair = {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
-            yield pair
+            pair = (by_key[one].name, by_key[other].name)
+            yield {"text": pair[:1], "text2": pair[1:]}
             # An answer beside a question on a passage may be what is judged.
-            answer = _called([c for c in texts if c.name not in (pair["text"], pair["text2"])], "answer")
-            if one == "question" and answer is not None and answer is not by_key[other]:
-                yield {**pair, "text": (*pair["text"], answer.name)}
+            answer = _called([column for column in texts if column.name not in pair], "answer")
+            if one == "question" and answer is not None:
+                yield {"text": (pair[0], answer.name), "text2": pair[1:]}
             return
     # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
     for column in texts:
