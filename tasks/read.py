@@ -201,8 +201,9 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"{place} does not convert: {reason}.") from error
+        # A KeyError is the name of a column that the row lacks.
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
     return example

@@ -8,7 +8,8 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +18,15 @@ from benchharness.tasks.own.annotations import with_words
 from benchharness.tasks.own.columns import MISSING, Table
 from benchharness.tasks.own.documents import rows_of_objects
 
-_ITEM = r"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[-+\d.eE]+|True|False)"
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ITEM = rf"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_NUMBER}|True|False)"
 _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
 """numpy's lists of two or more: "['a' 'b']" and "[1 2]", which Python would join or refuse."""
 
 _BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
 """A list of words without quotes: "[billing, bug]"."""
 
-_ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[\w']+)?\)", re.DOTALL)
+_ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[^)]*)?\)", re.DOTALL)
 
 _OPEN, _CLOSE = "[({'\"", "])}'\""
 
@@ -57,12 +59,10 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
         if not is_choice or not all(isinstance(v, str) for v in known):
             return values
         return [_choices(value) for value in values]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in Python's texts
-        try:
-            read = {value: _value(value) for value in dict.fromkeys(known)}
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            return values
+    try:
+        read = {value: value_of(value) for value in dict.fromkeys(known)}
+    except ValueError:
+        return values
     # A list of numbers beside a number in brackets, or texts in quotes beside lists, is no column.
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
@@ -83,21 +83,34 @@ def _may_be_value(value: Any) -> bool:
     return len(text) > 1 and text[0] in _OPEN and text[-1] == _CLOSE[_OPEN.index(text[0])]
 
 
-def _value(text: str) -> Any:
-    """What a text writes: JSON, Python's print, or numpy's; ValueError and others where nothing."""
+def value_of(text: str) -> Any:
+    """The list, object or text that a text writes as JSON, Python or numpy do; else ValueError."""
+    if not _may_be_value(text):
+        raise ValueError(text)
     word = text.strip()
     if array := _ARRAY.fullmatch(word):
         word = array[1].strip()
     if _NUMPY.fullmatch(word):
         return [ast.literal_eval(item) for item in re.findall(_ITEM, word)]
-    try:
+    found: Any = None
+    with suppress(ValueError, RecursionError):
         found = json.loads(word)
-    except (ValueError, RecursionError):
-        bare = _BARE.fullmatch(word)
-        found = [part.strip() for part in bare[1].split(",")] if bare else ast.literal_eval(word)
+    if found is None and (bare := _BARE.fullmatch(word)):
+        found = [part.strip() for part in bare[1].split(",")]
+    if found is None:
+        found = _literal(word)
     if isinstance(found, set):
         return sorted(found, key=str)
     return list(found) if isinstance(found, tuple) else found
+
+
+def _literal(word: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in Python's texts
+        try:
+            return ast.literal_eval(word)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+            raise ValueError(word) from error
 
 
 def _choices(value: Any) -> Any:

@@ -132,6 +132,10 @@ class Table:
         return f"{self.place(row)} word {word + 1}"
 
 
+def _is_missing(value: Any) -> bool:
+    return str(value).strip().lower() in MISSING
+
+
 @dataclass(frozen=True)
 class Column:
     """A column's name and its values; those that are None or "" are missing."""
@@ -169,6 +173,8 @@ class Column:
             return found or None
         # "NA" among many numbers is a missing one; among few whole ones it may be a class.
         odd = {str(v).strip().lower() for v in self.known} - {w for w, _ in self._read_numbers}
+        if odd == {"nan"}:
+            return found or None
         is_many = len(set(found)) > FEW or any(number % 1 for number in found)
         return found if is_many and odd <= MISSING else None
 
@@ -183,6 +189,8 @@ class Column:
             return []
         found = []
         for value in self.known:
+            if _is_missing(value):
+                continue
             try:
                 found.append((str(value).strip().lower(), to_number(value, self.decimal)))
             except (TypeError, ValueError):
@@ -191,7 +199,7 @@ class Column:
 
     @property
     def _count_missing(self) -> int:
-        return sum(str(value).strip().lower() in MISSING for value in self.known)
+        return sum(map(_is_missing, self.known))
 
     @cached_property
     def odd_number(self) -> tuple[int, str] | None:

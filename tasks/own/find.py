@@ -15,6 +15,7 @@ from typing import Any
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, PairExample
 from benchharness.tasks.metrics.entities import are_entity_tags
+from benchharness.tasks.own.cells import value_of
 from benchharness.tasks.own.columns import Column, Table, looks_grouped, to_number
 from benchharness.tasks.own.leaks import Leak, find_leaks
 from benchharness.tasks.own.metrics import (
@@ -36,7 +37,7 @@ from benchharness.tasks.own.roles import (
 )
 from benchharness.tasks.own.tags import Spelling, spelling_of, to_iob
 from benchharness.tasks.own.task import (
-    NO_CONSENSUS,
+    NO_LABELS,
     OwnData,
     add,
     class_name,
@@ -246,12 +247,13 @@ def _with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool)
 def _check_values(train: Table, column: str) -> None:
     """DataError for labels of which some are lists or objects that were written as text."""
     values = train.columns[column]
-    written = [row for row, value in enumerate(values) if _is_written(value)]
-    if not written:
+    written = {row for row, value in enumerate(values) if _is_written(value)}
+    pieces = [row for row, v in enumerate(values) if row not in written and _is_piece(v)]
+    if not written and not pieces:
         return
-    rest = [n for n, value in enumerate(values) if value not in (None, "") and n not in {*written}]
-    # The ones that are fewer are taken for the mistake.
-    row = rest[0] if rest and len(rest) < len(written) else written[0]
+    rest = [row for row, v in enumerate(values) if row not in written and v not in (None, "")]
+    # What is broken is the mistake, or else those that are fewer.
+    row = (pieces or (rest if len(rest) < len(written) else []) or [min(written)])[0]
     raise DataError(
         f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, where some "
         "rows have a list or an object that was written as text and others have none: write all "
@@ -260,12 +262,17 @@ def _check_values(train: Table, column: str) -> None:
 
 
 def _is_written(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(part, list | dict) or _is_written(part) for part in value)
+    try:
+        return not isinstance(value_of(value), str) if isinstance(value, str) else False
+    except ValueError:
+        return False
+
+
+def _is_piece(value: Any) -> bool:
     parts = value if isinstance(value, list) else [value]
-    return any(
-        isinstance(part, list | dict)
-        or (isinstance(part, str) and bool(re.match(r"""\s*([\[({]\s*['"]|\[.*\]$)""", part)))
-        for part in parts
-    )
+    return any(isinstance(p, str) and bool(re.match(r"""[\[({]\s*['"]""", p)) for p in parts)
 
 
 def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
@@ -285,9 +292,8 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    names = {value for value in values if value != NO_CONSENSUS}
-    if len(names) > 1 and all(re.search(r"[^\W\d_]", name) for name in names):
-        values = [value for value in values if value != NO_CONSENSUS]
+    none = _no_label({*values})
+    values = [value for value in values if value != none]
     labels = tuple(sorted(set(values), key=_natural))
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
@@ -299,6 +305,14 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
             f"{column!r}: expected several rows of each."
         )
     return replace(own, labels=labels)
+
+
+def _no_label(names: Collection[str]) -> str:
+    """The name that says of a row that it has no label, beside names of another form."""
+    words = {name for name in names if name not in NO_LABELS}
+    if len(words) > 1 and all(re.search(r"[^\W\d_]", word) for word in words):
+        return "-"  # which is a class among signs
+    return "nan" if len(words) > 1 and not any(_natural(word)[0] for word in words) else ""
 
 
 def _natural(name: str) -> tuple[bool, float, str]:

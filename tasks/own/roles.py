@@ -43,7 +43,7 @@ from benchharness.tasks.own.columns import (
 from benchharness.tasks.own.places import SPLIT_NAMES, split_of
 from benchharness.tasks.own.tables import CONLLU
 from benchharness.tasks.own.tags import is_entity_tag, spelling_of
-from benchharness.tasks.own.verdicts import VERDICT, beside_responses, verdict_column
+from benchharness.tasks.own.verdicts import VERDICT, accepted, beside_responses, verdict_column
 from benchharness.tasks.sources.formats import fields_of
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
@@ -146,6 +146,8 @@ def find_mapping(table: Table) -> ColumnMapping:
     check_header(table, every)
     split = split_column(table)
     verdict, is_sure = verdict_column(table)
+    if is_sure:
+        every = [Column(n, values) for n, values in accepted(table, verdict).columns.items()]
     # A column without any value says nothing of what it holds, and one that is written twice
     # (Argilla's "text" and "inputs.text") says it once.
     skipped = {

@@ -378,11 +378,11 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     if not found or found[0] in (None, ""):
         return None
     label = class_name(found[0])
-    return None if label == NO_CONSENSUS and own.labels and label not in own.labels else label
+    return None if label in NO_LABELS and own.labels and label not in own.labels else label
 
 
-NO_CONSENSUS = "-"
-"""What SNLI writes where its annotators did not agree; a label among signs alone ("+", "-")."""
+NO_LABELS = ("-", "nan")
+"""What SNLI writes where its annotators did not agree, and pandas where there is nothing."""
 
 
 def class_name(value: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.columns import Table, key_of
 
 VERDICT = "verdict"
@@ -113,7 +114,10 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
         ]
     if column.endswith(_RESPONSES):
         answers = column.removesuffix(".status")
-        columns[answers] = [*map(_agreed, columns[answers], verdicts)]
+        columns[answers] = [
+            _agreed(table.place(row), value, verdicts[row])
+            for row, value in enumerate(columns[answers])
+        ]
     kept = set(rows)
     left = Counter(_reason(value) for row, value in enumerate(verdicts) if row not in kept)
     said = ", ".join(f"{count} {reason}" for reason, count in left.items())
@@ -121,11 +125,14 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
     return replace(table, columns=columns, notes=(*table.notes, *notes)).take(rows)
 
 
-def _agreed(answers: Any, verdicts: Any) -> Any:
-    """The answers of those who submitted them, each different one once."""
+def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
+    """The answer of those who submitted one; DataError where they differ."""
     if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
         return answers
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]
-    different = [answer for place, answer in enumerate(kept) if answer not in kept[:place]]
-    # Several labels are a list of an answer's own.
-    return different[0] if len(different) == 1 and isinstance(different[0], list) else different
+    if any(answer != kept[0] for answer in kept):
+        raise DataError(
+            f"{place} has {len(kept)} answers that differ: keep one of each row, such as those of "
+            "one person."
+        )
+    return kept[0] if kept else None
