@@ -57,6 +57,9 @@ FEW_ODD, MOST_ODD = 0.1, 3
 """Odd values among many of one form that are mistakes: at most this share, and as many different
 ones. With more of them the column is of no form."""
 
+SEEN = 100
+"""How many values tell texts from numbers."""
+
 # Words of a label at most, and classes; different whole numbers from which on they are no classes;
 # readings of a table that an error names; and words of a column's name at most.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
@@ -75,7 +78,10 @@ def to_number(value: Any, decimal: str = ".") -> float:
     "1,234.5" has a `decimal` point, "1.234,5" and "12,50" a decimal comma.
     """
     if not isinstance(value, str):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:  # of a whole number with hundreds of digits
+            raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
     # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
@@ -181,6 +187,8 @@ class Column:
     @cached_property
     def _read_numbers(self) -> list[tuple[str, float]]:
         """The values that are numbers, as written and as read; none where they are of two units."""
+        if not self._may_be_numbers:
+            return []
         texts = [v for v in self.known if isinstance(v, str)]
         marks = {mark for text in texts for mark in CURRENCY.findall(text)}
         # Amounts in two currencies cannot be compared, nor "45%" with 0.45.
@@ -223,12 +231,22 @@ class Column:
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
         marks = ",." if is_mixed else ".,"
-        return min(marks, key=lambda mark: self._count_odd(mark))
+        if not self._may_be_numbers:
+            return "."
+        return min(marks, key=lambda mark: self._count_odd(mark, self.known))
 
-    def _count_odd(self, mark: str) -> int:
-        """How many values are no numbers with this before their decimals."""
+    @cached_property
+    def _may_be_numbers(self) -> bool:
+        """Whether half of the first values are numbers, or say that one is missing."""
+        first = self.known[:SEEN]
+        return any(self._count_odd(mark, first) <= len(first) / 2 for mark in ".,")
+
+    def _count_odd(self, mark: str, values: Sequence[Any]) -> int:
+        """How many of some values are no numbers with this before their decimals."""
         odd = 0
-        for value in self.known:
+        for value in values:
+            if _is_missing(value):
+                continue
             try:
                 to_number(value, mark)
             except (TypeError, ValueError):

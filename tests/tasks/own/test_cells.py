@@ -95,6 +95,7 @@ def test_missing_words_are_no_numbers_and_few_odd_ones_are_named():
     assert Column("grade", [0, 1] * 30 + ["NA"]).numbers is None  # it may be a class
     assert Column("share", ["1%", "20%", "3.5%"]).numbers == [1, 20, 3.5]
     assert Column("share", ["1%", "0.2"]).numbers is None
+    assert Column("id", [10**400, 1, 2]).numbers is None
 
 
 # Labels.
