@@ -26,7 +26,10 @@ _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
 _BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
 """A list of words without quotes: "[billing, bug]"."""
 
-_ARRAY = re.compile(r"array\((.*?)(?:,\s*dtype=[^)]*)?\)", re.DOTALL)
+_ARRAY = re.compile(
+    rf"array\(\s*(\[\s*(?:{_ITEM}(?:,\s*{_ITEM})*)?\s*\])\s*(?:,\s*dtype=[^)]*)?\)", re.DOTALL
+)
+"""numpy's arrays as they are printed inside of others: "{'text': array(['a'], dtype=object)}"."""
 
 _OPEN, _CLOSE = "[({'\"", "])}'\""
 
@@ -87,9 +90,7 @@ def value_of(text: str) -> Any:
     """The list, object or text that a text writes as JSON, Python or numpy do; else ValueError."""
     if not _may_be_value(text):
         raise ValueError(text)
-    word = text.strip()
-    if array := _ARRAY.fullmatch(word):
-        word = array[1].strip()
+    word = _ARRAY.sub(r"\1", text.strip()) if "array(" in text else text.strip()
     if _NUMPY.fullmatch(word):
         return [ast.literal_eval(item) for item in re.findall(_ITEM, word)]
     found: Any = None

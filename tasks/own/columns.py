@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 NAMED: Mapping[str, frozenset[str]] = {
@@ -18,7 +19,7 @@ NAMED: Mapping[str, frozenset[str]] = {
         "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
         "duplicate categories tag tags relation entailment labelname",
         "number": "score rating stars similarity grade price value points similarityscore "
-        "relatedness relatednessscore number",
+        "relatedness relatednessscore number overall",
         "words": "tokens words token word form forms",
         "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
         "context": "context passage paragraph article document text story",
@@ -292,6 +293,10 @@ class Column:
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
+        # GitHub's "number" of an issue: it counts, in one direction.
+        if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
+            steps = [after > one for one, after in pairwise(self.numbers or ())]
+            return all(steps) or not any(steps)
         if self.is_list or self.is_text or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
             return False
         if self.known and all(DATE.fullmatch(str(value)) for value in self.known):

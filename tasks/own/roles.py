@@ -367,10 +367,16 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         yield _mapping("tags", words=others[0], tags=others[2])
     elif is_numbered and len(others) > 1:
         word, *tags = others
-        for tag in [c for c in tags if _are_spans(c)] or tags[-1:]:
+        few = [c for c in tags if 1 < len({str(each) for v in c.known for each in v}) < FEW_TAGS]
+        for tag in [c for c in tags if _are_spans(c)] or few or tags[-1:]:
             yield _mapping("tags", words=word, tags=tag)
     else:
         yield _mapping("tags", words=first, tags=others[-1])
+
+
+FEW_TAGS = 100
+"""A column of more different values than this is of no tags but of lemmas or heads, where nothing
+else says which is meant."""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -655,6 +661,8 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     if column.numbers is not None:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
+    if _are_sentences_of_tags(column):
+        return ()
     if not is_bool and separator_of(column.known):
         return ("labels",)
     if column.odd_number is not None:
@@ -662,6 +670,12 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     # A class has at least three rows on the average; of two classes that is not asked.
     is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
+
+
+def _are_sentences_of_tags(column: Column) -> bool:
+    """Whether every value is tags of words, with any sign between."""
+    parts = [each for value in column.known for each in re.split(r"[\s,;|]+", str(value).strip())]
+    return len(parts) > len(column.known) and all(map(is_entity_tag, parts))
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:

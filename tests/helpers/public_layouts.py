@@ -498,6 +498,7 @@ PUBLIC = {
     # Columns of words.
     "CoNLL-U, odd words": Layout(text_file("x.conllu", "\n".join(map(conllu_odd, ROWS))), "tags words=2,tags=4", ("NOUN", "VERB"), "48 train, 12 dev", "accuracy"),
     "CoNLL-X": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t_\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t0\tROOT\t_\t_"), "tags words=2,tags=4", ("N", "V"), "48 train, 12 dev"),
+    "CoNLL-2009": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t{w.lower()}\t{w.lower()}\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t_\t0\t0\tROOT\tROOT\t_\t_"), "asks words=2,tags=5 or words=2,tags=6"),
     "CoNLL-2000": Layout(columns("chunks.txt", lambda k, w, t: f"{w} {'NN' if k % 2 else 'VB'} {t}"), "tags words=1,tags=3", ENTITIES, "48 train, 12 dev"),
     "MultiCoNER": Layout(columns("en.conll", lambda k, w, t: f"{w} _ _ {t}", lambda n: f"# id 5239d808-{n} domain=en\n"), "tags words=1,tags=4", ENTITIES, "48 train, 12 dev", "60 lines"),
     "GermEval": Layout(columns("ner.tsv", lambda k, w, t: f"{k}\t{w}\t{t}\t{'B-OTH' if k == 6 else 'O'}", lambda n: f"#\thttp://x/{n}\t[2009-10-17]\n"), "asks words=2,tags=3 or words=2,tags=4"),
@@ -516,6 +517,7 @@ PUBLIC = {
     "objects in a CSV": Layout(csv("marks.csv", "text,marks", lambda n: [sentence(n), str({"toxic": n % 2, "rude": int(n % 3 == 0)})]), "labels text=text,labels=marks.toxic+marks.rude", ("marks.toxic", "marks.rude")),
     "words and tags in a CSV": Layout(csv("ner.csv", "id,tokens,ner_tags", lambda n: [n, *map(str, tagged(n))]), "tags words=tokens,tags=ner_tags", ENTITIES, "48 train, 12 dev"),
     "Kaggle's ner.csv": Layout(csv("ner.csv", "Sentence #,Sentence,POS,Tag", lambda n: [f"Sentence: {n + 1}", " ".join(tagged(n)[0]), str(["NN"] * 6), str(tagged(n)[1])]), "tags words=Sentence,tags=Tag", ENTITIES, "48 train, 12 dev"),
+    "words and tags with commas": Layout(csv("grouped.csv", "sentence_id,words,labels", lambda n: [n, *(",".join(part) for part in tagged(n))]), "refuses no column of grouped.csv can be a label"),
     "words and tags with blanks": Layout(csv("slots.csv", "sentence,slots", lambda n: [" ".join(part) for part in tagged(n)]), "tags words=sentence,tags=slots", ENTITIES, "48 train, 12 dev"),
     # Libraries.
     "Hugging Face, Parquet with names": Layout(named_parquet, "class text=text,label=label", MOODS, "48 train, 12 dev, 20 test"),
@@ -555,9 +557,21 @@ PUBLIC = {
     "a class that only dev has": Layout(split_tables(train=(range(40), labelled_row), dev=(range(40, 60), lambda n: [n, sentence(n), "odd"] if n == 44 else labelled_row(n))), "class text=text,label=label", ("neg", "odd", "pos"), "40 train, 20 dev", "1 row of dev has a label that train lacks ('odd'): it counts as wrong"),
     "three texts": Layout(csv("tickets.csv", "subject,description,agent_reply,queue", lambda n: [sentence(n), second(n), sentence(n + 900), mood(n)]), "asks text=subject+description+agent_reply,label=queue"),
     "one text with several labels": Layout(csv("judged.csv", "text,label", lambda n: [sentence(n // 2), mood(n)]), "class text=text,label=label", MOODS, said="30 texts stand there with different labels"),
+    # Others.
+    "lists of rows": Layout(document("rows.json", rows_of(lambda n: [opinion(n), mood(n)])), "class text=1,label=2", MOODS),
+    "an object of splits": Layout(document("rows.json", {name: [{"text": opinion(n), "label": mood(n)} for n in span] for name, span in (("train", range(40)), ("test", range(40, 60)))}), "class text=text,label=label,split=split", MOODS, "32 train, 8 dev, 20 test"),
+    "LUIS": Layout(document("luis.json", {"luis_schema_version": "7.0.0", "intents": [{"name": "neg"}, {"name": "pos"}], "entities": [], "utterances": rows_of(lambda n: {"text": opinion(n), "intent": mood(n), "entities": []})}), "class text=text,label=intent", MOODS),
+    "GitHub's issues": Layout(jsonl("issues.jsonl", lambda n: {"number": 900 + n, "title": sentence(n), "labels": [{"id": 7, "name": name, "color": "d73a4a", "default": True} for name in topics(n)]}), "asks text=title,labels=labels.name"),
+    "Amazon's reviews": Layout(jsonl("reviews.json", lambda n: {"reviewerID": f"A{n}", "asin": f"B{n % 9}", "reviewText": sentence(n), "overall": float(1 + n % 5), "summary": sentence(n, length=4)}), "asks text=reviewText,label=overall or text=reviewText,number=overall"),
+    "a sheet with empty columns": Layout(text_file("spam.csv", "v1,v2,,,\n" + "".join(f"{mood(n)},{opinion(n)},,,\n" for n in ROWS)), "class text=v2,label=v1", MOODS),
+    "objects of words and tags": Layout(jsonl("tokens.jsonl", lambda n: {"id": n, "tokens": [{"text": w, "ner": t} for w, t in zip(*tagged(n), strict=True)]}), "tags words=tokens.text,tags=tokens.ner", ENTITIES),
+    "a status beside labels": Layout(csv("reviewed.csv", "text,label,status", lambda n: [opinion(n), mood(n), "rejected" if n % 7 == 0 else "approved"]), "asks text=text,label=label) or text=text,label=label,verdict=status"),
+    "Polish in cp1250": Layout(text_file("oceny.csv", as_csv([["text", "label"], *([f"{opinion(n)} wa\u017cny \u017c\u00f3\u0142ty", mood(n)] for n in ROWS)]), "cp1250"), "refuses oceny.csv line 2"),
+    "Russian in cp1251": Layout(text_file("otzyvy.csv", as_csv([["text", "label"], *([f"\u0445\u043e\u0440\u043e\u0448\u0438\u0439 \u0444\u0438\u043b\u044c\u043c {n}", mood(n)] for n in ROWS)]), "cp1251"), "refuses otzyvy.csv line 2"),
     # Questions.
     "SQuAD 2 without titles": Layout(document("own.json", {"version": "v2.0", "data": rows_of(untitled)}), "spans context=context,question=question,answer=answers.text,start=answers.answer_start"),
     "MRQA": Layout(text_file("mrqa.jsonl", as_jsonl([{"header": {"dataset": "X", "split": "train"}}, *rows_of(mrqa)])), "spans context=context,question=question,answer=answers"),
+    "SQuAD of the hub, in a CSV": Layout(csv("squad.csv", "context,question,answers", lambda n: [(p := passage(n))[0], p[1], f"{{'text': array(['{p[2]}'], dtype=object), 'answer_start': array([{p[0].index(p[2])}], dtype=int32)}}"]), "spans context=context,question=question,answer=answers.text,start=answers.answer_start"),
     "an answer that is no option": Layout(csv("exam.csv", "question,A,B,C,D,answer", lambda n: [sentence(n), *(sentence(n + 1000 + k, length=3) for k in range(4)), "E" if n == 7 else "ABCD"[n % 4]]), "refuses exam.csv line 9 has the answer 'E'"),
     "a key twice": Layout(text_file("twice.jsonl", as_jsonl([{"text": opinion(n), "label": mood(n)} for n in ROWS]) + '{"text": "likepos a b", "label": "pos", "label": "neg"}\n'), "refuses twice.jsonl line 61 names the column 'label' twice"),
     "texts and lists in one column": Layout(jsonl("mixed.jsonl", lambda n: {"text": sentence(n), "answers": "x" if n == 7 else [{"text": "y", "answer_start": 1}], "label": mood(n)}), "refuses mixed.jsonl line 8 has a text in the column 'answers'"),

@@ -43,6 +43,7 @@ def examples(found, split="train"):
         (["('a', 'b')", "('c',)"], [["a", "b"], ["c"]]),
         (["{'b', 'a'}", "{'c'}"], [["a", "b"], ["c"]]),
         (["array(['a', 'b'], dtype=object)", "array(['c'], dtype='<U1')"], [["a", "b"], ["c"]]),
+        (["[array(['(a)'], dtype=object)]", "[array([], dtype=int64)]"], [[["(a)"]], [[]]]),
         (["[a, b c]", "[d]"], [["a", "b c"], ["d"]]),
         (['["it\'s"]', "[\"it's\", 'so']"], [["it's"], ["it's", "so"]]),
         (["['a']", "", "nan"], [["a"], "", None]),
