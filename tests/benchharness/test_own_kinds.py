@@ -9,6 +9,9 @@ from typing import NamedTuple
 import pytest
 
 import benchharness as bh
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.examples import TagPrediction
+from benchharness.tasks.suites import TASKS
 from tests.helpers.own_files import GOOD, ROWS, as_csv, exam, second, sentence, table, text_file
 from tests.helpers.public_layouts import PUBLIC
 
@@ -87,6 +90,14 @@ def test_a_kind_of_task_is_trained_and_scored_beside_baselines(name, tmp_path):
     assert {"tiny", "majority"} <= set(frame.index)
     assert frame[kind.metric].notna().all()
     assert len(bh.predictions(ran.keys[0], db=ran.db)) > 5
+
+
+def test_parts_of_speech_in_every_sentence_are_no_collapse():
+    tags = answer_type(next(task for task in TASKS.values() if task.kind == "tag"))
+    found = [TagPrediction(id="1", tags=("N", "V")), TagPrediction(id="2", tags=("V", "N", "N"))]
+    none = [TagPrediction(id=str(n), tags=("O",) * n) for n in (1, 2, 3)]
+    assert len(set(map(tags.collapsed, found))) == 2
+    assert len(set(map(tags.collapsed, none))) == 1
 
 
 @pytest.mark.parametrize(
