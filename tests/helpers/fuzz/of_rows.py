@@ -39,6 +39,9 @@ SINGLE_FILES = {
 }
 """Submissions that are one file, or should be several."""
 
+SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
+"""How often answers of each kind are read."""
+
 
 def _files(layout: str, *, blimp: bool = False) -> list[Case]:
     """The first rows of every embedded file of a layout; of BLiMP's all 67 are one split."""
@@ -334,9 +337,6 @@ def _read_parquet(content: bytes, folder: Path) -> None:
     ):
         hub_rows(source, "train")
 
-
-SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
-"""How often answers of each kind are read."""
 
 ROWS = (
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
