@@ -352,7 +352,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
 
 
 def _parameters(job: Job) -> float | None:
-    """The millions of its checkpoint; None where they are not known, as of pickled weights."""
+    """The millions of its checkpoint; None where nothing says them."""
     return find_model(job.checkpoint, job.trust).parameters
 
 

@@ -76,8 +76,9 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
         # As CoNLL-2003: the main branch holds a loading script, which `datasets` refuses.
-        config="english_v4",
+        config="default",
         revision="refs/convert/parquet",
+        hub_folder="english_v4",
         home="conll2012",
         spellings={"conll2012": ("conll12", "ontonotes", "conll-formatted-ontonotes-5.0")},
         format="conll2012",

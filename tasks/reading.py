@@ -414,10 +414,8 @@ HOTPOT = SpanTask(
     title="HotpotQA",
     source=Source(
         hub="hotpotqa/hotpot_qa",
-        # The hub's own conversion of the data set, as for CoNLL-2003.
-        config="default",
-        revision="refs/convert/parquet",
-        hub_folder="distractor",
+        config="distractor",
+        revision="1908d6afbbead072334abe2965f91bd2709910ab",
         home="hotpotqa",
         spellings={"hotpotqa": ("hotpot", "hotpot_qa")},
         format="hotpotqa",

@@ -33,6 +33,13 @@ from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task, cannot_be
 MINI = "mini"
 """The embedded data's language that stands for all that they have no rows of."""
 
+REVISIONS = {
+    "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
+    "google-research-datasets/paws-x": "4cd8187c404bda33cb1f62b49b001115862acf37",
+    "google-research-datasets/tydiqa": "da78f23f9119363459acbaf46bf89426ff26c259",
+}
+"""The commits of data sets; of the others none could be confirmed."""
+
 TaskT = TypeVar("TaskT", bound=Task)
 
 
@@ -71,7 +78,8 @@ def _task(
     splits |= {f"test_{code}": split("test", code) for code in codes}
     if "train" in files:
         splits |= {f"train_{code}": split("train", code) for code in codes if code != "en"}
-    source |= {"config": "en", "revision": "main", "home": "xtreme", "splits": splits}
+    revision = REVISIONS.get(repository, "main")
+    source |= {"config": "en", "revision": revision, "home": "xtreme", "splits": splits}
     return kind(
         title=title,
         source=Source(hub=repository, spellings={"xtreme": ("download",)}, **source),

@@ -13,8 +13,9 @@ from benchharness.engines.slots import have_bf16, machine_of
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
+from benchharness.models.families import is_unchecked
 from benchharness.models.folder import stated_pooling
-from benchharness.models.weights import reach
+from benchharness.models.weights import config_of, reach, require_listed
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
@@ -143,6 +144,7 @@ def plan(request: Request) -> Plan:
         left_out=left_out,
         notes=(
             *_unused_poolings(encoders),
+            *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
@@ -173,6 +175,18 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
             yield (
                 f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
                 "heads read the encoder as its family's do."
+            )
+
+
+def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
+    """Yield a sentence for each model of a family that nobody has looked up."""
+    for model in models:
+        config = {"model_type": model.family} if model.family else config_of(model)
+        if is_unchecked(config):
+            yield (
+                f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
+                "its authors classify a text: a new layer reads the state of its first token, or "
+                "of its last one where a trial shows that it sees only what precedes it."
             )
 
 
@@ -434,11 +448,16 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """The models with an encoder, with another checkpoint's weights where that was asked for."""
+    """The models with an encoder, with another checkpoint's weights where that was asked for.
+
+    ModelError where the hub's list of a model's files says that it cannot be loaded.
+    """
     encoders = [model for model in request.models if not model.is_baseline]
-    if not isinstance(request.start_from, ModelSpec):
-        return encoders
-    return [_with_weights(model, request.start_from) for model in encoders]
+    if isinstance(request.start_from, ModelSpec):
+        encoders = [_with_weights(model, request.start_from) for model in encoders]
+    for model in encoders:
+        require_listed(model)
+    return encoders
 
 
 def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
