@@ -367,7 +367,8 @@ def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
         for model, reading in told:
             part = reading.unknown if title == "unknown tokens" else reading.lost
             for name, (count, of) in part.items():
-                share = f"{split_title(*name.rsplit(':', 1))} {count:,} of {of:,}"
+                title_of = split_title(*name.rsplit(":", 1))
+                share = f"{title_of} {count:,} of {of:,} ({100 * count / of:.0f} %)"
                 found.setdefault(model, {})[share] = None
         for model, shares in found.items():
             more = f" and {len(shares) - MOST_SPLITS} more" * (len(shares) > MOST_SPLITS)
