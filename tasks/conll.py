@@ -25,7 +25,7 @@ from benchharness.tasks.metrics.entities import (
     to_iob2,
 )
 from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import text, texts
+from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
 # CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012), from licence holders' files.
@@ -75,8 +75,9 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
         # As CoNLL-2003: the main branch holds a loading script, which `datasets` refuses.
-        config="english_v4",
+        config="default",
         revision="refs/convert/parquet",
+        hub_folder="english_v4",
         home="conll2012",
         spellings={"conll2012": ("conll12", "ontonotes", "conll-formatted-ontonotes-5.0")},
         format="conll2012",
@@ -167,33 +168,51 @@ def _documents(rows: Sequence[Row]) -> list[Row]:
             "name": name,
             "sentences": [_words(sentence) for sentence in sentences],
             "speakers": [sentence["speaker"] or NOBODY for sentence in sentences],
-            "clusters": _clusters(sentences),
+            "clusters": _clusters(chains),
+            ODDITIES: _odd_chains(chains),
         }
         for name, sentences in _parts(rows)
+        for chains in [_chains(sentences)]
     ]
     if found and not any(row["clusters"] for row in found):
         raise ValueError("no document has a coreference chain")
     return found
 
 
-def _clusters(sentences: Sequence[Mapping[str, Any]]) -> list[list[list[int]]]:
+SHARED = "gold chains that share a mention with another are one with it; scorer.pl keeps both"
+REPEATED = "mentions that a gold chain has again count once; scorer.pl counts them again"
+
+
+def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
+    """The mentions of each chain as they are marked."""
+    chains: dict[int, list[Mention]] = {}
+    first = 0
+    for sentence in sentences:
+        for chain, start, last in sentence["coref_spans"]:
+            mention = first + int(start), first + int(last) + 1
+            chains.setdefault(int(chain), []).append(mention)
+        # Rows count words in their sentence, mentions count them in the document.
+        first += len(sentence["words"])
+    return list(chains.values())
+
+
+def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
     """The chains, each mention once, in the document's order.
 
     The few chains that share a mention are one, as in mandarjoshi90/coref (minimize.py).
     """
-    chains: dict[int, set[Mention]] = {}
-    first = 0
-    for sentence in sentences:
-        for chain, start, last in sentence["coref_spans"]:
-            chains.setdefault(int(chain), set()).add((first + int(start), first + int(last) + 1))
-        # Rows count words in their sentence, mentions count them in the document.
-        first += len(sentence["words"])
     merged: list[set[Mention]] = []
-    for chain in chains.values():
+    for chain in map(set, chains):
         shared = [other for other in merged if not chain.isdisjoint(other)]
         merged = [other for other in merged if other not in shared]
         merged.append(chain.union(*shared))
     return sorted([list(mention) for mention in sorted(chain)] for chain in merged)
+
+
+def _odd_chains(chains: Sequence[Sequence[Mention]]) -> list[str]:
+    """What scorer.pl counts in another way: it has a mention in each chain that marks it."""
+    again = sum(len(chain) - len(set(chain)) for chain in chains)
+    return [SHARED] * (len(chains) - len(_clusters(chains))) + [REPEATED] * again
 
 
 def _document(row: Row) -> DocumentExample:

@@ -32,6 +32,7 @@ from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored import LARGE_STORE, gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
 
 
@@ -109,6 +110,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         tell_notes([f"rows that their task leaves out: {splits}."])
+    tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 

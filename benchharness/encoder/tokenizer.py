@@ -18,6 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from benchharness.encoder.network import check_trusted
 from benchharness.encoder.probes import PROBES
 from benchharness.leaderboard.job import Trust
+from benchharness.models.files import shown
 from benchharness.models.folder import read_object
 from benchharness.models.spec import MODELS, NOTHING
 from benchharness.tasks.errors import ModelError, first_line
@@ -68,7 +69,7 @@ def load_tokenizer(
     tokenizer, case = _with_case(_load(folder, trust), folder, trust, checkpoint)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
-            f"the tokenizer in {folder} is not usable: its model_max_length is "
+            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
             f"{tokenizer.model_max_length!r}, expected a number."
         )
     tokenizer, source = _obeying(tokenizer, folder)
@@ -115,7 +116,7 @@ def _load(folder: Path, trust: Trust, **settings: Any) -> Any:
 
 
 def _unusable(folder: Path, error: Exception) -> ModelError:
-    return ModelError(f"the tokenizer in {folder} is not usable: {first_line(error)}")
+    return ModelError(f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}")
 
 
 def _needs_no_class(folder: Path) -> bool:
@@ -152,9 +153,9 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
     still = _count_unlike(made.backend_tokenizer, told)
     if still:
         raise ModelError(
-            f"{folder / FILE} cannot be obeyed: with the special tokens of {SETTINGS} {still} of "
-            f"{len(_PAIRS)} fixed texts are read otherwise. Give both from one save_pretrained, or "
-            f"remove {FILE} to have the vocabulary read by {reader}."
+            f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} "
+            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one "
+            f"save_pretrained, or remove {FILE} to have the vocabulary read by {reader}."
         )
     return made, TokenizerSource(
         reader=type(made).__name__,
@@ -179,8 +180,8 @@ def _read(file: Path) -> Tokenizer:
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
         raise ModelError(
-            f"{file} is not readable ({first_line(error)}): copy the checkpoint again, or remove "
-            "the file to have the vocabulary beside it read."
+            f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
+            "remove the file to have the vocabulary beside it read."
         ) from None
     told.no_truncation()
     told.no_padding()
@@ -269,8 +270,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     moved = [token.content for n, token in more.items() if told.token_to_id(token.content) != n]
     if moved:
         raise ModelError(
-            f"{folder / FILE} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another place than "
-            "behind its vocabulary. Give both from one save_pretrained."
+            f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another "
+            "place than behind its vocabulary. Give both from one save_pretrained."
         )
     extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

@@ -103,7 +103,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
     # Counted from the row's start, or (XLNet) from its end.
-    nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null  # (windows,)
+    null = -1 if limits.is_causal else frame.null
+    nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
         **columns,
         windows=np.cumsum([0, *map(len, per_example)]),

@@ -7,7 +7,8 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from benchharness.leaderboard.job import Stage, Trust
-from benchharness.models.folder import bare, describe_folder, read_object
+from benchharness.models.files import bare
+from benchharness.models.folder import describe_folder, read_object
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec
 from benchharness.tasks.errors import ModelError, unknown_name
 

@@ -28,9 +28,10 @@ class ModelSpec:
     loaded, empty for any other. `start` says that the weights are another checkpoint's than those
     of the model that it is named after, `stage` which of several of one pretraining run they are.
 
-    `tokenizer` says of what kind it is and whether it keeps the case; `pretraining` on which texts
-    the checkpoint was trained, `hardware` on what and for how long, and `flops` with how many
-    operations, as ELECTRA's paper counts them (arXiv:2003.10555, tables 3 and 4).
+    `tokenizer` says of what kind it is and whether it keeps the case; `lender` is the repository of
+    the hub, "org/name@COMMIT", whose tokenizer it uses where its own has none; `pretraining` on
+    which texts the checkpoint was trained, `hardware` on what and for how long, and `flops` with
+    how many operations, as ELECTRA's paper counts them (arXiv:2003.10555, tables 3 and 4).
     """
 
     name: str
@@ -44,6 +45,7 @@ class ModelSpec:
     backbone: float | None = None
     max_tokens: int | None = None
     tokenizer: str = ""
+    lender: str = ""
     pretraining: str = ""
     flops: float | None = None
     hardware: str = ""
@@ -79,7 +81,7 @@ class ModelSpec:
 # that sizes are counted, it was done on the architecture as transformers builds it, pooler
 # included.
 
-_UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
@@ -87,7 +89,7 @@ def _known(path: Path) -> Iterator[ModelSpec]:
     for name, own in shared.pop("models").items():
         fields = shared | own  # what is its own wins
         if fields.get("revision") == "main":
-            fields.setdefault("note", _UNPINNED)
+            fields.setdefault("note", UNPINNED)
         yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 

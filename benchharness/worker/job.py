@@ -30,7 +30,7 @@ from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
 from benchharness.tasks.errors import BenchError, JobError, first_line
-from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.read import SplitRows, count_repeats, counts_of
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
@@ -375,8 +375,7 @@ def provenance_of(
     found = collect(
         job,
         splits={
-            name: {"rows": len(rows.examples), "left_out": rows.left_out, **repeats.get(name, {})}
-            for name, rows in splits.items()
+            name: {**counts_of(rows), **repeats.get(name, {})} for name, rows in splits.items()
         },
         tokenizer=text_digest(_describe(tokenizer)),
         machine={

@@ -231,6 +231,7 @@ def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
     for number in (1, 2):
         shard = safetensors({f"layer.{number}": [1000, 1000]})
         (folder / f"model-0000{number}-of-00002.safetensors").write_bytes(shard)
+    (folder / "model.safetensors.index.json").write_text("{}")
     assert find_model(str(folder)).parameters == 2.0
 
 
