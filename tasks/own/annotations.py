@@ -1,6 +1,7 @@
 """Exports of annotation tools: marked spans as tagged words, Label Studio's tasks as rows."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,35 @@ class Span(NamedTuple):
     label: str
 
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_PIECE = re.compile(r"\w+|[^\w\s]")
+
+_JOINERS = "\u200c\u200d"
+"""They stand within words of Persian, Sinhala and Malayalam."""
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    """Where words stand: runs of letters with their accents, or single other characters."""
+    places: list[tuple[int, int]] = []
+    for piece in _PIECE.finditer(text):
+        start, end = piece.span()
+        if places and places[-1][1] == start and _goes_on(text[places[-1][0] : start], text[start]):
+            places[-1] = places[-1][0], end
+        else:
+            places.append((start, end))
+    return places
+
+
+def _goes_on(before: str, character: str) -> bool:
+    """Whether a character behind a word, or behind another character, is still a part of it.
+
+    Accents may be characters of their own, which are no letters: NFD, Hindi, Hebrew.
+    """
+    is_letter = character.isalnum() or character == "_"
+    return _is_mark(character) or (is_letter and before[0].isalnum() and _is_mark(before[-1]))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" or character in _JOINERS
 
 
 def words_of_spans(
@@ -28,7 +57,7 @@ def words_of_spans(
 ) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
     """The columns `words` and `tags` of texts with one column of marked spans; and a note.
 
-    Words are runs of letters, or single other characters. A span that begins or ends within a
+    Words are as `_words` cuts them. A span that begins or ends within a
     word has all of it, which is said.
     """
     marked = [name for name, values in columns.items() if _is_marked(values)]
@@ -39,7 +68,7 @@ def words_of_spans(
     tags: list[Any] = []
     cut = 0
     for row, (text, found) in enumerate(zip(columns[texts[0]], columns[marked[0]], strict=True)):
-        places = [match.span() for match in _WORD.finditer(str(text or ""))]
+        places = _words(str(text or ""))
         spans = [span for each in found or () if (span := _span(each))]
         words.append([str(text)[start:end] for start, end in places])
         # A row without a list is one to be predicted; an empty list says that nothing is marked.
