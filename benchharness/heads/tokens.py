@@ -206,9 +206,8 @@ def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tupl
 
 def _uncovered(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> NDArray[np.int64]:
     """The characters, white space apart, that no token stands for."""
-    depth = np.zeros(len(is_space) + 1, dtype=np.int32)
-    np.add.at(depth, starts, 1)
-    np.add.at(depth, ends, -1)
+    size = len(is_space) + 1
+    depth = np.bincount(starts, minlength=size) - np.bincount(ends, minlength=size)  # (size,)
     return np.flatnonzero((depth.cumsum()[:-1] == 0) & ~is_space)
 
 
