@@ -367,12 +367,25 @@ def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
         for model, reading in told:
             part = reading.unknown if title == "unknown tokens" else reading.lost
             for name, (count, of) in part.items():
-                share = f"{split_title(*name.rsplit(':', 1))} {count:,} of {of:,}"
+                title_of = split_title(*name.rsplit(":", 1))
+                share = f"{title_of} {_share(count, of)}"
                 found.setdefault(model, {})[share] = None
         for model, shares in found.items():
             more = f" and {len(shares) - MOST_SPLITS} more" * (len(shares) > MOST_SPLITS)
             shown = ", ".join(list(shares)[:MOST_SPLITS])
             yield f"{title} of {model}: {shown}{more}; {advice}."
+
+
+def unread_words(tokens: int, unknown: int, lost: int, words: int) -> Iterator[str]:
+    """Sentences on texts of which a tokenizer does not know much, by their counts."""
+    shares = ((unknown, tokens), (lost, words))
+    for (title, advice), (count, of) in zip(_ADVICE.items(), shares, strict=True):
+        if count and count >= MANY * of:
+            yield f"{title}: {_share(count, of)}; {advice}."
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count:,} of {of:,} ({100 * count / of:.0f} %)"
 
 
 @dataclass(frozen=True, kw_only=True)

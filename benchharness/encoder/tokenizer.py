@@ -29,8 +29,8 @@ FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 class TokenizerSource:
     """What decided how a tokenizer reads; stored with each result.
 
-    `reader` is the class of transformers that reads, `file` what it has read, empty for a class in
-    Python with files of its own. Where that class is in the place of another, which would not have
+    `reader` is the class that reads, `file` what it has read, empty for a class of the checkpoint's
+    own. Where that class is in the place of another, which would not have
     done as tokenizer.json says, `instead_of` is the other's name, `unlike` are the parts in which
     it differs, and `texts` how many of the `of` fixed texts it would have read otherwise. `case`
     says who decided whether capitals are kept, where no file of the tokenizer does, or what
@@ -60,10 +60,10 @@ def load_tokenizer(
 ) -> Any:
     """The tokenizer of a checkpoint, with its TokenizerSource as `source`.
 
-    It gives token types where the network has learned any, and only there; of a folder that
-    `was_kept` by a run, where that run gave them. `checkpoint` is the hub id that the table of
-    models may know. Raises ModelError where the tokenizer is not usable, or not as its
-    tokenizer.json says.
+    It gives token types where the network has learned any, unless its settings list what it gives,
+    and only there; of a folder that `was_kept` by a run, where that run gave them. `checkpoint` is
+    the hub id that the table of models may know. Raises ModelError where the tokenizer is not
+    usable, or not as its tokenizer.json says.
     """
     tokenizer, case = _with_case(_load(folder, trust), folder, trust, checkpoint)
     if not isinstance(tokenizer.model_max_length, int | float):
@@ -73,10 +73,9 @@ def load_tokenizer(
         )
     tokenizer, source = _obeying(tokenizer, folder)
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
-    gives = _was_typed(tokenizer, config) if was_kept else config.model_type not in ZEROS
+    gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
-    types = [TYPES] if gives and _has_types(config) else []
-    tokenizer.model_input_names = [*names, *types]  # what it gives from now on
+    tokenizer.model_input_names = [*names, TYPES] if gives else names  # what it gives from now on
     tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # written with it
     return tokenizer
 
@@ -106,7 +105,7 @@ def _load(folder: Path, trust: Trust, **settings: Any) -> Any:
         return AutoTokenizer.from_pretrained(folder, **code, **settings)
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
-        if not _needs_no_class(folder):
+        if isinstance(error, ImportError) or not _needs_no_class(folder):
             raise _unusable(folder, error) from error
     try:
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
@@ -144,6 +143,8 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
         names = tokenizer.vocab_files_names.values()
         found = next((name for name in names if (folder / name).is_file()), "")
         return tokenizer, TokenizerSource(reader=reader, file=found)
+    if _is_in_python(tokenizer.backend_tokenizer):
+        return tokenizer, TokenizerSource(reader=reader, file=FILE)
     told = _read(folder / FILE)
     unlike, texts = _differences(tokenizer.backend_tokenizer, told)
     if not unlike and not texts:
@@ -197,18 +198,25 @@ def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
 
 
 def _differs(own: Any, told: Any) -> bool:
-    if told is None and isinstance(own, processors.TemplateProcessing):
-        return False  # transformers' own, which puts nothing around a text unless texts differ
+    # transformers' own template puts nothing around a text, or else texts differ.
+    is_bare = told is None and isinstance(own, processors.TemplateProcessing)
+    return not is_bare and _state(own) != _state(told)
+
+
+def _state(part: Any) -> bytes | None:
+    """A part as JSON; None where there is none, or it is written in Python."""
     try:
-        return bool(_state(own) != _state(told))
+        return None if part is None else bytes(part.__getstate__())
     except Exception as error:
         if type(error) is not Exception:
             raise
-        return False  # written in Python, as RoFormer's, which no file can hold
+        return None
 
 
-def _state(part: Any) -> Any:
-    return part and part.__getstate__()
+def _is_in_python(backend: Tokenizer) -> bool:
+    """Whether a part is written in Python, as RoFormer's, which no file can hold."""
+    parts = (getattr(backend, name) for name in _PARTS if name != "model")  # a model is large
+    return any(part is not None and _state(part) is None for part in parts)
 
 
 _PAIRS: tuple[Any, ...] = (*PROBES, *zip(PROBES[::7], PROBES[3::7], strict=False))
@@ -354,7 +362,7 @@ that is to be read. Splinter's pretraining had no types either, but its authors'
 
 
 TYPED = ("albert", "funnel", "xlnet")
-"""Families whose classes in transformers 5 do not list types, and which runs always gave them."""
+"""Families whose classes in transformers 5 do not list types, and which were always given them."""
 
 
 def _has_types(config: Any) -> bool:
@@ -363,6 +371,11 @@ def _has_types(config: Any) -> bool:
     return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
 
 
-def _was_typed(tokenizer: Any, config: Any) -> bool:
-    """Whether the run that has left a folder gave token types: as the folder or its class lists."""
-    return TYPES in tokenizer.model_input_names or config.model_type in TYPED
+def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -> bool:
+    """Whether token types are given to a network that has learned several."""
+    family = config.model_type
+    if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
+        return TYPES in listed  # which all runs write
+    if was_kept:  # by a version that went by the class's list
+        return TYPES in tokenizer.model_input_names or family in TYPED
+    return family not in ZEROS

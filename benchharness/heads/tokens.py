@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers.models import Unigram
+from tokenizers import Tokenizer
+from tokenizers.models import BPE, Unigram
+from tokenizers.pre_tokenizers import ByteLevel
 
 from benchharness.heads import Limits
 from benchharness.leaderboard.job import METHOD
@@ -95,14 +97,46 @@ def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
             f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
             "task needs a checkpoint with a tokenizer.json (a fast tokenizer)."
         )
+    naming = _naming_unknown(tokenizer)
     return {
-        text: _tokens(text, ids, spans)
+        text: _tokens(text, ids, spans if naming is None else _places(text, ids, spans, naming))
         for chunk in _chunks(texts)
         for encoded in [_call(tokenizer, chunk, return_offsets_mapping=True)]
         for text, ids, spans in zip(
             chunk, encoded["input_ids"], encoded["offset_mapping"], strict=True
         )
     }
+
+
+Spans = Sequence[tuple[int, int]]
+
+
+def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
+    """A copy that has a token for each letter that a tokenizer of pairs drops; None for others.
+
+    Where a letter is dropped, the tokenizers library counts the places behind it in its word
+    without it.
+    """
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    model = None if backend is None else backend.model
+    if not isinstance(model, BPE) or model.unk_token is not None or model.byte_fallback:
+        return None
+    vocabulary = backend.get_vocab()
+    if vocabulary.keys() >= set(ByteLevel.alphabet()):  # of bytes none is unknown
+        return None
+    copy = Tokenizer.from_str(backend.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)  # special ones come first
+    return copy
+
+
+def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
+    """Where the tokens of a text stand, by the copy, unless letters around a dropped one meet."""
+    found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
+    unknown = naming.token_to_id(naming.model.unk_token)
+    kept = [(n, span) for n, span in zip(found.ids, found.offsets, strict=True) if n != unknown]
+    return [span for _, span in kept] if [n for n, _ in kept] == list(ids) else spans
 
 
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
@@ -147,7 +181,7 @@ def telling_refusals() -> Iterator[None]:
         ) from error
 
 
-def _tokens(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:
+def _tokens(text: str, ids: Sequence[int], spans: Spans) -> Tokens:
     edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also of no tokens
     # Four bytes a character, so that places in the array are places in the Python text.
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -172,9 +206,8 @@ def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tupl
 
 def _uncovered(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> NDArray[np.int64]:
     """The characters, white space apart, that no token stands for."""
-    depth = np.zeros(len(is_space) + 1, dtype=np.int32)
-    np.add.at(depth, starts, 1)
-    np.add.at(depth, ends, -1)
+    size = len(is_space) + 1
+    depth = np.bincount(starts, minlength=size) - np.bincount(ends, minlength=size)  # (size,)
     return np.flatnonzero((depth.cumsum()[:-1] == 0) & ~is_space)
 
 

@@ -36,8 +36,7 @@ def make(name: str) -> Any:
 def is_inside(tokenizer: Any, text: str, start: int, end: int) -> bool:
     """Whether one token stands for letters on both sides of an edge of the answer.
 
-    Or none stands for its first or last word, or letters are dropped next to it: of pairs without
-    an unknown token the library shifts what follows within a word.
+    Or none stands for its first or last word.
     """
     found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     # The space before a word is often its first token's too.
@@ -55,11 +54,8 @@ def is_inside(tokenizer: Any, text: str, start: int, end: int) -> bool:
         for word in (words[0], words[-1])
         for at in [text.index(word, start)]
     )
-    is_shifted = tokenizer is odd_tokenizer("some letters dropped") and (
-        text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()
-    )
     is_within = any(b < edge < s for b, s in stretches for edge in edges)
-    return is_within or is_shifted or not has_tokens
+    return is_within or not has_tokens
 
 
 def answer_of(tokenizer: Any, text: str, answer: str, start: int, limits: Limits) -> str:
@@ -206,6 +202,17 @@ def test_a_stretch_stops_at_what_is_no_letter(text: str, left: str):
 
     tokens = tokenize([text], Dropping())[text]
     assert text[tokens.starts[0] : tokens.ends[0]] == left
+
+
+def test_letters_behind_a_dropped_one_stand_in_their_own_places():
+    tokenizer, text = odd_tokenizer("some letters dropped"), "他住在北京大学附近。"
+    tokens = tokenize([text], tokenizer)[text]
+    raw = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    assert tokens.ids.tolist() == raw.ids
+    shown = [text[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
+    # The two between 北 and 学 are dropped, and are of both.
+    assert shown == ["他", "住", "在", "北京大", "京大学", "附", "近", "。"]
+    assert answer_of(tokenizer, text, "北京大学", 3, LIMITS) == "北京大学"
 
 
 def test_a_letter_between_two_tokens_is_of_both():

@@ -394,6 +394,33 @@ def test_families_that_knew_one_type_alone_are_given_none(tmp_path: Path, family
     assert not Frame.of(load_tokenizer(folder, config), texts=2).has_types
 
 
+@pytest.mark.parametrize("types", [[], ["token_type_ids"]])
+@pytest.mark.parametrize("family", ["bert", "big_bird"])
+def test_a_list_of_inputs_in_the_settings_is_obeyed(tmp_path: Path, types: list[str], family: str):
+    names = ["input_ids", "attention_mask", *types]
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast", model_input_names=names)
+    config = make_config("bert", type_vocab_size=2)
+    config.model_type = family
+    assert Frame.of(load_tokenizer(folder, config), texts=2).has_types is bool(types)
+
+
+def test_a_part_in_python_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Halves:
+        def pre_tokenize(self, text: Any) -> None:
+            text.split(lambda _, piece: [piece[:2], piece[2:]])
+
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast")
+    read = AutoTokenizer.from_pretrained
+
+    def with_halves(*words: Any, **settings: Any) -> Any:
+        found = read(*words, **settings)
+        found.backend_tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Halves())
+        return found
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", with_halves)
+    assert load_tokenizer(folder, make_config("bert")).source.instead_of == ""
+
+
 def test_a_template_of_one_type_is_obeyed(tmp_path: Path):
     made = changed("post_processor", template("[CLS] $A [SEP] $B [SEP]"), wordpiece())
     folder = write(tmp_path, made, "PreTrainedTokenizerFast")
