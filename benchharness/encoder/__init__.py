@@ -25,7 +25,14 @@ from benchharness.encoder.network import (
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import GPT, NO_LIMIT, check_tokens, checkpoint_files, longest_row
+from benchharness.models.folder import (
+    GPT,
+    NO_LIMIT,
+    check_tokens,
+    checkpoint_files,
+    longest_row,
+    unsaid_family,
+)
 from benchharness.models.spec import NOTHING, called, shown
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
@@ -173,8 +180,9 @@ def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
     It gives token types where the network has learned any, and only there.
     """
     try:
+        known = {"config": config} if unsaid_family(folder) else {}
         tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True
+            folder, trust_remote_code=trust.remote_code, local_files_only=True, **known
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)

@@ -14,7 +14,14 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import checkpoint_files, no_decoder, untrusted, wrapping
+from benchharness.models.folder import (
+    checkpoint_files,
+    no_decoder,
+    read_object,
+    unsaid_family,
+    untrusted,
+    wrapping,
+)
 from benchharness.models.spec import NOTHING, called, shown
 from benchharness.tasks.errors import ModelError, first_line
 
@@ -34,9 +41,13 @@ and XLNet would keep states for tokens that never follow."""
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """The config of a checkpoint; ModelError where it is not usable."""
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True
-        )
+        if family := unsaid_family(folder):
+            said = read_object(folder / "config.json")
+            config = transformers.AutoConfig.for_model(family, **said)
+        else:
+            config = transformers.AutoConfig.from_pretrained(
+                folder, trust_remote_code=trust.remote_code, local_files_only=True
+            )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
         raise ModelError(
