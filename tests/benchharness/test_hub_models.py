@@ -28,7 +28,7 @@ PROGRAM = """
 import json, sys
 from benchharness.encoder import load_encoder, prepare_checkpoint
 from benchharness.models import MODELS, Trust, find_model
-from benchharness.models.weights import hub_revision
+from benchharness.models.weights import download, hub_revision
 from benchharness.tasks.errors import BenchError
 from tests.helpers.plans import plan_jobs
 
@@ -39,6 +39,7 @@ for name in sys.argv[1:]:
     try:
         job = plan_jobs([spec], "glue/rte", overrides={"max_tokens": "48"}, limit=8).jobs[0]
         commit = hub_revision(job.weights)
+        download(spec.checkpoint, spec.revision, trust)
         folder = prepare_checkpoint(spec.checkpoint, commit, trust)
         whole = spec.family == "bart"
         encoder = load_encoder(spec.checkpoint, commit, 1, trust, whole=whole)
