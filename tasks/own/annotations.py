@@ -75,6 +75,7 @@ def _goes_on(before: str, character: str) -> bool:
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M" or character in _JOINERS
 
+
 _STARTS = ("start", "startoffset", "beginoffset", "begin", "startchar")
 _ENDS = ("end", "endoffset", "endchar")
 _KINDS = ("label", "labels", "tag", "entity", "entitylabel", "displayname", "type", "entitytype")
