@@ -66,7 +66,10 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
         read = {value: value_of(value) for value in dict.fromkeys(known)}
     except ValueError:
         return values
-    # A list of numbers beside a number in brackets, or texts in quotes beside lists, is no column.
+    # "[POS]" in every row is a name.
+    if not any(re.search(r"""[,'"]""", value) or _NUMPY.fullmatch(value) for value in read):
+        return values
+    # Lists together with texts in quotes are no column of either.
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
         return values

@@ -31,11 +31,17 @@ ACCEPTED = frozenset(
     "reviewed gold edited finished true yes 1 labeled".split()
 )
 
-_NAMES = frozenset(
-    "answer status state verdict decision review reviewstatus annotationstatus isconfirmed "
-    "confirmed isapproved approved accepted isaccepted isvalid valid isreviewed reviewed".split()
+_STATES = frozenset(
+    "answer status state verdict decision review reviewstatus annotationstatus".split()
 )
-_FLAGS = frozenset("isconfirmed isapproved".split())
+_FLAGS = frozenset(
+    f"{start}{word}" for start in ("is", "") for word in ("confirmed", "approved", "accepted",
+    "validated", "valid", "reviewed")
+)
+"""What columns of verdicts are called: those of words, and those that say yes or no."""
+
+_OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
+_YES_OR_NO = frozenset("true false yes no 1 0".split())
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
 """What Argilla adds to the name of a question: whether each answer was submitted."""
@@ -54,7 +60,8 @@ def verdict_column(table: Table) -> tuple[str, bool]:
             continue
         if _is_of_tool(table, name, words):
             return name, True
-        if key_of(name) in _NAMES and words & ACCEPTED and not words <= {"0", "1", "true", "false"}:
+        names = _FLAGS if words <= _YES_OR_NO else _STATES | _FLAGS
+        if key_of(name) in names and words & ACCEPTED:
             return name, False
     return "", False
 
@@ -65,7 +72,7 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # Argilla's before version 2
         return "annotation" in table.columns
-    return key_of(name) in _FLAGS and bool(words & ACCEPTED)  # doccano's
+    return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
 
 
 def beside_responses(table: Table, column: str) -> set[str]:

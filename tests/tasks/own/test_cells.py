@@ -49,6 +49,7 @@ def examples(found, split="train"):
         (["['a']", "", "nan"], [["a"], "", None]),
         (["'pos'", "'neg'"], ["pos", "neg"]),
         # These are texts.
+        (["[POS]", "[NEG]"], ["[POS]", "[NEG]"]),
         (["[deleted] it", "['a']"], ["[deleted] it", "['a']"]),
         (["['a'", "['b']"], ["['a'", "['b']"]),
         (["(a)", "(b)"], ["(a)", "(b)"]),
@@ -178,14 +179,14 @@ def test_the_size_of_a_made_dev_is_what_it_is(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
-    assert "rows: 78 train, 2 dev; dev is 2% (not 20%" in said
+    assert "rows: 78 train, 2 dev; dev is 2% of rows.csv (and not 20%: " in said
 
 
 def test_texts_with_several_labels_are_counted_once(tmp_path):
     rows = [[sentence(n // 3), "abc"[n % 3]] for n in range(90)]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
-    said = [s for s in found.sentences if "with different labels" in s]
-    assert said == ["30 texts stand there with different labels, such as a in 2 and b in 3"]
+    said = [s for s in found.sentences if "several labels" in s]
+    assert said == ["30 texts have several labels, such as a in line 2 and b in line 3"]
 
 
 # Verdicts.
