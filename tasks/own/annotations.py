@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
@@ -62,6 +63,7 @@ def with_words(table: Table) -> Table:
 
     A span that begins or ends within a word has all of it, which is said.
     """
+    table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
     by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
     text = next((by_key[key] for key in _TEXTS if key in by_key), None)
@@ -76,15 +78,21 @@ def with_words(table: Table) -> Table:
         pairs = zip(values, answers, strict=True)
         values = [[] if v is None and a == "accept" else v for v, a in pairs]
     found, notes = _tagged(table, table.columns[text], values, spans)
-    return Table(
-        name=table.name,
+    return replace(
+        table,
         columns={**table.columns, **dict(zip(names, found, strict=True))},
-        ids=table.ids,
-        unit=table.unit,
-        has_header=table.has_header,
         notes=(*table.notes, *notes),
         made=(*names, spans),
     )
+
+
+def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Argilla's spans of one person each, which are lists of one list."""
+    inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
+    known = [value for value in values if value is not None]
+    if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
+        return values
+    return [None if value is None else value[0] for value in values]
 
 
 def _tagged(
@@ -140,7 +148,8 @@ def _is_marked(values: Sequence[Any]) -> bool:
 def _span(found: Any) -> Span | None:
     """A marked span in any tool's form; None for anything else."""
     match found:
-        case [int(start), int(end), str(label)]:  # doccano's and spaCy's
+        # doccano's and spaCy's, and Argilla's
+        case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case dict():
             by_key = {key_of(str(name)): value for name, value in found.items()}

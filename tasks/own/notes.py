@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from unicodedata import category, normalize
 
 from benchharness.tasks.examples import Example, PairExample
 from benchharness.tasks.metrics.entities import are_entity_tags
@@ -95,12 +96,7 @@ def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
     """What is odd about labels: of one spelling, of one text, of dev or test alone."""
-    cases: defaultdict[str, list[str]] = defaultdict(list)
-    for label in own.labels:
-        cases[label.casefold()].append(label)
-    if alike := [label for found in cases.values() if len(found) > 1 for label in found]:
-        names = ", ".join(alike[:6]) + (", ..." if len(alike) > 6 else "")
-        yield f"{len(alike)} labels differ only in case, and are several: {names}"
+    yield from _alike(own.labels)
     if own.kind == "tags":
         yield from _tag_notes(own, table, splits)
     for split, examples in splits.items():
@@ -113,6 +109,27 @@ def label_notes(
     # Equal texts stay on one side of a split that is made.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
+
+
+def _alike(labels: Sequence[str]) -> Iterator[str]:
+    """Labels that are several and look as one."""
+    said: set[str] = set()
+    for look, what in ((str.casefold, "case"), (_look, "case, blanks or letters that look alike")):
+        cases: defaultdict[str, list[str]] = defaultdict(list)
+        for label in labels:
+            cases[look(label)].append(label)
+        alike = [label for found in cases.values() if len(found) > 1 for label in found]
+        if set(alike) - said:
+            names = ", ".join(map(ascii, alike[:6])) if said or look is _look else ", ".join(alike[:6])
+            more = ", ..." if len(alike) > 6 else ""
+            yield f"{len(alike)} labels differ only in {what}, and are several: {names}{more}"
+        said.update(alike)
+
+
+def _look(label: str) -> str:
+    """A label without what cannot be seen in it, each letter in its plainest form."""
+    seen = "".join(c for c in normalize("NFKC", label) if category(c) != "Cf")
+    return " ".join(seen.split()).casefold()
 
 
 def _tag_notes(

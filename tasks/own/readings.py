@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import contains
 from typing import Any
+from unicodedata import normalize
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.columns import (
@@ -237,8 +238,8 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
         fitting = [c for c in beside if _fits(lengths, c)]
         entities = [c for c in fitting if _are_spans(c)]
-        if not words.is_list:
-            fitting = [c for c in fitting if c.is_list or c in entities]
+        # Other texts are no tags, nor are words, nor is any list beside a text.
+        fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
         # Any list of the same lengths may be the tags, unless one of them is called so.
         named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
         chosen = [c for c in named if c in entities] or named
@@ -246,6 +247,10 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
             yield _mapping("tags", words=words, tags=tags)
         if chosen:
             return
+
+
+def _may_be_tags(words: Column, column: Column) -> bool:
+    return column.key not in NAMED["words"] and (words.is_list or column.key in NAMED["tags"])
 
 
 def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -574,7 +579,7 @@ def separator_of(values: Sequence[Any]) -> str:
     The parts come again and again, and fewer of them are different than whole values are; or each
     stands alone too. Empty values say nothing.
     """
-    known = [str(value) for value in values if value not in (None, "")]
+    known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS if known else "":
         parts = [[p.strip() for p in value.split(separator)] for value in known]
         counts = Counter(part for found in parts for part in found)

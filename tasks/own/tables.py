@@ -232,7 +232,15 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     if no_header:
         names = [str(number + 1) for number in range(len(header))]
         return replace(table_of_rows(path, names, rows), has_header=False)
+    if len(rows) > 1 and _is_title(header) and "" not in rows[1][1]:
+        table = table_of_rows(path, rows[1][1], rows[2:])
+        return replace(table, notes=(f"line 1 of {path.name} is a title: {header[0]}",))
     return table_of_rows(path, header, rows[1:])
+
+
+def _is_title(row: Sequence[Any]) -> bool:
+    """Whether a row says one thing above three columns or more."""
+    return len(row) > 2 and row[0] != "" and not any(value != "" for value in row[1:])
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:

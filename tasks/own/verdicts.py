@@ -52,9 +52,10 @@ def verdict_column(table: Table) -> tuple[str, bool]:
 
     Nothing where there is none.
     """
-    for name, values in table.columns.items():
+    for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
+    for name, values in table.columns.items():
         words = _words(values)
         if not words & SAID.keys() or not words <= SAID.keys() | ACCEPTED:
             continue
@@ -79,7 +80,8 @@ def beside_responses(table: Table, column: str) -> set[str]:
     """The columns of Argilla beside its responses: who gave them, and what a model suggested."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
-    return {n for n in table.columns if n.startswith(starts)} if question != column else set()
+    found = {name for name in table.columns if name.startswith(starts)} | {"status"}
+    return found if question != column else set()
 
 
 def _words(values: Sequence[Any]) -> set[str]:

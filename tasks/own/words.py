@@ -63,14 +63,16 @@ def _comments(lines: Sequence[str]) -> set[int]:
     words = [found for found in fields if found and not found[0].startswith("#")]
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
+    hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
+    # A word and a tag that no other word has, again and again.
+    tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
     for number, found in enumerate(fields):
         if is_first and found and found[0].startswith("#"):
-            is_word = len(found) == width and (
-                found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
-            )
-            comments |= set() if is_word else {number}
+            is_tag = found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
+            if len(found) != width or not (is_tag or "\t" in lines[number]):
+                comments.add(number)
         is_first = not found or (is_first and number in comments)
     return comments
 

@@ -495,6 +495,11 @@ PUBLIC = {
     "Dataturks": Layout(jsonl("dataturks.jsonl", dataturks), "tags words=words,tags=tags", ENTITIES, "48 train, 12 dev"),
     "INCEpTION, WebAnno TSV 3": Layout(text_file("doc.tsv", "#FORMAT=WebAnno TSV 3.3\n#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n\n\n" + "\n".join(map(webanno, ROWS))), "tags words=words,tags=tags", ENTITIES, "48 train, 12 dev"),
     "brat": Layout(brat, "tags words=words,tags=tags", ENTITIES, "48 train, 12 dev"),
+    "Argilla 1, tokens": Layout(jsonl("records.jsonl", lambda n: {"text": " ".join(tagged(n)[0]), "tokens": tagged(n)[0], "prediction": None, "annotation": [[tag, start, end] for start, end, tag in marked(n, triple)[1]], "status": "Validated"}), "tags words=words,tags=tags", ENTITIES),
+    "Argilla 2, spans": Layout(jsonl("records.jsonl", lambda n: {"text": (m := marked(n, dictionary))[0], "spans.responses": [m[1]], "spans.responses.users": ["u1"], "spans.responses.status": ["discarded" if n % 10 == 3 else "submitted"]}), "tags words=words,tags=tags,verdict=spans.responses.status", ENTITIES, "43 train, 11 dev", "6 discarded"),
+    "Argilla 2, rows without an answer": Layout(jsonl("records.jsonl", lambda n: {"text": opinion(n), "status": "pending" if n % 10 == 3 else "completed", **dict(zip(("label.responses", "label.responses.users", "label.responses.status"), [None] * 3 if n % 10 == 3 else ([mood(n)], ["u1"], ["submitted"]), strict=True))}), "class text=text,label=label.responses,verdict=label.responses.status", MOODS, "43 train, 11 dev"),
+    "a title above a sheet": Layout(workbook(Rows=[["Survey of May", "", ""], ["text", "label", "who"], *([opinion(n), mood(n), f"p{n}"] for n in ROWS)]), "class text=text,label=label", MOODS, said="line 1 of book.xlsx is a title"),
+    "the words of a text beside it": Layout(jsonl("words.jsonl", lambda n: {"text": opinion(n), "tokens": opinion(n).split(), "label": mood(n)}), "class text=text,label=label", MOODS),
     # Columns of words.
     "CoNLL-U, odd words": Layout(text_file("x.conllu", "\n".join(map(conllu_odd, ROWS))), "tags words=2,tags=4", ("NOUN", "VERB"), "48 train, 12 dev", "accuracy"),
     "CoNLL-X": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t_\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t0\tROOT\t_\t_"), "tags words=2,tags=4", ("N", "V"), "48 train, 12 dev"),

@@ -111,6 +111,31 @@ def test_labels_in_two_forms_of_unicode_are_one_in_every_kind(tmp_path):
         assert found.own.labels == ("gem\u00fcse", "obst")
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["Bug", "bug", "other"], "2 labels differ only in case, and are several: Bug, bug"),
+        (
+            ["TRUE", "True", "true", "FALSE", "false"],
+            "5 labels differ only in case, and are several: ",
+        ),
+        (
+            ["pos", "pos\u200b", "neg"],
+            "2 labels differ only in case, blanks or letters that look alike",
+        ),
+        (["very good", "very\u00a0good", "bad"], "2 labels differ only in case, blanks or letters"),
+        (["pos", "\uff50os", "neg"], "2 labels differ only in case, blanks or letters"),
+        (["pos", "neg"], None),
+    ],
+)
+def test_labels_that_look_alike_are_said(labels, said, tmp_path):
+    rows = [[sentence(n), labels[n % len(labels)]] for n in range(60)]
+    found = find_own(table(tmp_path, [["text", "label"], *rows])).sentences
+    assert [s for s in found if "labels differ" in s][:1] == [
+        s for s in found if said and s.startswith(said)
+    ]
+
+
 def test_a_definition_of_before_is_read_and_named_as_it_was():
     """From a store of before verdicts and unseen labels."""
     stored = {
@@ -331,6 +356,15 @@ def test_a_hash_is_a_word_where_its_line_is_one_of_a_word(separator, tmp_path):
     def lines(n):
         pairs = [("#", "O"), *zip(*tagged(n), strict=True), ("#tag", "O"), ("#", "B-PER")]
         return "".join(f"{w}{separator}{t}\n" for w, t in pairs)
+
+    lone = "".join(
+        f"#{separator}NUM\n{sentence(n)[:9].split()[0]}{n}{separator}PROPN\n\n" for n in range(60)
+    )
+    (tmp_path / "pos.conll").write_text(lone)
+    assert find_own(str(tmp_path / "pos.conll"), columns="words=1,tags=2").own.labels == (
+        "NUM",
+        "PROPN",
+    )
 
     comments = "# id 7 domain=en\n# text = # O\n"
     (tmp_path / "x.conll").write_text("\n".join(comments + lines(n) for n in range(60)))
