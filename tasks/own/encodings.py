@@ -1,4 +1,4 @@
-"""The text of a file's bytes, and what it was taken to be written in."""
+"""Decode the bytes of a file, and note a guessed encoding."""
 
 import re
 
@@ -44,7 +44,7 @@ def text_of(
 
 
 MOST_STRANGE = 0.4
-"""The share of letters that are not ASCII, from which on a text is in no western language."""
+"""The largest share of letters beyond ASCII in a text of a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
 _WITHIN = re.compile(
@@ -54,7 +54,7 @@ _WITHIN = re.compile(
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
-    """The text in Windows' western encoding, if it is likely to be that; `odd` is no UTF-8."""
+    """Decode Windows' western encoding if it is likely; `odd` is the first byte that is no UTF-8."""
     found = content.decode("cp1252", "replace")
     # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
     # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.

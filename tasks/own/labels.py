@@ -1,4 +1,4 @@
-"""The labels of a task, or the range of its numbers, as the rows of its splits have them."""
+"""Find the labels of a task, or the range of its numbers, in the rows of its splits."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
-    """With the labels of train, or the range of the numbers; DataError where there are none."""
+    """Add the labels or the range of the numbers; raise DataError if there are none."""
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
         if name not in train.columns:
@@ -49,7 +49,7 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
 
 
 def _check_values(train: Table, column: str) -> None:
-    """DataError for labels of which some are lists or objects that were written as text."""
+    """Raise DataError if some labels are lists or objects that were written as text."""
     values = train.columns[column]
     written = {row for row, value in enumerate(values) if _is_written(value)}
     pieces = [row for row, v in enumerate(values) if row not in written and _is_piece(v)]
@@ -80,7 +80,7 @@ def _is_piece(value: Any) -> bool:
 
 
 def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
-    """With the labels that dev or test has and train lacks, in their order among the others."""
+    """Add the labels of dev and test that train lacks, in their order among the others."""
     found: set[str] = set()
     for split, table in tables.items():
         if split != "train":
@@ -112,7 +112,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
 
 
 def _no_label(names: Collection[str]) -> str:
-    """The name that says of a row that it has no label, beside names of another form."""
+    """Return the name that means "no label" among names of another form."""
     words = {name for name in names if name not in NO_LABELS}
     if len(words) > 1 and all(re.search(r"[^\W\d_]", word) for word in words):
         return "-"  # which is a class among signs
@@ -156,14 +156,14 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
 
 
 def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
-    """O before the others, which stand by prefix: B-LOC, B-PER, I-LOC, I-PER."""
+    """Order O before the others, and these by prefix: B-LOC, B-PER, I-LOC, I-PER."""
     if are_entity_tags(tags):
         return lambda tag: (tag != "O", tag)
     return lambda tag: (False, tag)
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """The tags as they are written, each with its row and its place in it."""
+    """Yield each tag as it is written, after its row and its position in the row."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -178,7 +178,7 @@ def spelling_in(own: OwnData, train: Table) -> Spelling:
 
 
 def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
-    """What to say of a tag of no scheme among those of one."""
+    """Make the error for a tag that does not follow the scheme of the others."""
     row, place, tag = next(found for found in written_tags(own, train) if found[2] in spelling.odd)
     where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
     return DataError(

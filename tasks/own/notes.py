@@ -1,4 +1,4 @@
-"""Sentences about a task that was found: its rows, its labels, and how they are read."""
+"""Describe a task that was found: its rows, its labels, and how they are read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ def row_notes(
 
 
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
-    """The share of all rows that a made dev has, and why where that is far from the wanted one."""
+    """Return the share of dev among all rows, and the reason if it is far from the wanted one."""
     share = part / (part + rest)
     is_near = abs(share - wanted) < wanted / 2
     why = f" (and not {wanted:.0%}: groups stay whole, and train keeps every label)"
@@ -95,7 +95,7 @@ def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
 def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
-    """What is odd about labels: of one spelling, of one text, of dev or test alone."""
+    """Yield notes on labels that look alike, contradict each other, or are missing in train."""
     yield from _alike(own.labels)
     if own.kind == "tags":
         yield from _tag_notes(own, table, splits)
@@ -112,7 +112,7 @@ def label_notes(
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Labels that are several and look as one."""
+    """Note different labels that look alike."""
     said: set[str] = set()
     for look, what in ((str.casefold, "case"), (_look, "case, blanks or letters that look alike")):
         cases: defaultdict[str, list[str]] = defaultdict(list)
@@ -127,7 +127,7 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _look(label: str) -> str:
-    """A label without what cannot be seen in it, each letter in its plainest form."""
+    """Reduce a label to its visible letters, each in its plainest form."""
     seen = "".join(c for c in normalize("NFKC", label) if category(c) != "Cf")
     return " ".join(seen.split()).casefold()
 

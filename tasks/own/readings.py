@@ -1,4 +1,4 @@
-"""The ways to read a table: the mappings of its columns that fit, of which there must be one."""
+"""Find the mappings of columns to roles that fit a table, of which there must be one."""
 
 import re
 from collections import Counter, defaultdict
@@ -81,7 +81,7 @@ def find_mapping(table: Table) -> ColumnMapping:
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
-    """The columns without those that hold what one before them does."""
+    """Drop text columns that repeat an earlier column."""
     texts = [column for column in columns if column.is_text]
     same = {
         column.name
@@ -92,13 +92,13 @@ def _different(columns: Sequence[Column]) -> list[Column]:
 
 
 def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
-    """A mapping with the columns of these two roles, where there are any."""
+    """Add columns for the split and the verdict to a mapping."""
     more = {role: (name,) for role, name in ((SPLIT, split), (VERDICT, verdict)) if name}
     return replace(mapping, columns={**mapping.columns, **more})
 
 
 def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Words and tags that were made of marked spans, and a class that is beside them."""
+    """Yield the mapping of words and tags made from spans, and those of named classes."""
     words, tags, _ = table.made
     mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
     yield mapping
@@ -106,7 +106,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """The classes of texts beside tags of their words, where a column is called so."""
+    """Yield mappings to a class whose column is named as one, next to tags of the same text."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -118,7 +118,7 @@ def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[Co
 
 
 def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]) -> None:
-    """DataError for a cell that is no number where nearly all are, if its column may be meant."""
+    """Raise DataError for a cell that is no number in a column of numbers that may be meant."""
     targets = {n for r in found for role in ("label", "labels") for n in r.columns.get(role, ())}
     is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
     for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
@@ -272,8 +272,7 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""A column of more different values than this is of no tags but of lemmas or heads, where nothing
-else says which is meant."""
+"""Columns with more different values hold lemmas or heads rather than tags."""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -281,7 +280,7 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def _fits(lengths: Sequence[int], column: Column) -> bool:
-    """Whether a column has a value for each word, but for a few mistakes or rows without any."""
+    """Check that a column has a value for each word, apart from a few rows."""
     found = [len(_parts(value)) for value in column.values]
     same = sum(a == b for a, b in zip(found, lengths, strict=True))
     none = sum(not b for b in found)
@@ -289,7 +288,7 @@ def _fits(lengths: Sequence[int], column: Column) -> bool:
 
 
 def _are_spans(column: Column) -> bool:
-    """Whether lists or texts hold tags that begin spans or go on with them."""
+    """Check for tags that begin or continue spans."""
     tags = Counter(str(each) for value in column.known for each in _parts(value))
     return any(is_entity_tag(tag) and tag != "O" for tag in tags) and bool(spelling_of(tags).kinds)
 
@@ -357,7 +356,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Whether all are true but for a few, which are mistakes that are named when rows are read."""
+    """Check that all but a few are true; the few are reported when rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
@@ -552,7 +551,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
 
 
 def _are_sentences_of_tags(column: Column) -> bool:
-    """Whether every value is tags of words, with any sign between."""
+    """Check that every value is a sequence of tags, with any sign between them."""
     parts = [each for value in column.known for each in re.split(r"[\s,;|]+", str(value).strip())]
     return len(parts) > len(column.known) and all(map(is_entity_tag, parts))
 

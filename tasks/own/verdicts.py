@@ -1,6 +1,6 @@
-"""What a tool or a person said of a row as a whole: accepted, rejected, not looked at.
+"""Leave out rows that a tool or a person rejected, ignored or did not finish.
 
-Rows that were not accepted are left out and counted: by the column with the role `verdict`.
+The column with the role `verdict` says so of each row; those that are left out are counted.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ SAID: Mapping[str, str] = {
     },
     **{word: "not confirmed" for word in ("false", "no", "0", "unconfirmed", "unreviewed")},
 }
-"""The words of a verdict that a row is left out for, in lower case, and what is said of it."""
+"""Words, in lower case, for which a row is left out, and the reason to report."""
 
 ACCEPTED = frozenset(
     "accept accepted valid validated approved approve submitted completed complete confirmed done "
@@ -38,20 +38,17 @@ _FLAGS = frozenset(
     f"{start}{word}" for start in ("is", "") for word in ("confirmed", "approved", "accepted",
     "validated", "valid", "reviewed")
 )
-"""What columns of verdicts are called: those of words, and those that say yes or no."""
+"""Names of columns of verdicts: those with words, and those with yes or no."""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset("true false yes no 1 0".split())
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
-"""What Argilla adds to the name of a question: whether each answer was submitted."""
+"""The end of the name of Argilla's column for the status of each answer."""
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
-    """The column that says of each row whether it counts, and whether a tool is sure to mean that.
-
-    Nothing where there is none.
-    """
+    """Find a column of verdicts, and tell whether it is surely a tool's; empty if there is none."""
     for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
@@ -77,7 +74,7 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """The columns of Argilla beside its responses: who gave them, and what a model suggested."""
+    """Return Argilla's other columns of a question: who answered, and what a model suggested."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -97,13 +94,13 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Why a row is left out; nothing where it counts, or where one of several people accepted it."""
+    """Return the reason to leave a row out; none if it counts or one of its answers does."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 
 
 def accepted(table: Table, column: str, label: str = "") -> Table:
-    """The rows that count, by a column of verdicts; `label` is the column of a class.
+    """Keep the rows that count, by a column of verdicts; `label` is the column of a class.
 
     Where all rows have the one label that they were asked about (Prodigy's binary tasks), a rejected
     one is of the class "not LABEL".
@@ -135,7 +132,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
 
 
 def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
-    """The answer of those who submitted one; DataError where they differ."""
+    """Return the answer that was submitted; raise DataError if several differ."""
     if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
         return answers
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]

@@ -1,4 +1,4 @@
-"""Files of words and of labels in lines: CoNLL's columns, WebAnno's, and fastText's."""
+"""Read files of lines: CoNLL's and WebAnno's columns of words, and fastText's labels and texts."""
 
 import re
 from collections import Counter
@@ -55,7 +55,7 @@ def _check_word(path: Place, word: Word, width: int) -> None:
 
 
 def _comments(lines: Sequence[str]) -> set[int]:
-    """The lines, from 0, that are comments: they stand before a sentence, and are no word of it.
+    """Find the lines, from 0, that are comments: they precede a sentence and hold no word of it.
 
     A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
     """
