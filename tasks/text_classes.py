@@ -181,7 +181,7 @@ def _source(config: str, file: str, **facts: Any) -> Source:
     return Source(
         hub="coastalcph/lex_glue",
         config=config,
-        revision="main",
+        revision="c23fdff1a6bf74e0e1a71cb86f1e781d37da888c",
         home="lexglue",
         spellings={"lexglue": ("lex_glue", file.removesuffix(".jsonl"))},
         format="jsonl",

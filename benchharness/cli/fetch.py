@@ -24,6 +24,7 @@ from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions, option
 from benchharness.models import Trust, find_model
+from benchharness.models.spec import called
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
 from benchharness.recipes.resolve import with_start_tasks
@@ -56,6 +57,7 @@ def fetch(
 ) -> None:
     """Fetch models and the data of suites or tasks, so that a run can do without a network.
 
+    A model is in the cache when a run could load it: its files, tokenizer and config are looked at.
     Where the models' recipes have a task trained before one of these, its data are fetched too.
     """
     if not (model or options.suite or task):
@@ -86,7 +88,8 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
     `words` are the arguments of `_main`.
     """
     kind, name, *_ = words
-    typer.echo(f"fetching {kind} {full_title(name) if kind == 'task' else name}", err=True)
+    name = full_title(name) if kind == "task" else called(name)
+    typer.echo(f"fetching {kind} {name}", err=True)
     command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", *words)
     error = ModelError if kind == "model" else DataError
     with subprocess.Popen(  # noqa: S603  (our own command, no shell)
@@ -140,7 +143,12 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
 
 
 def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
-    folder = download(hub_id, revision, Trust(**dict.fromkeys(trusted, True)))
+    trust = Trust(**dict.fromkeys(trusted, True))
+    folder = download(hub_id, revision, trust)
+    # torch and transformers are imported while nothing waits for them any more.
+    from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (as said above)
+
+    prepare_checkpoint(hub_id, folder.name, trust)
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}
 
 

@@ -27,7 +27,7 @@ from benchharness.leaderboard.text import digest
 from benchharness.machine import BERT_BASE
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.models.folder import sizes_in
-from benchharness.models.spec import NOTHING
+from benchharness.models.spec import NOTHING, find_weights
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import DISTILLATION, kept_layers
 from benchharness.tasks.answers import compare_answers
@@ -76,7 +76,7 @@ def model_bytes(job: Job) -> int:
     folder = Path(job.checkpoint)
     if revision is not None:
         folder = cache_folder(job.checkpoint) / "snapshots" / revision
-    if not folder.is_absolute() or not any(folder.glob("*.safetensors")):
+    if not folder.is_absolute() or not find_weights([path.name for path in folder.glob("*")]):
         return int(4e6 * (spec.parameters or BERT_BASE))
     shapes, tokenizer = sizes_in(folder, job.trust)
     numbers = {name: int(n[1]) for name in shapes if (n := _NUMBER.search(name))}

@@ -1,7 +1,8 @@
 """An encoder's network with the weights of its checkpoint."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,15 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import no_decoder, untrusted
-from benchharness.models.spec import NOTHING
+from benchharness.models.families import is_causal
+from benchharness.models.folder import (
+    checkpoint_files,
+    no_decoder,
+    read_config,
+    untrusted,
+    wrapping,
+)
+from benchharness.models.spec import NOTHING, called, shown
 from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
@@ -22,12 +30,11 @@ NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
-    "gpt2": {"use_cache": False},
     "xlnet": {"use_mems_eval": False},
 }
 """BigBird goes over to full attention at the first batch of short texts and never back, so what it
-computes would depend on the order of batches; up to 704 tokens full attention is its own way. GPT-2
-and XLNet would keep states for tokens that never follow."""
+computes would depend on the order of batches; up to 704 tokens full attention is its own way. XLNet
+would keep states for tokens that never follow."""
 
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
@@ -38,9 +45,13 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
         )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
-        raise ModelError(f"{folder / 'config.json'} is not usable: {first_line(error)}") from error
+        raise ModelError(
+            f"{shown(folder / 'config.json')} is not usable: {first_line(error)}"
+        ) from error
     for name, value in SETTINGS.get(config.model_type, {}).items():
         setattr(config, name, value)
+    if is_causal(read_config(folder / "config.json")):
+        config.use_cache = False  # it would keep states for tokens that never follow
     return config
 
 
@@ -78,23 +89,57 @@ def load_network(
     `whole` asks for the decoder too, with the layer that says words. Raises ModelError where the
     weights cannot be read, are not the network's or are not finite.
     """
+    name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
     # Layers on top of an encoder may be missing; transformers would make other weights up too.
     lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
+    unread = info["unexpected_keys"]
     if lost:
-        shown = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+        named = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
         part = "encoder and decoder" if whole else "encoder"
         raise ModelError(
-            f"{checkpoint} lacks {len(lost)} weights of its {part} ({shown}): it is damaged, or "
-            "not of the family that its config.json says."
+            f"{name} lacks {len(lost)} weights of its {part} ({named}): "
+            f"{wrapping(unread) or _cause(lost, unread)}"
+        )
+    if more := _layers_left_out(network, unread):
+        raise ModelError(
+            f"{name} has weights of more layers than its config.json says ({more}): get the "
+            "config.json that belongs to them, or take these weights out; `--set layers=N` is a "
+            "run with N of its layers."
         )
     broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
     if broken:
         raise ModelError(
-            f"{checkpoint} has NaN or infinite numbers in {broken[0]} "
+            f"{name} has NaN or infinite numbers in {broken[0]} "
             f"({len(broken)} weights in all): get an undamaged copy."
         )
     return _settle(network, config)
+
+
+def _cause(lost: Collection[str], unread: Collection[str]) -> str:
+    """Why weights may be missing: names with something before them, or another network."""
+    ends = {key.removesuffix(name) for name in lost for key in unread if key.endswith(f".{name}")}
+    if len(ends) == 1:
+        mark = ends.pop()
+        return (
+            f"their names begin with {mark!r}, as those of a larger network: save the encoder "
+            "alone, by its save_pretrained(FOLDER)."
+        )
+    return "it is damaged, or not of the family that its config.json says."
+
+
+_DIGITS = re.compile(r"(?<=\.)\d+(?=\.)")
+
+
+def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
+    """A weight of a layer that the network would have if its config said more of them."""
+    known = {_DIGITS.sub("N", key) for key in network.state_dict()}
+    prefix = f"{getattr(network, 'base_model_prefix', '')}."
+    for key in sorted(filter(_DIGITS.search, unread)):
+        # A network that is saved with a head has its own name before those of its weights.
+        if not known.isdisjoint(_DIGITS.sub("N", each) for each in (key, key.removeprefix(prefix))):
+            return key
+    return ""
 
 
 def _is_on_top(key: str) -> bool:
@@ -102,37 +147,41 @@ def _is_on_top(key: str) -> bool:
     return names[0] in NOT_ENCODER or "position_ids" in names
 
 
+def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
+    """The folder from which transformers loads weights: another one where they are pickled."""
+    weights = checkpoint_files(folder, trust)["weights"]
+    if all(path.suffix != ".bin" for path in weights):
+        return nullcontext(folder)
+    from benchharness.models import converted  # noqa: PLC0415  (few checkpoints need it)
+
+    return converted.loadable(folder, trust)
+
+
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
     """What a class of transformers makes of a checkpoint's weights, in fp32, and what it says.
 
     Raises ModelError where they cannot be read.
     """
-    try:
-        network, info = loader.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            trust_remote_code=trust.remote_code,
-            # None: a pickle where there is nothing else.
-            use_safetensors=None if trust.pickle else True,
-            local_files_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, by their names
-        )
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        if "weights_only" in str(error):  # torch says how to run what is in it
+    with loadable(folder, trust) as place:
+        try:
+            network, info = loader.from_pretrained(
+                place,
+                config=config,
+                dtype=torch.float32,
+                trust_remote_code=trust.remote_code,
+                local_files_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by their names
+            )
+        except Exception as error:  # whatever a damaged file makes transformers run into
             raise ModelError(
-                f"the pickled weights in {folder} hold more than weights, and what it is was not "
-                "run: get model.safetensors, since --allow-pickle loads weights alone."
-            ) from None
-        raise ModelError(
-            f"the weights in {folder} cannot be loaded ({first_line(error)}): copy the checkpoint "
-            "again."
-        ) from error
+                f"the weights in {shown(folder)} cannot be loaded ({first_line(error)}): copy the "
+                "checkpoint again."
+            ) from error
     for name, found, expected in sorted(info["mismatched_keys"]):
         raise ModelError(
-            f"{name} in {folder} has the size {' x '.join(map(str, found))}, and its config.json "
-            f"says {' x '.join(map(str, expected))}: they do not belong together."
+            f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, and its "
+            f"config.json says {' x '.join(map(str, expected))}: they do not belong together."
         )
     if is_foreign(network):
         network, info["missing_keys"] = _build_again(network, info["missing_keys"], folder)
@@ -159,14 +208,15 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
         built.load_state_dict(loaded, strict=False)  # what is missing is looked at below
     except Exception as error:  # whatever code that is not ours runs into
         raise ModelError(
-            f"{own.__name__}, the code in {folder}, cannot be built in memory "
+            f"{own.__name__}, the code in {shown(folder)}, cannot be built in memory "
             f"({first_line(error)}): it has to be made by its config alone."
         ) from error
     for name, tensor in _tensors(built.eval()):
         if name not in loaded and (tensor.is_meta or bool(tensor.isnan().any())):
             raise ModelError(
-                f"{own.__name__}, the code in {folder}, gives {name} no value, and the checkpoint "
-                "does not hold it: have __init__ compute it, or save it with the weights."
+                f"{own.__name__}, the code in {shown(folder)}, gives {name} no value, and the "
+                "checkpoint does not hold it: have __init__ compute it, or save it with the "
+                "weights."
             )
     # Weights that __init__ ties are in the checkpoint under one of their names.
     places = {name: tensor.data_ptr() for name, tensor in built.state_dict().items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from benchharness.explanation.pickled import LARGEST, read_arguments
+from benchharness.explanation.pickled import read_arguments
 from benchharness.explanation.training import (
     FACTS,
     METRICS,
@@ -33,6 +33,7 @@ from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_model
 from benchharness.models.folder import stated_pooling
+from benchharness.models.pickles import LARGEST
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.errors import BenchError, DataError

@@ -1,38 +1,20 @@
 """A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
 
 import json
-import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.spec import NOTHING, ModelSpec
+from benchharness.models.spec import NOTHING, ModelSpec, shown, sort_files
 from benchharness.tasks.errors import ModelError
 
-_VOCABULARY_FILES = (
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "spm.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-)
-"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
-
-_TOKENIZER_FILES = (
-    "added_tokens.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer_config.json",
-    *_VOCABULARY_FILES,
-)
+if TYPE_CHECKING:
+    from benchharness.models.pickles import PickledWeights
 
 _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 """Families, and all whose names hold one of these, that count positions as RoBERTa does."""
@@ -50,12 +32,14 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
     weights = checkpoint_files(folder, trust)["weights"]
     config = read_config(folder / "config.json")
+    if why := wrapping(weight_shapes(weights, trust)):
+        raise ModelError(f"{folder} cannot be loaded: {why}")
     return ModelSpec(
         name=folder.name,
         checkpoint=str(folder),
         family=str(config["model_type"]),
         title=f"{config['model_type']} checkpoint in a folder",
-        parameters=_count_parameters(weights),
+        parameters=_count_parameters(weights, trust),
         max_tokens=longest_row(folder),
         trust=trust,
     )
@@ -64,119 +48,52 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
 def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
     """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
 
-    Weights are safetensors: pickled ones can run code when they are loaded and are left alone,
-    unless they are trusted and there are no others. Code is among the files where it is trusted.
-    Raises ModelError naming what is missing.
+    Pickled weights are read without running anything, so they need no trust unless a file holds
+    more than weights. Code is among the files where it is trusted. Raises ModelError naming what is
+    missing, and what is there instead.
     """
-    config = folder / "config.json"
-    # "model.safetensors", or its parts, "model-00001-of-00002.safetensors".
-    weights = sorted(folder.glob("model*.safetensors"))
-    pickled = sorted(folder.glob("pytorch_model*.bin"))
-    if trust.pickle:
-        weights = weights or pickled  # safetensors first, also where both are trusted
-    tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
-    if not config.is_file():
-        raise ModelError(f"{folder} is not a checkpoint: {_instead_of_config(folder)}")
-    if not weights and pickled:
-        raise ModelError(
-            f"{folder} has only pickled weights ({pickled[0].name}), which can run code when they "
-            "are loaded: get model.safetensors, or trust them with --allow-pickle."
-        )
-    if not weights:
-        raise ModelError(
-            f"{folder} is not a checkpoint: it has no weights; expected model.safetensors next to "
-            "config.json (save_pretrained writes it)."
-        )
-    if not any(path.name in _VOCABULARY_FILES for path in tokenizer):
-        raise ModelError(
-            f"{folder} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
-            "vocab.txt next to config.json (the tokenizer's save_pretrained writes it)."
-        )
-    code = sorted(folder.glob("*.py")) if trust.remote_code else []
-    return {"config": [config], "weights": weights, "tokenizer": tokenizer, "code": code}
+    names = _names_in(folder)
+    groups = sort_files(names, shown(folder), trust, folder)
+    files = {kind: [folder / name for name in found] for kind, found in groups.items()}
+    for path in files["weights"]:
+        if path.suffix == ".bin":
+            _pickled(path, trust)
+    return files
 
 
-# What people have instead of a checkpoint folder, and the way from there to one.
+def _names_in(folder: Path) -> list[str]:
+    """The files of a folder and of those in it, relative to it."""
+    found = sorted((*folder.glob("*"), *folder.glob("*/*")))
+    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
 
 
-def _instead_of_config(folder: Path) -> str:
-    """What a folder without config.json holds, and what to do with it."""
-    if (folder / _ADAPTER).is_file():
-        return _merging(folder)
-    names = (_ADAPTER, "model*.safetensors", "pytorch_model*.bin")
-    found = {path.parent for name in names for path in folder.glob(f"*/{name}")}
-    if found:
-        shown = [str(path) for path in sorted(found, key=_natural)]
-        more = f" and {len(shown) - _FEW} more" if len(shown) > _FEW else ""
-        return f"its checkpoints are {', '.join(shown[:_FEW])}{more}; give one of them."
-    weights = [path.name for path in folder.iterdir() if path.suffix in _BARE]
-    return f"it has no config.json; {bare(weights)}"
+def _pickled(path: Path, trust: Trust) -> "PickledWeights":
+    from benchharness.models.pickles import weights_of  # noqa: PLC0415  (few checkpoints need it)
+
+    return weights_of(path, trust)
 
 
-_FEW = 5
-"""Folders in an error."""
-
-_BARE = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
-
-
-def bare(weights: Sequence[str]) -> str:
-    """What is said of files of weights without their config.json, if there are any."""
-    if not weights:
-        return "expected a folder that save_pretrained wrote."
-    return (
-        f"{min(weights)} is weights alone, without the network that they are of: load them where "
-        "they were made, and save both there, by model.save_pretrained(FOLDER) and "
-        "tokenizer.save_pretrained(FOLDER)."
-    )
-
-
-def _natural(path: Path) -> tuple[list[int], str]:
-    """Folders by the numbers in their names, checkpoint-9 before checkpoint-10."""
-    return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
-
-
-_ADAPTER = "adapter_config.json"
-"""What peft's save_pretrained writes in the place of a checkpoint's config.json."""
-
-_PEFT_CLASSES = {
-    "CAUSAL_LM": "ForCausalLM",
-    "FEATURE_EXTRACTION": "ForFeatureExtraction",
-    "QUESTION_ANS": "ForQuestionAnswering",
-    "SEQ_2_SEQ_LM": "ForSeq2SeqLM",
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
+_WRAPPERS = {
+    "module.": "DataParallel or DistributedDataParallel",
+    "_orig_mod.": "torch.compile",
+    "_fsdp_wrapped_module.": "FSDP",
+    "_forward_module.": "Lightning Fabric",
 }
-"""The endings of peft's classes, by the task that an adapter says."""
+"""What is put before the names of a network's weights, and by whom."""
 
 
-def _merging(folder: Path) -> str:
-    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
-    adapter = read_object(folder / _ADAPTER)
-    base = str(adapter.get("base_model_name_or_path") or "BASE")
-    own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
-    merged = f"{folder}-merged"
-    tokenizer = base if _count_tokens(folder) is None else str(folder)
-    labels = (
-        f", num_labels={n}" if (n := _count_labels(folder / "adapter_model.safetensors")) else ""
-    )
-    command = (
-        f"import peft, transformers; m = peft.{own}.from_pretrained({str(folder)!r}{labels}); "
-        f"m.merge_and_unload().save_pretrained({merged!r}); "
-        f"transformers.AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})"
-    )
-    return (
-        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by "
-        f"{shlex.join(['python', '-c', command])}, and give {merged}."
-    )
-
-
-def _count_labels(weights: Path) -> int | None:
-    """How many outputs a head has that was trained beside an adapter; None where there is none."""
-    if not weights.is_file():
-        return None
-    # BERT's and RoBERTa's classifiers, those of models that read from left to right, and SQuAD's.
-    heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
-    return next((s[0] for name, s in _shapes(weights).items() if name.endswith(heads)), None)
+def wrapping(names: Collection[str]) -> str:
+    """The end of a sentence about weights of a wrapped network; empty where they are of none."""
+    for mark, whose in _WRAPPERS.items():
+        inside = mark != "module."  # which networks call parts of theirs
+        has = [mark in name if inside else name.startswith(mark) for name in names]
+        if has and (all(has) or (inside and any(has))):
+            return (
+                f"the names of its weights hold {mark!r}, which {whose} puts there: save what is "
+                "wrapped (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or take the "
+                "mark out of the names."
+            )
+    return ""
 
 
 # Whether transformers can load a folder as an encoder at all, told without importing it.
@@ -197,23 +114,24 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
     is_known = _is_known_family(family)
     if not is_known and "AutoConfig" not in code:
         raise ModelError(
-            f"{folder} is of the family {family!r}, which this version of transformers does not "
-            "know, and brings no code of its own (auto_map in config.json): another version may."
+            f"{shown(folder)} is of the family {family!r}, which this version of transformers does "
+            "not know, and brings no code of its own (auto_map in config.json): another version "
+            "may."
         )
     if not is_known and not trust.remote_code:
         raise ModelError(untrusted(folder))
     if whole:
         if not has_decoder(config):
-            raise ModelError(no_decoder(f"{folder} holds {family}, which"))
+            raise ModelError(no_decoder(f"{shown(folder)} holds {family}, which"))
     elif trust.remote_code and ("AutoModel" in code or not is_known):
         _check_code(folder, code)
     elif has_decoder(config) and family not in _ENCODERS_ALONE:
         raise ModelError(
-            f"{folder} holds {family}, an encoder with a decoder, and transformers does not give "
-            "its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
+            f"{shown(folder)} holds {family}, an encoder with a decoder, and transformers does not "
+            "give its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
         )
     if family not in GPT and not trust.remote_code:
-        check_tokens(str(folder), _count_tokens(folder) or 0, config.get("vocab_size"))
+        check_tokens(shown(folder), count_tokens(folder) or 0, config.get("vocab_size"))
 
 
 GPT = ("gpt2", "openai-gpt")
@@ -229,7 +147,7 @@ def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
         )
 
 
-def _count_tokens(folder: Path) -> int | None:
+def count_tokens(folder: Path) -> int | None:
     """How many tokens a folder's tokenizer.json has; None where it has none, or is damaged."""
     tokenizer = read_object(folder / "tokenizer.json")
     try:
@@ -256,7 +174,7 @@ def no_decoder(what: str) -> str:
 def untrusted(folder: Path) -> str:
     """What is said of a checkpoint whose code would have to run."""
     return (
-        f"{folder} needs the Python code that comes with it, which is not run unless it is "
+        f"{shown(folder)} needs the Python code that comes with it, which is not run unless it is "
         "trusted: read it, then give --trust-remote-code."
     )
 
@@ -265,16 +183,16 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
     """A checkpoint's code has to offer an encoder, and to be there; "repo--module.Class" is not."""
     if "AutoModel" not in code:
         raise ModelError(
-            f"the code of {folder} offers {', '.join(sorted(code))} and no AutoModel, by which an "
-            "encoder is loaded: add it to auto_map in config.json."
+            f"the code of {shown(folder)} offers {', '.join(sorted(code))} and no AutoModel, by "
+            "which an encoder is loaded: add it to auto_map in config.json."
         )
     # "modeling.Encoder" is of modeling.py beside it, "ORG/NAME--modeling.Encoder" of the hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
     modules = {place.rpartition(".")[0] for place in places if "--" not in place}
     if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
         raise ModelError(
-            f"{folder} lacks {missing[0]}.py, which its config.json names (auto_map): copy the "
-            "checkpoint again."
+            f"{shown(folder)} lacks {missing[0]}.py, which its config.json names (auto_map): copy "
+            "the checkpoint again."
         )
 
 
@@ -294,12 +212,12 @@ def read_config(path: Path) -> Mapping[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except _UNREADABLE as error:
         raise ModelError(
-            f"{path} is not readable JSON ({error}); copy the checkpoint again."
+            f"{shown(path)} is not readable JSON ({error}); copy the checkpoint again."
         ) from None
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
-            f"{path} has no model_type, so the encoder's family is unknown; expected a config.json "
-            "that transformers wrote."
+            f"{shown(path)} has no model_type, so the encoder's family is unknown; expected a "
+            "config.json that transformers wrote."
         )
     return config
 
@@ -339,23 +257,37 @@ def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) 
     return family in _RELATIVE and not has_positions
 
 
-def _count_parameters(weights: list[Path]) -> float | None:
-    """Millions of parameters by the headers of the safetensors files; None of pickled ones."""
-    if any(path.suffix != ".safetensors" for path in weights):
-        return None
-    shapes = (shape for path in weights for shape in _shapes(path).values())
-    return round(sum(map(prod, shapes)) / 1e6, 1)
+def _count_parameters(weights: list[Path], trust: Trust) -> float:
+    """Millions of parameters by the headers of the files, those that are shared once."""
+    return round(sum(_count_numbers(path, trust) for path in weights) / 1e6, 1)
+
+
+def _count_numbers(path: Path, trust: Trust) -> int:
+    if path.suffix == ".bin":
+        return _pickled(path, trust).count()
+    return sum(map(prod, shapes_in(path).values()))
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
     """How many numbers each tensor of a checkpoint has, and the bytes of its tokenizer's files."""
     files = checkpoint_files(folder, trust)
-    shapes = {name: shape for path in files["weights"] for name, shape in _shapes(path).items()}
+    shapes = weight_shapes(files["weights"], trust)
     tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
     return {name: prod(shape) for name, shape in shapes.items()}, tokenizer
 
 
-def _shapes(path: Path) -> dict[str, list[int]]:
+def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, Sequence[int]]:
+    """The shape of each tensor of a checkpoint's weights, in whatever form they are."""
+    shapes: dict[str, Sequence[int]] = {}
+    for path in weights:
+        if path.suffix == ".bin":
+            shapes |= {name: each.shape for name, each in _pickled(path, trust).tensors.items()}
+        else:
+            shapes |= shapes_in(path)
+    return shapes
+
+
+def shapes_in(path: Path) -> dict[str, list[int]]:
     """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
     try:
         with path.open("rb") as file:
@@ -369,7 +301,7 @@ def _shapes(path: Path) -> dict[str, list[int]]:
             raise ValueError("a shape that is none")
     except (*_UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{path} is not a whole safetensors file ({error}); copy the checkpoint again."
+            f"{shown(path)} is not a whole safetensors file ({error}); copy the checkpoint again."
         ) from None
     return shapes
 

@@ -1,12 +1,15 @@
 """What identifies the weights that a job starts from, so that equal weights are equal jobs."""
 
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import (
@@ -15,33 +18,108 @@ from benchharness.models.folder import (
     is_unbounded,
     longest_row,
     read_config,
+    read_object,
 )
-from benchharness.models.spec import MODELS, NOTHING, ModelSpec
+from benchharness.models.spec import (
+    MODELS,
+    NOTHING,
+    TOKENIZER_FILES,
+    UNPINNED,
+    VOCABULARY_FILES,
+    Groups,
+    ModelSpec,
+    called,
+    find_weights,
+    index_of,
+    sort_files,
+)
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
-_CHECKPOINT_FILES = (
-    "config.json",
-    "model*.safetensors",
-    "model.safetensors.index.json",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab*",
-    "merges.txt",
-    "spiece.model",
-    "spm.model",
-    "sentencepiece*",
-)
-"""What is fetched of a hub repository; pickled weights and code only where they are trusted."""
+_TOKENIZERS = ("tokenizer*", "vocab*", "sentencepiece*", *TOKENIZER_FILES)
+"""What is fetched of a repository besides its config, its weights and the code that is trusted."""
 
 
 def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     """The cached folder of a hub repository's revision, fetched where it is not there yet.
 
-    Raises ModelError where the hub does not give it, or cannot be reached and the cache lacks it.
+    Its files are asked for first, so that nothing is fetched of one that cannot be loaded. Raises
+    ModelError where it cannot, where the hub does not give it, or cannot be reached and the cache
+    lacks it.
     """
-    return _download(hub_id, revision, _patterns(trust))
+    if go_offline_if_unreachable():
+        folder = _download(hub_id, revision, ["config.json"])
+        if not find_weights([path.name for path in folder.iterdir()]):
+            raise _unreachable(hub_id)  # its config alone was fetched
+    else:
+        wanted = _wanted(hub_id, _names(hub_id, revision), trust)
+        # By the name that was given, for which the library then knows the commit without a network.
+        folder = _download(hub_id, revision, wanted)
+        _borrow_tokenizer(hub_id, revision, folder)
+    checkpoint_files(folder, trust)
+    return folder
+
+
+def fetch_code(folder: Path, trust: Trust) -> None:
+    """Brings trusted code into the cache that a checkpoint has in another repository of the hub.
+
+    A config names it as "org/name--module.Class". What is in the cache stays as it is.
+    """
+    if not trust.remote_code:
+        return
+    for name in ("config.json", "tokenizer_config.json"):
+        places = str(read_object(folder / name).get("auto_map") or "")
+        for repository in re.findall(r"'([\w.-]+/[\w.-]+?)--", places):
+            if not cache_folder(repository).is_dir():
+                _download(repository, None, ["*.py"])
+
+
+def _names(hub_id: str, revision: str | None) -> tuple[str, ...]:
+    """The files of a repository, and those of the tokenizer that another one lends it."""
+    names = _ask(hub_id, revision).names
+    lender = _lender(hub_id)
+    if lender is None or not set(VOCABULARY_FILES).isdisjoint(names):
+        return names
+    return (*names, *(name for name in _ask(*lender).names if name in TOKENIZER_FILES))
+
+
+def _lender(hub_id: str) -> tuple[str, str] | None:
+    lender = next((spec.lender for spec in MODELS.values() if spec.checkpoint == hub_id), "")
+    name, _, commit = lender.partition("@")
+    return (name, commit) if name else None
+
+
+def _borrow_tokenizer(hub_id: str, revision: str | None, folder: Path) -> None:
+    """Puts links to another repository's tokenizer into the folder of one without any."""
+    own = set(_ask(hub_id, revision).names)
+    if (lender := _lender(hub_id)) is None or not own.isdisjoint(VOCABULARY_FILES):
+        return
+    lent = [name for name in _ask(*lender).names if name in TOKENIZER_FILES and name not in own]
+    source = _download(*lender, lent)
+    for name in lent:
+        with suppress(FileExistsError):
+            (folder / name).symlink_to(os.path.relpath(source / name, folder))
+
+
+def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
+    """The files of a repository that are fetched; ModelError where it cannot be loaded."""
+    files = _sorted(hub_id, names, trust)
+    index = [name for weights in files["weights"] if (name := index_of(weights))]
+    tokenizer = [name for name in names if any(fnmatchcase(name, each) for each in _TOKENIZERS)]
+    return list(
+        dict.fromkeys((*files["config"], *files["weights"], *index, *tokenizer, *files["code"]))
+    )
+
+
+def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
+    """A repository's files by what they are; ModelError where it cannot be loaded."""
+    try:
+        return sort_files(names, called(hub_id), trust)
+    except ModelError as error:
+        known = next((spec for spec in MODELS.values() if spec.checkpoint == hub_id), None)
+        is_told = known is not None and known.note not in ("", UNPINNED)
+        note = f" Known of it: {known.note}." if known and is_told else ""
+        raise ModelError(f"{error}{note}") from None
 
 
 def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Path:
@@ -59,13 +137,13 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except (hub.errors.HTTPError, ValueError, OSError) as error:
         reason = str(error).partition("\n")[0]  # the library adds a page of advice
         raise ModelError(
-            f"the hub does not give the checkpoint {hub_id} ({reason}); check its name, or give a "
-            "folder with --model."
+            f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
+            "give a folder with --model."
         ) from error
     if damaged:
         raise ModelError(
-            f"{len(damaged)} files of the checkpoint {hub_id} were damaged on their way from the "
-            "hub and are deleted: the same command fetches them again."
+            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged on their way "
+            "from the hub and are deleted: the same command fetches them again."
         )
     return Path(folder)
 
@@ -82,29 +160,48 @@ def _import_hub() -> Any:
     return huggingface_hub
 
 
-def _patterns(trust: Trust) -> list[str]:
-    pickled = ["pytorch_model*.bin", "pytorch_model.bin.index.json"] if trust.pickle else []
-    return [*_CHECKPOINT_FILES, *pickled, *(["*.py"] if trust.remote_code else [])]
-
-
 def require_checkpoint(
     checkpoint: str, revision: str | None, trust: Trust = NOTHING, *, whole: bool = False
 ) -> None:
     """Raises ModelError for a checkpoint that cannot be loaded, as far as that is quickly told.
 
-    A hub id at a revision must be cached or within reach; nothing is fetched. Its config is looked
-    at where it is cached, that of a folder always; `whole` asks for a decoder too. Our own encoders
-    and baselines need nothing.
+    A hub id at a revision must be cached or within reach; nothing is fetched, and only the list of
+    its files is asked for. Its config is looked at where it is cached, that of a folder always;
+    `whole` asks for a decoder too. Our own encoders and baselines need nothing.
     """
     folder = Path(checkpoint)
     if revision is not None:
         folder = cache_folder(checkpoint) / "snapshots" / revision
-        weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
-        if not weights and go_offline_if_unreachable():
-            raise _unreachable(checkpoint)
+        require_files(checkpoint, revision, trust)
     # A hub id and "builtin:tiny" are no absolute paths, whatever the current folder holds.
     if folder.is_absolute() and (folder / "config.json").is_file():
         check_loadable(folder, trust, whole=whole)
+
+
+def require_listed(spec: ModelSpec) -> None:
+    """Raises ModelError for a model of the hub whose repository lacks what a checkpoint needs.
+
+    The list of its files is asked for, so this comes before any rows are read. Commits of our table
+    are known to be whole, and without a network nothing is said.
+    """
+    is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
+    if is_asked and not go_offline_if_unreachable():
+        commit = _resolve_commit(spec.checkpoint, spec.revision)
+        require_files(spec.checkpoint, commit, spec.trust)
+
+
+def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
+    """Raises ModelError where a hub repository cannot be had, or lacks what a checkpoint needs.
+
+    It is as `require_checkpoint`, but for the config. Of a cached one the hub is not asked.
+    """
+    folder = cache_folder(hub_id) / "snapshots" / revision
+    if folder.is_dir() and find_weights([path.name for path in folder.iterdir()]):
+        checkpoint_files(folder, trust)
+    elif go_offline_if_unreachable():
+        raise _unreachable(hub_id)
+    else:
+        _sorted(hub_id, _names(hub_id, revision), trust)
 
 
 def cache_folder(hub_id: str) -> Path:
@@ -115,9 +212,9 @@ def cache_folder(hub_id: str) -> Path:
 def _unreachable(hub_id: str) -> ModelError:
     """The error for a model that can be had from nowhere, with everything that needs no hub."""
     return ModelError(
-        f"model {hub_id!r} is not in the cache and the hub cannot be reached: `bench run fetch` it "
-        "where there is a network, or give a checkpoint folder (`--model DIR`) with rows that need "
-        "no hub either (`--data DIR` or `--data mini`)."
+        f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: `bench run "
+        "fetch` it where there is a network, or give a checkpoint folder (`--model DIR`) with rows "
+        "that need no hub either (`--data DIR` or `--data mini`)."
     )
 
 
@@ -135,9 +232,8 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
     asked of the hub, or of the local cache where the hub is switched off (HF_HUB_OFFLINE) or
     silent. Raises ModelError where neither knows it.
     """
-    pinned = {(spec.checkpoint, spec.revision) for spec in MODELS.values()}
     cached = cache_folder(hub_id) / "snapshots" / revision
-    if _COMMIT.fullmatch(revision) and ((hub_id, revision) in pinned or cached.is_dir()):
+    if _COMMIT.fullmatch(revision) and ((hub_id, revision) in _pinned() or cached.is_dir()):
         return revision
     if go_offline_if_unreachable():
         if _COMMIT.fullmatch(revision):
@@ -146,29 +242,44 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
         if not ref.is_file():
             raise _unreachable(hub_id)
         return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
-    return _commit_on_hub(hub_id, revision)
+    return _ask(hub_id, revision).commit
 
 
-def _commit_on_hub(hub_id: str, revision: str) -> str:
-    hub = _import_hub()
+def _pinned() -> set[tuple[str, str]]:
+    """The commits of the table, by the repositories that they are of."""
+    known = ((spec.checkpoint, spec.revision) for spec in MODELS.values())
+    return {pair for pair in known if _COMMIT.fullmatch(pair[1])}
+
+
+class _Listed(NamedTuple):
+    """A revision on the hub: its commit, and the files that it has."""
+
+    commit: str
+    names: tuple[str, ...]
+
+
+@cache
+def _ask(hub_id: str, revision: str | None) -> _Listed:
+    hub, name = _import_hub(), called(hub_id)
     try:
-        commit: str | None = hub.HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT).sha
+        info = hub.HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT)
     except hub.errors.RepositoryNotFoundError:
         raise ModelError(
-            f"the hub has no model {hub_id!r} that is public or open to your token; check its name."
+            f"the hub has no model {name!r} that is public or open to your token; check its name."
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(
-            f"the hub's model {hub_id!r} has no revision {revision!r}: give a branch, a tag or a "
+            f"the hub's model {name!r} has no revision {revision!r}: give a branch, a tag or a "
             "commit."
         ) from None
     except (hub.errors.HTTPError, OSError) as error:
+        reason = str(error).partition("\n")[0]
         raise ModelError(
-            f"the hub did not answer for model {hub_id!r} ({error}); try again, or give a folder."
+            f"the hub did not answer for model {name!r} ({reason}); try again, or give a folder."
         ) from error
-    if commit is None:
-        raise ModelError(f"the hub names no commit for {revision!r} of {hub_id!r}; give a folder.")
-    return commit
+    if info.sha is None:
+        raise ModelError(f"the hub names no commit for {revision!r} of {name!r}; give a folder.")
+    return _Listed(info.sha, tuple(each.rfilename for each in info.siblings or ()))
 
 
 def weights_identity(spec: ModelSpec) -> str:

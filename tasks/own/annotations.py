@@ -1,6 +1,7 @@
 """Read exports of annotation tools and other programs, and turn marked spans into tagged words."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -45,7 +46,35 @@ class Span(NamedTuple):
     text: str = ""
 
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_PIECE = re.compile(r"\w+|[^\w\s]")
+
+_JOINERS = "\u200c\u200d"
+"""They stand within words of Persian, Sinhala and Malayalam."""
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    """Where words stand: runs of letters with their accents, or single other characters."""
+    places: list[tuple[int, int]] = []
+    for piece in _PIECE.finditer(text):
+        start, end = piece.span()
+        if places and places[-1][1] == start and _goes_on(text[places[-1][0] : start], text[start]):
+            places[-1] = places[-1][0], end
+        else:
+            places.append((start, end))
+    return places
+
+
+def _goes_on(before: str, character: str) -> bool:
+    """Whether a character behind a word, or behind another character, is still a part of it.
+
+    Accents may be characters of their own, which are no letters: NFD, Hindi, Hebrew.
+    """
+    is_letter = character.isalnum() or character == "_"
+    return _is_mark(character) or (is_letter and before[0].isalnum() and _is_mark(before[-1]))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" or character in _JOINERS
 
 _STARTS = ("start", "startoffset", "beginoffset", "begin", "startchar")
 _ENDS = ("end", "endoffset", "endchar")
@@ -54,8 +83,8 @@ _TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "sou
 
 
 def words_in(text: str) -> list[str]:
-    """Split a text into runs of letters and single other characters."""
-    return [match.group() for match in _WORD.finditer(text)]
+    """Return the words of a text: runs of letters with their accents, or single characters."""
+    return [text[start:end] for start, end in _words(text)]
 
 
 def with_words(table: Table) -> Table:
@@ -104,7 +133,7 @@ def _tagged(
     each_spans = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
     more = int(_is_inclusive(texts, each_spans))
     for row, (text, found) in enumerate(zip(texts, marked, strict=True)):
-        places = [match.span() for match in _WORD.finditer(str(text or ""))]
+        places = _words(str(text or ""))
         spans = [span._replace(end=span.end + more) for span in each_spans[row]]
         words.append([str(text)[start:end] for start, end in places])
         # A row without a list is one to be predicted; an empty list says that nothing is marked.

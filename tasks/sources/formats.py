@@ -12,7 +12,7 @@ from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import DataError
+from benchharness.tasks.errors import DataError, first_line
 from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 
@@ -201,7 +201,7 @@ def _unfolded(
     try:
         return list(source.unfold(document))
     except (KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = first_line(error)
         raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
@@ -493,6 +493,8 @@ _UD_ORDERS = {
 }
 """Which tag a fused word has where several parts are as near, by the language of the treebank."""
 
+_UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
+
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
     """The sentences of all treebanks: `tokens` and the universal tags of each."""
@@ -507,6 +509,11 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
                     raise DataError(
                         f"{path} line {number} has {len(columns)} columns, expected the 10 of "
                         "CoNLL-U: get the treebanks of Universal Dependencies."
+                    )
+                if not _UD_NUMBER.fullmatch(columns[0]):
+                    raise DataError(
+                        f"{path} line {number} has the number {columns[0]!r:.40}, expected one "
+                        "such as 3, 3-4 of a fused word, or 3.1 of one that is not written."
                     )
             forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
             if unknown := sorted({*tags} - {*source.label_names}):
@@ -545,7 +552,8 @@ def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str
 def _heads(columns: Sequence[str]) -> list[int]:
     """What a word depends on: its head, and those of its enhanced dependencies."""
     enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
-    return [int(head) for head in (columns[6], *enhanced) if head.isdecimal()]
+    numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
+    return [int(head) for head in numbers if head.isdecimal()]
 
 
 def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:

@@ -19,6 +19,7 @@ from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.sources import Data, hub, rows
 from benchharness.tasks.suites import SUITES, TASKS
+from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_server import HubServer, serve_hub
 
@@ -51,8 +52,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
     """A hub with one checkpoint, pickled weights and code included, and GLUE's RTE."""
     folder = tmp_path / "repos" / "models" / MINILM.checkpoint / MINILM.revision
     folder.mkdir(parents=True)
-    for name in ("config.json", "model.safetensors", "tokenizer.json", "vocab.txt"):
-        (folder / name).write_text(f"{name} of the hub")
+    save_checkpoint(folder)
     for name in ("pytorch_model.bin", "modeling.py", "tf_model.h5"):
         (folder / name).write_text("never fetched")
     write_embedded(tmp_path / "repos", RTE.source)
@@ -68,7 +68,8 @@ def test_a_checkpoint_is_fetched_at_its_revision_and_nothing_else(
     (fetched,) = found["fetched"]
     assert fetched["revision"] == MINILM.revision
     files = {path.name for path in Path(fetched["folder"]).iterdir()}
-    assert files == {"config.json", "model.safetensors", "tokenizer.json", "vocab.txt"}
+    checkpoint = {"config.json", "model.safetensors"}
+    assert files == checkpoint | {"tokenizer.json", "tokenizer_config.json"}
     assert home in Path(fetched["folder"]).parents
     assert found["offline_command"].startswith("HF_HUB_OFFLINE=1 bench run --model minilm")
 

@@ -100,6 +100,19 @@ def test_a_checkpoint_has_its_facts(spec: ModelSpec) -> None:
     assert 512 <= spec.max_tokens <= 8192
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize(
+    ("size", "layers", "hidden"),
+    [("base", 12, 768), ("large", 24, 1024), ("xlarge", 24, 2048), ("xxlarge", 12, 4096)],
+)
+def test_alberts_configurations_are_those_of_its_table(
+    size: str, layers: int, hidden: int, version: str
+) -> None:
+    """Table 1 of the paper: all share their layers, all have embeddings of 128."""
+    found = MODELS[f"albert-{size}-{version}"].configuration
+    assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
+
+
 def test_flops_and_hardware_are_as_printed() -> None:
     assert MODELS["electra-large-discriminator"].flops == 3.1e21
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
@@ -231,6 +244,7 @@ def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
     for number in (1, 2):
         shard = safetensors({f"layer.{number}": [1000, 1000]})
         (folder / f"model-0000{number}-of-00002.safetensors").write_bytes(shard)
+    (folder / "model.safetensors.index.json").write_text("{}")
     assert find_model(str(folder)).parameters == 2.0
 
 

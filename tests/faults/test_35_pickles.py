@@ -1,17 +1,25 @@
-"""Fault 35: pickled weights, which run code when they are loaded, are refused unless trusted."""
+"""Fault 35: pickled weights can run code when they are unpickled; they are read without that."""
 
 import pickle
+from argparse import Namespace
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from traceback import format_exception
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import TrainingArguments
 
+from benchharness.driver.start_checkpoints import model_bytes
 from benchharness.encoder import load_encoder
 from benchharness.machine import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model
-from benchharness.models.folder import checkpoint_files
+from benchharness.models.folder import checkpoint_files, sizes_in
+from benchharness.models.pickles import write_safetensors
 from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_job
@@ -46,8 +54,8 @@ def test_35_the_bomb_goes_off_where_a_pickle_is_loaded_plainly(malicious: Path, 
 
 @pytest.mark.parametrize("trust", [Trust(), PICKLE, Trust(remote_code=True, pickle=True)])
 def test_35_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust: Trust):
-    """Even a trusted one is read as weights alone: torch's own guard stays on."""
-    words = "hold more than weights" if trust.pickle else "--allow-pickle"
+    """Even a trusted one is read as weights alone."""
+    words = "holds more than weights" if trust.pickle else "--allow-pickle"
     with pytest.raises(ModelError, match=words) as raised:
         load_encoder(str(malicious), None, 1, trust)
     assert "weights_only" not in "".join(format_exception(raised.value))
@@ -64,34 +72,150 @@ def test_35_other_pickles_of_a_folder_are_never_opened(malicious: Path, tmp_path
     assert not (tmp_path / "sentinel").exists()
 
 
+def pickle_weights(folder: Path, *, old: bool = False, **more: Any) -> Path:
+    """Puts pytorch_model.bin, with the same weights and `more`, in place of model.safetensors."""
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    file = folder / "pytorch_model.bin"
+    torch.save(OrderedDict(weights, **more), file, _use_new_zipfile_serialization=not old)
+    return file
+
+
 @pytest.fixture
 def pickled(tmp_path: Path) -> Path:
     """A checkpoint with pytorch_model.bin and nothing else."""
     folder = save_checkpoint(tmp_path / "old")
-    weights = load_file(folder / "model.safetensors")
-    torch.save(weights, folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
+    pickle_weights(folder)
     return folder
 
 
-def test_35_pickled_weights_are_refused_before_anything_is_planned(pickled: Path):
-    with pytest.raises(ModelError, match=r"pickled weights .*--allow-pickle"):
-        find_model(str(pickled))
-    with pytest.raises(ModelError, match="--allow-pickle"):
-        load_encoder(str(pickled), None, seed=1)
-
-
-def test_35_allowed_pickled_weights_are_those_of_the_file(pickled: Path):
-    encoder = load_encoder(str(pickled), None, 1, PICKLE)
-    stored = torch.load(pickled / "pytorch_model.bin", weights_only=True)
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
+def test_35_pickled_weights_are_those_of_the_file_without_any_option(tmp_path: Path, old: bool):
+    folder = save_checkpoint(tmp_path / "old")
+    parameters = find_model(str(folder)).parameters
+    file = pickle_weights(folder, old=old)
+    encoder = load_encoder(str(folder), None, 1)
+    stored = torch.load(file, weights_only=True)
     name = "embeddings.word_embeddings.weight"
     assert torch.equal(encoder.network.state_dict()[name], stored[name])
-    spec = find_model(str(pickled), PICKLE)
-    assert (spec.parameters, spec.trust) == (None, PICKLE)
+    spec = find_model(str(folder))
+    assert (spec.parameters, spec.trust) == (parameters, Trust())
     job = plan_job([spec], "glue/wnli", limit=8, precision="fp32")
-    assert job.trust.pickle
+    assert not job.trust.pickle
     assert estimate_seconds(job, [], {}).rough
     assert estimate_memory(job) > 0
+    sizes, tokenizer = sizes_in(folder)
+    assert model_bytes(job) == 4 * sum(sizes.values()) + tokenizer
+
+
+MORE = [
+    {"args": Namespace(rate=0.1)},
+    {"training_args": TrainingArguments(output_dir="x", report_to=[])},
+    {"kind": Namespace},  # importing its module is code too
+    {"when": datetime(2020, 1, 1)},
+]
+
+
+@pytest.mark.parametrize("more", MORE, ids=[next(iter(each)) for each in MORE])
+def test_35_what_is_beside_the_weights_is_named_and_left_out_if_allowed(
+    tmp_path: Path, more: dict[str, Any]
+):
+    folder = save_checkpoint(tmp_path / "trained")
+    pickle_weights(folder, **more)
+    found = next(iter(more.values()))
+    kind = found if isinstance(found, type) else type(found)
+    words = rf"pytorch_model.bin holds more than weights \(.*{kind.__qualname__}.*--allow-pickle"
+    for ask in (find_model, lambda path: load_encoder(path, None, 1)):
+        with pytest.raises(ModelError, match=words):
+            ask(str(folder))
+    before = sorted(folder.iterdir())
+    encoder = load_encoder(str(folder), None, 1, PICKLE)
+    stored = torch.load(folder / "pytorch_model.bin", weights_only=False)
+    name = "embeddings.word_embeddings.weight"
+    assert torch.equal(encoder.network.state_dict()[name], stored[name])
+    assert sorted(folder.iterdir()) == before, "a user's folder takes nothing from us"
+
+
+def test_35_a_bomb_beside_the_weights_does_not_go_off_if_allowed(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "trained")
+    pickle_weights(folder, bomb=Bomb(tmp_path / "sentinel"))
+    load_encoder(str(folder), None, 1, PICKLE)
+    assert not (tmp_path / "sentinel").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (lambda weights: {"state_dict": weights, "epoch": 3}, "they are inside 'state_dict'"),
+        (lambda weights: {"epoch": 3}, "it has none"),
+        (lambda weights: torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear"),
+        (lambda weights: list(weights.values()), r"\(list\)"),
+    ],
+    ids=["nested", "no weights", "a module", "a list"],
+)
+def test_35_a_file_of_something_else_says_what_it_holds(
+    pickled: Path, content: Callable[[Any], Any], words: str
+):
+    file = pickled / "pytorch_model.bin"
+    torch.save(content(torch.load(file, weights_only=True)), file)
+    with pytest.raises(ModelError, match=words):
+        find_model(str(pickled))
+
+
+KINDS = (torch.float16, torch.bfloat16, torch.float64)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
+def test_35_tensors_of_every_shape_become_the_same_safetensors(
+    tmp_path: Path, kind: torch.dtype, old: bool
+):
+    whole = torch.randn(6, 5).to(kind)
+    weights = OrderedDict(
+        whole=whole,
+        tied=whole,
+        turned=whole.t(),
+        part=whole[1:5:2, 1:],
+        spread=torch.randn(1, 5).to(kind).expand(4, 5),
+        nothing=torch.zeros(0, 3, dtype=kind),
+        one=torch.tensor(2.5, dtype=kind),
+        parameter=torch.nn.Parameter(whole[2]),
+        numbers=torch.arange(40).expand((1, -1)),
+        flags=torch.tensor([True, False, True]),
+    )
+    weights._metadata = {"": {"version": 1}}  # as state_dict() has it
+    torch.save(weights, tmp_path / "w.bin", _use_new_zipfile_serialization=not old)
+    names = write_safetensors(tmp_path / "w.bin", tmp_path / "w.safetensors")
+    found = load_file(tmp_path / "w.safetensors")
+    assert sorted(names) == sorted(weights) == sorted(found)
+    for name, tensor in weights.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor.detach()), name
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
+def test_35_a_file_that_is_cut_anywhere_is_one_sentence(tmp_path: Path, old: bool):
+    folder = save_checkpoint(tmp_path / "cut")
+    file = pickle_weights(folder, old=old)
+    content = file.read_bytes()
+    for end in (0, 1, 7, 80, 200, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:end])
+        with pytest.raises(ModelError, match=r"pytorch_model.bin is no whole|holds more") as raised:
+            find_model(str(folder))
+        assert "\n" not in str(raised.value)
+
+
+def test_35_a_tensor_outside_its_numbers_is_refused(tmp_path: Path):
+    """A file may say that a tensor is larger than what is stored of it."""
+    folder = save_checkpoint(tmp_path / "lying")
+    file = folder / "pytorch_model.bin"
+    (folder / "model.safetensors").unlink()
+    torch.save({"w": torch.arange(7.0).reshape(1, 7)}, file, _use_new_zipfile_serialization=False)
+    content = file.read_bytes()
+    at = content.index(b"K\x01K\x07\x86")  # the shape (1, 7)
+    file.write_bytes(content[:at] + b"K\x09K\x07\x86" + content[at + 5 :])
+    with pytest.raises(ModelError, match="a tensor outside its numbers"):
+        find_model(str(folder))
 
 
 def test_35_safetensors_come_first(tmp_path: Path):

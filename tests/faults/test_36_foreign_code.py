@@ -125,6 +125,9 @@ def test_36_models_of_the_hub_have_the_trust_of_the_command():
 
 
 def test_36_only_what_is_trusted_is_fetched():
-    assert not [p for p in download._patterns(Trust()) if p.endswith((".py", ".bin"))]
-    assert "*.py" in download._patterns(CODE)
-    assert "pytorch_model*.bin" in download._patterns(PICKLE)
+    names = ["config.json", "model.safetensors", "mine.py", "pytorch_model.bin", "vocab.txt"]
+    plain = ["config.json", "model.safetensors", "vocab.txt"]
+    assert sorted(download._wanted("org/name", names, Trust())) == plain
+    assert sorted(download._wanted("org/name", names, CODE)) == sorted([*plain, "mine.py"])
+    names.remove("model.safetensors")
+    assert "pytorch_model.bin" in download._wanted("org/name", names, Trust())

@@ -37,6 +37,7 @@ from benchharness.tasks.task import (
     Task,
     score,
 )
+from tests.helpers.hub_catalogue import CONVERTED, DATA
 from tests.helpers.hub_files import write_configs, write_parquet
 from tests.helpers.hub_server import Answer, ask, serve_hub
 
@@ -203,7 +204,7 @@ APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/", "needle/
 and most of the other minimal pairs are files alone."""
 
 ORG = {task.source.hub: task.source.revision for task in TASKS.values()}
-COMMITS = {"main": "a" * 40, "refs/convert/parquet": "b" * 40}
+COMMITS = {"main": "a" * 40, CONVERTED: "b" * 40}
 
 
 def hub_row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,8 +243,9 @@ def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
 
 def write_hub(hub: Path) -> None:
     configs: dict[Path, dict[str, list[str]]] = {}
-    apart = ("beir", "pairs", "text", "xtreme")
-    for task in (t for t in TASKS.values() if not {t.source.format, t.suite} & {*apart}):
+    apart = {"beir", "pairs", "text", "xtreme"}
+    tasks = (t for t in TASKS.values() if t.source.hub and not {t.source.format, t.suite} & apart)
+    for task in tasks:
         source = task.source
         folder = hub / "datasets" / source.hub / COMMITS.get(source.revision, source.revision)
         schema = None
@@ -255,14 +257,30 @@ def write_hub(hub: Path) -> None:
                 names = configs.setdefault(folder, {}).setdefault(config, [])
                 if split.hub not in names:  # two tasks may be of one data set
                     names.append(split.hub)
-                path = folder / config / f"{split.hub}-00000-of-00001.parquet"
-                if config == "default":
-                    path = folder / (source.hub_folder or "data") / split.hub / "0000.parquet"
                 part = [row for row in found if not source.configs or row["UID"] == config]
+                path = folder / path_in(folder, source, config, split.hub)
                 schema = write_parquet(path, part, schema, labels)
     for folder, splits in configs.items():
-        if "default" not in splits:
+        if folder.name != COMMITS[CONVERTED]:
             write_configs(folder, splits)
+
+
+def path_in(folder: Path, source: Source, config: str, split: str) -> str:
+    """A split's file in the branch of the hub that the catalogue says the data set has.
+
+    Where the hub has converted it, nothing but folders names a config: there is no README. All
+    configs but the one that the task is of get one row, which nobody wants.
+    """
+    known = DATA[source.hub]
+    assert (known["branch"] == "convert") == (source.revision == CONVERTED)
+    if known["branch"] == "main":
+        return f"{config}/{split}-00000-of-00001.parquet"
+    wanted = source.hub_folder or known["folders"][0]
+    assert wanted in known["folders"]
+    for other in {*known["folders"]} - {wanted}:
+        if not (decoy := folder / other / split / "0000.parquet").exists():
+            write_parquet(decoy, [{"of": "another config"}])
+    return f"{wanted}/{split}/0000.parquet"
 
 
 @pytest.fixture(scope="module")

@@ -85,7 +85,6 @@ def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
     [
         ("NeoBERT", "neobert", "--trust-remote-code"),
         ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
-        ("Ettin encoder base", "ettin-encoder-150m", "--allow-pickle"),
     ],
 )
 def test_a_known_model_says_which_option_it_needs(name: str, model: str, option: str) -> None:

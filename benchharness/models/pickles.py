@@ -1,0 +1,478 @@
+"""Files of torch.save, read without unpickling: nothing is imported, nothing called.
+
+torch.save writes a zip with a pickle in it, before torch 1.6 several pickles in a row; behind each
+stand the numbers of its tensors. A pickle is a program for a stack machine. `Machine` carries out
+the instructions that build plain values; where the program makes an object, it notes the object's
+class and state, and makes none. Weights need no more than that: a tensor is a place in the file
+with a shape.
+"""
+
+import json
+import mmap
+import pickletools
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchharness.leaderboard.job import Trust
+from benchharness.models.spec import shown
+from benchharness.tasks.errors import ModelError
+
+LARGEST = 16 * 2**20
+"""Bytes of a pickle without its tensors. A Trainer's arguments are 5,000, T5's names 200,000."""
+
+OLD_PICKLES = 4
+"""How many a file of an old torch begins with: its mark, its version, its machine, the object."""
+
+DAMAGED = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, OverflowError),
+    *(struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    MemoryError,
+)
+"""What reading a file raises that is none of torch.save, or not whole."""
+
+
+@dataclass(eq=False)
+class Described:
+    """An object that a pickle would make: its class or what it is called with, and its state."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    state: dict[str, Any] = field(default_factory=dict)
+
+
+class Machine:
+    """The stack, the stacks below its marks, and the memo of one pickle."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.below: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+
+    def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
+        """The value that stands for a call; `new` of a class makes an object and calls nothing."""
+        raise NotImplementedError
+
+    def named(self, name: str) -> Described:
+        """The value that stands for a class or function, which loading would import."""
+        return Described(name)
+
+    def storage(self, words: Any) -> Any:
+        """The value that stands for the numbers of a tensor, which a pickle only names."""
+        return Described("storage", (words,))
+
+    def run(self, stream: Any) -> Any:
+        """Carries out the instructions up to the end of one pickle, and returns what it makes."""
+        start = stream.tell()
+        for code, arg, place in pickletools.genops(stream):
+            if code.name == "STOP":
+                return self.stack.pop()
+            if place is not None and place - start > LARGEST:
+                raise ValueError(f"a pickle of more than {LARGEST:,} bytes")
+            if code.name in _EFFECTS:
+                _EFFECTS[code.name](self, arg)
+            elif code.name in _MAKERS:
+                made = _MAKERS[code.name](self, arg)  # which may be with another stack
+                self.stack.append(made)
+            elif arg is not None and not code.stack_before:
+                self.stack.append(arg)  # a number, a text or bytes
+            else:  # OBJ and extensions, which no torch has ever written
+                raise ValueError(f"the instruction {code.name}")
+        raise EOFError("it ends too early")
+
+    def mark(self) -> None:
+        """Begins a stack of its own, until its values are taken together."""
+        self.below.append(self.stack)
+        self.stack = []
+
+    def since_mark(self) -> list[Any]:
+        """Takes the values since the last mark."""
+        found, self.stack = self.stack, self.below.pop()
+        return found
+
+    def remember(self, place: int | None) -> None:
+        """Keeps the last value for later use; None is the next free place."""
+        self.memo[len(self.memo) if place is None else place] = self.stack[-1]
+
+    def last(self, count: int) -> list[Any]:
+        """Takes the last values off the stack; EOFError where it has fewer."""
+        if count > len(self.stack):
+            raise EOFError("its stack is empty")
+        found = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        return found
+
+    def extend(self, added: list[Any]) -> None:
+        """Adds values to the list or set on the stack, or names and values to the mapping."""
+        target = self.stack[-1]
+        if isinstance(target, dict):
+            target.update(zip(added[::2], added[1::2], strict=True))
+        elif isinstance(target, list):
+            target += added
+        elif isinstance(target, set):
+            target.update(added)
+        elif not isinstance(target, Described):  # what somebody's list or mapping holds is unknown
+            raise TypeError("values for what holds none")
+
+    def build(self) -> None:
+        """Gives the object on the stack its fields."""
+        state, target = self.stack.pop(), self.stack[-1]
+        if isinstance(target, Described):
+            target.state.update(state if isinstance(state, dict) else {})
+
+
+_Step = Callable[[Machine, Any], Any]
+
+_EFFECTS: Mapping[str, _Step] = {
+    "PROTO": lambda *_: None,
+    "FRAME": lambda *_: None,
+    "MARK": lambda machine, _: machine.mark(),
+    "POP": lambda machine, _: machine.stack.pop(),
+    "POP_MARK": lambda machine, _: machine.since_mark(),
+    **dict.fromkeys(
+        ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"), lambda machine, arg: machine.remember(arg)
+    ),
+    **dict.fromkeys(
+        ("APPENDS", "SETITEMS", "ADDITEMS"), lambda machine, _: machine.extend(machine.since_mark())
+    ),
+    "APPEND": lambda machine, _: machine.extend(machine.last(1)),
+    "SETITEM": lambda machine, _: machine.extend(machine.last(2)),
+    "BUILD": lambda machine, _: machine.build(),
+}
+"""The instructions that put nothing on the stack."""
+
+_MAKERS: Mapping[str, _Step] = {
+    "NONE": lambda *_: None,
+    "NEWTRUE": lambda *_: True,
+    "NEWFALSE": lambda *_: False,
+    "EMPTY_LIST": lambda *_: [],
+    "EMPTY_TUPLE": lambda *_: (),
+    "EMPTY_DICT": lambda *_: {},
+    "EMPTY_SET": lambda *_: set(),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda machine, arg: machine.memo[arg]),
+    "DUP": lambda machine, _: machine.stack[-1],
+    "LIST": lambda machine, _: machine.since_mark(),
+    "TUPLE": lambda machine, _: (*machine.since_mark(),),
+    "TUPLE1": lambda machine, _: (*machine.last(1),),
+    "TUPLE2": lambda machine, _: (*machine.last(2),),
+    "TUPLE3": lambda machine, _: (*machine.last(3),),
+    "FROZENSET": lambda machine, _: frozenset(machine.since_mark()),
+    "DICT": lambda machine, _: dict(zip(*[iter(machine.since_mark())] * 2, strict=True)),
+    "GLOBAL": lambda machine, arg: machine.named(arg.replace(" ", ".")),
+    "STACK_GLOBAL": lambda machine, _: machine.named(".".join(machine.last(2))),
+    "REDUCE": lambda machine, _: machine.call(*machine.last(2)),
+    "NEWOBJ": lambda machine, _: machine.call(*machine.last(2), new=True),
+    "INST": lambda m, arg: m.call(m.named(arg.replace(" ", ".")), (*m.since_mark(),)),
+    "PERSID": lambda machine, arg: machine.storage(arg),
+    "BINPERSID": lambda machine, _: machine.storage(*machine.last(1)),
+}
+"""The instructions that put a value on the stack which is not their argument."""
+
+
+# Weights.
+
+_TYPES: Mapping[str, tuple[str, int]] = {
+    "DoubleStorage": ("F64", 8),
+    "FloatStorage": ("F32", 4),
+    "HalfStorage": ("F16", 2),
+    "BFloat16Storage": ("BF16", 2),
+    "LongStorage": ("I64", 8),
+    "IntStorage": ("I32", 4),
+    "ShortStorage": ("I16", 2),
+    "CharStorage": ("I8", 1),
+    "ByteStorage": ("U8", 1),
+    "BoolStorage": ("BOOL", 1),
+}
+"""What torch calls the numbers of a tensor: what safetensors calls them, and the bytes of one."""
+
+_TENSOR = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter")
+_REBUILD = ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2")
+_AROUND = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+_FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
+
+_WEIGHTS = frozenset(
+    {
+        *(_TENSOR + _REBUILD + _AROUND),
+        *(_FROM_TYPE, "collections.OrderedDict", "torch.Size", "torch.device"),
+        *("builtins.set", "__builtin__.set", "_codecs.encode"),
+        *(f"torch.{kind}" for kind in _TYPES),
+        *(f"torch.{kind}" for kind in ("float16", "bfloat16", "float32", "float64", "int64")),
+    }
+)
+"""What a file of weights alone names: less than torch's own guard, weights_only, lets through."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Storage:
+    """The numbers that tensors share: their name in the file, their type, how many, from where."""
+
+    key: str
+    kind: str
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """A tensor of a file: the part of a storage that it is, as torch counts."""
+
+    storage: _Storage
+    start: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """The type of its numbers, as safetensors calls it."""
+        return _TYPES[self.storage.kind][0]
+
+    @property
+    def width(self) -> int:
+        """The bytes of a number."""
+        return _TYPES[self.storage.kind][1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PickledWeights:
+    """The tensors of a file by their names, and all else that it holds: classes of objects.
+
+    `inside` are the names of mappings that hold tensors, where the file has them one level deeper.
+    """
+
+    tensors: Mapping[str, Tensor]
+    others: tuple[str, ...]
+    inside: tuple[str, ...]
+
+    def count(self) -> int:
+        """How many numbers the tensors have, each once that several share."""
+        shared = {(t.storage.key, t.start, t.shape): prod(t.shape) for t in self.tensors.values()}
+        return sum(shared.values())
+
+
+def read_pickled(path: Path) -> PickledWeights:
+    """The weights in a file of torch.save. One of DAMAGED where it is none, or not whole."""
+    with _opened(path) as (made, _):
+        return made
+
+
+def weights_of(path: Path, trust: Trust) -> PickledWeights:
+    """The weights of a file of torch.save; ModelError where it is no file of weights alone.
+
+    With trust in pickles it may hold more, which is left out: nothing of it is made either.
+    """
+    try:
+        found = read_pickled(path)
+    except DAMAGED as error:
+        raise damaged(path, error) from None
+    if found.others and not trust.pickle:
+        raise ModelError(
+            f"{shown(path)} holds more than weights ({', '.join(found.others[:3])}), and pickled "
+            "weights are read without running anything: get model.safetensors, or take the weights "
+            "alone with --allow-pickle."
+        )
+    if not found.tensors:
+        within = f"they are inside {found.inside[0]!r} of it" if found.inside else "it has none"
+        raise ModelError(
+            f"{shown(path)} holds more than weights, or none by their names ({within}): load them "
+            "where they were made, and save both by model.save_pretrained(FOLDER) and "
+            "tokenizer.save_pretrained(FOLDER)."
+        )
+    return found
+
+
+def damaged(path: Path, error: Exception) -> ModelError:
+    """The error for pickled weights that cannot be read at all."""
+    return ModelError(
+        f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
+    )
+
+
+def holds_more(weights: Iterable[Path]) -> bool:
+    """Whether pickled weights hold anything else, which torch's own reader refuses."""
+    return any(read_pickled(path).others for path in weights)
+
+
+class _Weights(Machine):
+    """Tensors for the calls that make tensors, and what else was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[str] = []
+        self.storages: dict[str, _Storage] = {}
+
+    def storage(self, words: Any) -> Any:
+        # ("storage", torch.FloatStorage, "0", "cpu", 768), in old files with None or, for a part of
+        # another one, its name, its start and its length behind.
+        _, kind, key, _, count, *view = words
+        name = kind.name.rpartition(".")[2]
+        if name not in _TYPES:
+            return kind
+        whole = _Storage(key=str(key), kind=name, start=0, count=int(count))
+        self.storages[whole.key] = whole
+        if not view or view[0] is None:
+            return whole
+        _, start, length = view[0]
+        return _Storage(key=whole.key, kind=name, start=int(start), count=int(length))
+
+    def named(self, name: str) -> Described:
+        if name not in _WEIGHTS:
+            self.others.append(name)
+        return super().named(name)
+
+    def call(self, called: Any, args: Any, *, new: bool = False) -> Any:  # noqa: ARG002
+        if not isinstance(called, Described) or not isinstance(args, tuple):
+            raise TypeError("a call of what is no function")
+        name = called.name
+        if name == "collections.OrderedDict" and not args:
+            return {}
+        if name in _REBUILD:
+            return _tensor(*args[:4], *args[6:])
+        if name in _AROUND and args and isinstance(args[0], Tensor):
+            return args[0]
+        if name == _FROM_TYPE and isinstance(args[1], Described) and args[1].name in _TENSOR:
+            return self.call(args[0], args[2])
+        return Described(name, args)
+
+
+def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
+    """A tensor that lies within its storage; ValueError where it does not."""
+    if not isinstance(storage, _Storage):
+        return Described("torch.Tensor")  # of a kind of numbers that was noted
+    if turned:
+        raise ValueError("numbers that are to be negated when they are read")
+    shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
+    last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if min((start, *shape, *strides)) < 0 or (0 not in shape and last >= storage.count):
+        raise ValueError("a tensor outside its numbers")
+    return Tensor(storage=storage, start=storage.start + start, shape=shape, strides=strides)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any]]]:
+    """The weights in a file, and their numbers, by tensor."""
+    with path.open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        machine = _Weights()
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                made, places = _of_zip(machine, archive, content)
+        else:
+            made, places = _of_old(machine, content)
+        for key, storage in machine.storages.items():
+            start, size = places[key]
+            if storage.count * _TYPES[storage.kind][1] > min(size, len(content) - start):
+                raise ValueError(f"the numbers of storage {key} are cut off")
+
+        def numbers(tensor: Tensor) -> Any:
+            """A tensor's numbers as bytes in their order, each number one item."""
+            width = tensor.width
+            start = places[tensor.storage.key][0] + tensor.start * width
+            strides = tuple(stride * width for stride in tensor.strides)
+            return np.ndarray(tensor.shape, f"V{width}", content, start, strides)
+
+        yield _sorted(made, machine.others), numbers
+
+
+_Places = Mapping[str, tuple[int, int]]
+"""Where in a file the numbers of a storage start, and their bytes."""
+
+
+def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> tuple[Any, _Places]:
+    members = {member.filename: member for member in archive.infolist()}
+    pickles = [name for name in members if name.endswith("/data.pkl")]
+    if len(pickles) != 1 or members[pickles[0]].file_size > LARGEST:
+        raise ValueError(f"{len(pickles)} pickles, or one of more than {LARGEST:,} bytes")
+    within = pickles[0].removesuffix("data.pkl")
+    order = f"{within}byteorder"
+    if order in members and archive.read(order) != b"little":
+        raise ValueError("numbers of a machine with another order of bytes")
+    with archive.open(pickles[0]) as stream:
+        made = machine.run(stream)
+    return made, {
+        name.removeprefix(f"{within}data/"): _place(member, content)
+        for name, member in members.items()
+        if name.startswith(f"{within}data/")
+    }
+
+
+def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
+    """Where a member's bytes are: behind a header of 30 bytes, a name and something more."""
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("compressed numbers, which torch.save does not write")
+    name, more = struct.unpack_from("<HH", content, member.header_offset + 26)
+    return member.header_offset + 30 + name + more, member.file_size
+
+
+def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
+    mark = machine.run(content)
+    if mark != _MARK:
+        return mark, {}  # of pickle itself: without tensors, and with anything else
+    _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
+    if not system.get("little_endian", True):
+        raise ValueError("numbers of a machine with another order of bytes")
+    made = machine.run(content)
+    places = {}
+    for key in _Weights().run(content):  # the storages' names, in their order
+        width = _TYPES[machine.storages[key].kind][1]
+        count = int.from_bytes(content.read(8), "little")
+        places[key] = (content.tell(), count * width)
+        content.seek(count * width, 1)
+    return made, places
+
+
+_MARK = 0x1950A86A20F9469CFC6C
+"""The number that such a file begins with."""
+
+
+def _sorted(made: Any, others: Sequence[str]) -> PickledWeights:
+    """The tensors of what a pickle makes, and the classes of the rest."""
+    if not isinstance(made, dict):
+        return PickledWeights(
+            tensors={}, others=tuple(dict.fromkeys((*others, _kind(made)))), inside=()
+        )
+    return PickledWeights(
+        tensors={str(name): value for name, value in made.items() if isinstance(value, Tensor)},
+        others=tuple(dict.fromkeys(others)),
+        inside=tuple(
+            str(name)
+            for name, value in made.items()
+            if isinstance(value, dict) and any(isinstance(each, Tensor) for each in value.values())
+        ),
+    )
+
+
+def _kind(made: Any) -> str:
+    return made.name if isinstance(made, Described) else type(made).__name__
+
+
+# Weights as safetensors.
+
+
+def write_safetensors(path: Path, to: Path) -> list[str]:
+    """Writes the tensors of a file of torch.save as safetensors, and returns their names.
+
+    Tensors that share numbers are written each. Raises one of DAMAGED.
+    """
+    with _opened(path) as (made, numbers), to.open("wb") as file:
+        # The widest numbers first, so that all stand where their width divides.
+        ordered = sorted(made.tensors.items(), key=lambda item: (-item[1].width, item[0]))
+        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+        end = 0
+        for name, tensor in ordered:
+            start, end = end, end + prod(tensor.shape) * tensor.width
+            places = {"data_offsets": [start, end]}
+            header[name] = {"dtype": tensor.kind, "shape": list(tensor.shape), **places}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in ordered:
+            file.write(np.ascontiguousarray(numbers(tensor)).data)
+        return [name for name, _ in ordered]

@@ -1,0 +1,186 @@
+"""Every known model of the hub is planned, fetched and loaded in the shape of its repository.
+
+The repositories are those of benchmarks/hub.toml with small random networks. All is done in one
+process of its own, because the hub's library reads its address on import.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from benchharness.models import MODELS, ModelSpec
+from tests.helpers import hub_catalogue
+from tests.helpers.hub_models import COMMIT, write_model
+from tests.helpers.hub_server import HubServer, serve_hub
+
+KNOWN = [spec for spec in MODELS.values() if spec.is_hub]
+NONE = [spec for spec in KNOWN if not hub_catalogue.MODELS[spec.checkpoint]["weights"]]
+LOADED = [spec for spec in KNOWN if spec not in NONE]
+TRUSTED = [spec for spec in KNOWN if "--trust-remote-code" in spec.note]
+
+PROGRAM = """
+import json, sys
+from benchharness.encoder import load_encoder, prepare_checkpoint
+from benchharness.models import MODELS, Trust, find_model
+from benchharness.models.weights import hub_revision
+from benchharness.tasks.errors import BenchError
+from tests.helpers.plans import plan_jobs
+
+answers = {}
+for name in sys.argv[1:]:
+    trust = Trust(remote_code="--trust-remote-code" in MODELS[name].note)
+    spec = find_model(name, trust)
+    try:
+        job = plan_jobs([spec], "glue/rte", overrides={"max_tokens": "48"}, limit=8).jobs[0]
+        commit = hub_revision(job.weights)
+        folder = prepare_checkpoint(spec.checkpoint, commit, trust)
+        whole = spec.family == "bart"
+        encoder = load_encoder(spec.checkpoint, commit, 1, trust, whole=whole)
+        tokens = encoder.tokenizer("The cat sat on the mat.")["input_ids"]
+        answers[name] = {
+            "files": sorted(path.name for path in folder.iterdir()),
+            "unknown": tokens.count(encoder.tokenizer.unk_token_id) / len(tokens),
+        }
+    except BenchError as error:
+        answers[name] = str(error)
+json.dump(answers, sys.stdout)
+"""
+
+
+def environment(server: HubServer, home: Path) -> Mapping[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and k != "BENCH_DB"}
+    hub = {"HF_ENDPOINT": server.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
+    return kept | hub
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
+    root = tmp_path_factory.mktemp("hub")
+    for spec in KNOWN:
+        write_model(root, spec)
+    with serve_hub(root) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def answers(hub: HubServer, home: Path) -> Mapping[str, object]:
+    return ask(environment(hub, home), *(spec.name for spec in KNOWN))
+
+
+def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
+    """What became of models of these names, or the sentence that says why nothing did."""
+    done = subprocess.run(
+        (sys.executable, "-c", PROGRAM, *names),
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_the_catalogue_has_the_known_models_and_says_where_each_was_seen() -> None:
+    assert hub_catalogue.MODELS.keys() == {spec.checkpoint for spec in KNOWN}
+    for name, shape in hub_catalogue.MODELS.items():
+        assert {"weights", "tokenizer"} <= shape.keys(), name
+        assert shape.get("sources") or {"weights", "tokenizer"} <= {*shape["assumed"]}, name
+
+
+def test_the_catalogue_has_what_half_of_the_hub_lacks() -> None:
+    """Else the stand-in would prove nothing."""
+    shapes = hub_catalogue.MODELS.values()
+    assert sum(shape["weights"] == ["pytorch_model.bin"] for shape in shapes) > 30
+    assert sum("tokenizer.json" not in shape["tokenizer"] for shape in shapes) > 20
+
+
+@pytest.mark.parametrize("spec", LOADED, ids=lambda spec: spec.name)
+def test_a_known_model_is_loaded_from_the_files_of_its_repository(
+    spec: ModelSpec, answers: Mapping[str, object]
+) -> None:
+    answer = answers[spec.name]
+    assert isinstance(answer, dict), answer
+    shape = hub_catalogue.MODELS[spec.checkpoint]
+    wanted = {"config.json", *shape["weights"], *shape["tokenizer"], *shape.get("code", ())}
+    lent = {"tokenizer.json", "vocab.txt"} if spec.lender else set()
+    assert set(answer["files"]) == wanted | lent, "nothing else is fetched"
+    assert answer["unknown"] < 0.5, "its own vocabulary was read"
+
+
+def test_what_was_fetched_is_loaded_when_the_hub_is_gone(
+    answers: Mapping[str, object], hub: HubServer, home: Path
+) -> None:
+    names = ("deberta-v3-base", "albert", "nomic-bert-2048", "gte-en-mlm-base", "t5-small")
+    names = tuple(name for name in answers if name in names)
+    gone = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
+    again = ask(environment(hub, home) | gone, *names)
+    assert {name: answers[name] for name in names} == again
+
+
+@pytest.mark.parametrize("spec", NONE, ids=lambda spec: spec.name)
+def test_a_known_model_that_the_hub_lacks_says_what_its_table_knows(
+    spec: ModelSpec, answers: Mapping[str, object], hub: HubServer
+) -> None:
+    answer = str(answers[spec.name])
+    assert answer.startswith(
+        f"{spec.name} ({spec.checkpoint}) is not a checkpoint: it has no config"
+    )
+    assert answer.endswith(f"Known of it: {spec.note}.")
+    assert not [line for line in hub.requests if f"{spec.checkpoint}/resolve" in line]
+
+
+def test_no_note_of_a_known_model_asks_for_pickles() -> None:
+    assert not [spec.name for spec in KNOWN if "pickle" in spec.note]
+
+
+@pytest.mark.parametrize("at", ["", f"@{COMMIT}"], ids=["known", "at a commit"])
+def test_code_of_another_repository_is_fetched_where_it_is_trusted(
+    hub: HubServer, tmp_path: Path, at: str
+) -> None:
+    spec = MODELS["gte-en-mlm-base"]
+    asked = ("run", "fetch", "--model", f"{spec.checkpoint}{at}")
+    cached = tmp_path / "home" / "hub" / "models--Alibaba-NLP--new-impl"
+    for option, code in (((), 4), (("--trust-remote-code",), 0)):
+        done = subprocess.run(
+            (sys.executable, "-P", "-m", "benchharness", *asked, *option),
+            env=environment(hub, tmp_path / "home"),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == code, done.stderr
+        assert code == 0 or f"{spec.name} ({spec.checkpoint}) needs the Python code" in done.stderr
+        assert code == 0 or "--trust-remote-code" in done.stderr
+        assert cached.is_dir() == (code == 0)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("spec", LOADED, ids=lambda spec: spec.name)
+def test_a_known_model_runs_by_its_name(spec: ModelSpec, hub: HubServer, tmp_path: Path) -> None:
+    options = ["--trust-remote-code"] if spec in TRUSTED else []
+    options += ["--text-to-text"] if spec.family == "bart" else []
+    words = f"--model {spec.name} --task glue/rte --data mini --limit 8 --seeds 1 --no-baselines"
+    small = "--set max_tokens=48 --set epochs=1 --set batch_size=4 --device cpu --db x.sqlite"
+    done = subprocess.run(
+        (sys.executable, "-P", "-m", "benchharness", "run", *f"{words} {small}".split(), *options),
+        cwd=tmp_path,
+        env=environment(hub, tmp_path / "home"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 jobs are finished." in done.stdout
