@@ -83,7 +83,7 @@ CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 def collect(
     job: Job,
     *,
-    splits: Mapping[str, Mapping[str, int]],
+    splits: Mapping[str, Mapping[str, Any]],
     tokenizer: str,
     machine: Mapping[str, Any],
     started: str,
@@ -91,11 +91,12 @@ def collect(
     """Everything that a reader needs to judge a result or to get it again, as plain data.
 
     `splits` count, by the names of `job.fingerprints`, the examples of each ("rows"), those that
-    the benchmark's convention leaves out ("left_out": SNLI's without a gold label), and those that
-    are there before or in train (`count_repeats`). `tokenizer` is the digest of the tokenizer as it
-    was loaded (`text_digest` of its JSON). `machine` says what torch knows of it: the "device", the
-    name of the processor that trained ("cpu", "NVIDIA H200"), and the "threads" in each of the
-    "processes" that trained together. `started` is UTC in ISO 8601.
+    the benchmark's convention leaves out ("left_out": SNLI's without a gold label), what is odd
+    about it ("odd", by sentence), and those that are there before or in train (`count_repeats`).
+    `tokenizer` is the digest of the tokenizer as it was loaded (`text_digest` of its JSON).
+    `machine` says what torch knows of it: the "device", the name of the processor that trained
+    ("cpu", "NVIDIA H200"), and the "threads" in each of the "processes" that trained together.
+    `started` is UTC in ISO 8601.
     """
     # What the user allowed the checkpoint to do, where it is anything.
     given = job.trust.to_json()

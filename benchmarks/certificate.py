@@ -7,8 +7,7 @@ after each of 20 steps, all weights at the end, and their answers are compared.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -29,8 +28,6 @@ from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.training import loop as own_loop
-from benchharness.training import predict as own_predict
 from benchharness.worker import task_setup
 from benchharness.worker.job import run_job
 from benchmarks.parity import Loop, collate, decaying, encode, fine_tune, predict
@@ -373,16 +370,14 @@ def first_token_apart(start: Start, folder: Path) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Deviation:
-    """A difference that is meant: `why`, where it is, and both sides without it.
+    """A difference that is meant: `why`, where it is, and how the independent loop takes it over.
 
-    `departs` are the independent loop's departures that take it over, `patches` what takes it away
-    from ours: (object, attribute, value) each.
+    `departs` are the fields of `Loop` that do so.
     """
 
     why: str
     applies: Callable[[Start, Any], bool]
     departs: Mapping[str, bool] = field(default_factory=dict)
-    patches: Sequence[tuple[Any, str, Any]] = ()
 
 
 DEVIATIONS = {
@@ -399,14 +394,9 @@ DEVIATIONS = {
         departs={"decays_by_shape": True},
     ),
     "w": Deviation(
-        why="other widths of padding, which ConvBERT and Funnel see",
+        why="rows without padding, which ConvBERT and Funnel see",
         applies=lambda start, _: start.config.model_type in ("convbert", "funnel"),
         departs={"alone": True},
-        # Every micro-batch has rows of one width, and every row is predicted alone.
-        patches=(
-            (own_loop, "CUT_OVERHEAD", {"cpu": 0}),
-            (own_predict, "PREDICTION_TOKENS", {"cpu": 1}),
-        ),
     ),
 }
 
@@ -417,14 +407,9 @@ def deviations_of(start: Start) -> list[str]:
     return [letter for letter, each in DEVIATIONS.items() if each.applies(start, theirs)]
 
 
-@contextmanager
-def without(letters: Sequence[str]) -> Iterator[dict[str, bool]]:
-    """A block in which ours lacks these deviations; gives the loop's departures for the others."""
-    with ExitStack() as stack:
-        for letter in letters:
-            for where, name, value in DEVIATIONS[letter].patches:
-                stack.enter_context(mock.patch.object(where, name, value))
-        yield {name: True for letter in letters for name in DEVIATIONS[letter].departs}
+def departures_of(letters: Iterable[str]) -> dict[str, bool]:
+    """Return the fields of `Loop` by which the independent loop has these deviations too."""
+    return {name: True for letter in letters for name in DEVIATIONS[letter].departs}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,20 +454,17 @@ def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certi
         save_family(checkpoint, family, **still(family))
     start = Start.of(str(checkpoint), kind)
     letters = deviations_of(start)
-    with without(letters) as departures:
-        ours = train_ours(start, folder / kind)
-        theirs = train_theirs(start, **departures)
-        # Rows that are computed one by one would be slow in bf16, and their rounding another one's.
-        is_half = bf16 and not departures.get("alone")
-        half = _half(start, folder / f"{kind}-bf16", departures, theirs) if is_half else {}
+    departures = departures_of(letters)
+    ours = train_ours(start, folder / kind)
+    theirs = train_theirs(start, **departures)
+    # Rows that are computed one by one would be slow in bf16, and their rounding another one's.
+    is_half = bf16 and not departures.get("alone")
+    half = _half(start, folder / f"{kind}-bf16", departures, theirs) if is_half else {}
     meant = {}
     for letter in letters:
-        with without([each for each in letters if each != letter]) as departures:
-            other = train_theirs(start, **departures)
-            is_ours = bool(DEVIATIONS[letter].patches)
-            own = train_ours(start, folder / f"{kind}-{letter}") if is_ours else ours
-        apart = compare(own, other)
-        meant[letter] = max(apart.losses, apart.weights), own.score - other.score
+        other = train_theirs(start, **departures_of(each for each in letters if each != letter))
+        apart = compare(ours, other)
+        meant[letter] = max(apart.losses, apart.weights), ours.score - other.score
     return Certified(
         family=family,
         kind=kind,

@@ -36,7 +36,7 @@ class Loop:
 
     `turned` has the rows of each batch in the opposite order, `longest_first` by length.
     `masks_padding` keeps padding out of a span's softmax, and BigBird's question in it. By
-    `decays_by_shape` all of two dimensions decays. `alone` pads each row, to a multiple of 8.
+    `decays_by_shape` all of two dimensions decays. `alone` pads no row.
     """
 
     kind: str
@@ -120,8 +120,7 @@ def collate(rows: Sequence[Row], tokenizer: Any, loop: Loop) -> dict[str, Tensor
     """A padded batch, (rows, tokens), of choices (rows, options, tokens)."""
     is_choice = loop.kind == "choice"
     ids = [part for row in rows for part in (row["input_ids"] if is_choice else [row["input_ids"]])]
-    multiple = 8 if loop.alone else 1
-    width = -(-max(map(len, ids)) // multiple) * multiple
+    width = max(map(len, ids))
     at_left = tokenizer.padding_side == "left"
 
     def padded(values: Any, fill: int) -> Any:
@@ -222,11 +221,24 @@ def decaying(network: nn.Module, *, by_shape: bool) -> set[str]:
 
 def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
     """The class's own loss, or that of a span in which no padding competes."""
+    if loop.kind == "choice" and loop.alone:
+        return functional.cross_entropy(_option_logits(network, batch), batch["labels"])
     if loop.kind != "span" or not loop.masks_padding:
         loss: Tensor = network(**batch).loss
         return loss
     goals = torch.stack([batch.pop(name) for name in GOALS[1:]], -1)  # (rows, 2)
     return functional.cross_entropy(_span_logits(network, batch).float(), goals)
+
+
+def _option_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
+    """The logits (1, options) of one row's options, each without padding."""
+    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # of (1, options, tokens)
+    rows = {name: values for name, values in batch.items() if values.ndim == 3}
+    options = [
+        network(**{name: values[:, [place], :length] for name, values in rows.items()}).logits
+        for place, length in enumerate(lengths)
+    ]
+    return torch.cat(options, -1).float()
 
 
 def _span_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
@@ -262,13 +274,8 @@ def _answers(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> l
         logits = _span_logits(network, batch).double()
         each = zip(rows, logits, masks, strict=True)
         return [_answer(row, own[mask].tolist()) for row, own, mask in each]
-    if loop.kind == "choice" and loop.alone:  # each option at its own width
-        widths = -(-masks.sum(-1).flatten() // 8) * 8
-        options = [
-            network(**{name: values[:, [place], :width] for name, values in batch.items()}).logits
-            for place, width in enumerate(widths.tolist())
-        ]
-        logits = torch.cat(options, -1).float()
+    if loop.kind == "choice" and loop.alone:
+        logits = _option_logits(network, batch)
     else:
         logits = network(**batch).logits.float()  # (rows, classes), (rows, tokens, tags)
     if loop.kind == "tag":

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import median, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -43,7 +43,7 @@ from benchmarks.markdown import DASH, table
 from benchmarks.masks import same_masks_apart
 from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
 from benchmarks.record import ROOT, load, write
-from benchmarks.tost import ALL, MEASURES, compared, shown
+from benchmarks.tost import ALL, MEASURES, Equivalence, compared, shown
 from tests.helpers.families import FAMILIES, save_family
 
 __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
@@ -221,7 +221,7 @@ def page(
     faults = [f"{name} {_apart(name, value)}" for name, value in findings.faults.items()]
     return PLAIN.format(
         **facts,
-        verdict=f"**Red: {', '.join(findings.red)}.**" if findings.red else "All of it holds.",
+        verdict=f"{_verdict(findings)}{_of_real(real)}",
         limit=_short(LIMIT),
         further=FURTHER,
         cases="\n".join(table(["family", *KINDS], rows)),
@@ -245,6 +245,43 @@ def page(
     )
 
 
+def _verdict(findings: Findings) -> str:
+    if findings.red:
+        return f"**Red: {', '.join(findings.red)}.**"
+    return "Every cell holds, and so does every check of bf16, faults and dropout."
+
+
+def _of_real(record: Mapping[str, Any] | None) -> str:
+    """How many scores on real data are alike, and which are not, or not yet."""
+    if record is None:
+        return ""
+    found = compared(record["runs"])
+    alike = sum(each.verdict == "equivalent" for each in found)
+    others = (f"{e.task} {e.score} is {e.verdict}" for e in found if e.verdict != "equivalent")
+    return (
+        f" [On real data](#on-real-data) {alike} of {len(found)} scores are equivalent: "
+        f"{', '.join(others)}."
+    )
+
+
+def _spread(found: Sequence[Equivalence]) -> str:
+    """Which scores spread more than twice as far on one side, and their lowest seeds."""
+    wide = [each for each in found if _ratio(each) > WIDE]
+    said = (
+        f"{e.task} {e.score} ({min(e.ours):.1f} and {min(e.theirs):.1f} at the lowest)"
+        for e in wide
+    )
+    return f" One side spreads more than twice as far on {', '.join(said)}." if wide else ""
+
+
+WIDE = 2.0
+
+
+def _ratio(each: Equivalence) -> float:
+    low, high = sorted((stdev(each.ours), stdev(each.theirs)))
+    return high / low if low else 1.0
+
+
 REAL = """## On real data
 
 `make equivalence` trains MiniLM on real files (bf16, {processor}) by `run_job` and by transformers'
@@ -255,7 +292,7 @@ p < 0.05, "different" where 0 is out of 95 %, else "open": too few seeds.
 
 {table}
 
-{about}{absent}"""
+{about}{spread}{absent}"""
 
 ABOUT = """Rows, epochs: {rows}. SQuAD is asked of the answer's sentence alone, the choice is
 which of four sentences of a passage holds the answer, the tags are ReCoRD's entities; these three
@@ -273,6 +310,7 @@ def _real(record: Mapping[str, Any] | None) -> str:
         processor=record["machine"]["processor"],
         table="\n".join(shown(compared(record["runs"]))),
         about=ABOUT.format(rows="; ".join(rows)),
+        spread=_spread(compared(record["runs"])),
         absent=f" Not yet run: {', '.join(absent)}." if absent else "",
     )
 

@@ -269,6 +269,124 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 MOST_SPLITS = 20
 """So many are named in a sentence."""
 
+MANY = 0.02
+"""The share of unknown tokens, or of words without one, from which on people are told of them. BERT
+has some per mille in English."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a run's tokenizer has read its texts.
+
+    `source` is the worker's TokenizerSource. By "task:split": `unknown` tokens and all tokens, and
+    `lost` words, of which the tokenizer makes nothing, and all words.
+    """
+
+    source: Mapping[str, Any]
+    unknown: Mapping[str, tuple[int, int]]
+    lost: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def of(cls, provenance: object) -> "Reading | None":
+        """What a provenance says of it; None of a run that said nothing."""
+        said = provenance if isinstance(provenance, dict) else {}
+        model, data = said.get("model"), said.get("data")
+        source = model.get("tokenizer_source") if isinstance(model, dict) else None
+        if not isinstance(source, dict) or not isinstance(data, dict):
+            return None
+        return cls(
+            source=source,
+            unknown=_shares(data, "unknown", "tokens"),
+            lost=_shares(data, "lost", "words"),
+        )
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Reading | None":
+        """What `asdict` gave; None for nothing."""
+        if not data:
+            return None
+        shares = {n: {k: tuple(v) for k, v in data[n].items()} for n in ("unknown", "lost")}
+        return cls(source=data["source"], **shares)
+
+    @property
+    def told(self) -> "Reading | None":
+        """What people are told of it after a run; None where all is as they expect."""
+        unknown, lost = (
+            {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
+            for part in (self.unknown, self.lost)
+        )
+        source = self.source if self.words else {}
+        if not (source or unknown or lost):
+            return None
+        return Reading(source=source, unknown=unknown, lost=lost)
+
+    @property
+    def words(self) -> str:
+        """Which file decided against transformers' class, or on capitals; empty where none did."""
+        said = []
+        if self.source.get("texts"):
+            parts = ", ".join(map(str, self.source.get("unlike", ())))
+            said.append(
+                f"read as tokenizer.json says, where transformers' {self.source['instead_of']} "
+                f"differs ({parts}: {self.source['texts']} of {self.source['of']} fixed texts)"
+            )
+        if case := self.source.get("case"):
+            said.append(f"capitals are {case}")
+        return "; ".join(said)
+
+
+def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[int, int]]:
+    """How many of how many, of the splits that have any."""
+    return {
+        str(name): (found, of)
+        for name, said in data.items()
+        if isinstance(said, dict)
+        for found, of in [(said.get(part), said.get(whole))]
+        if isinstance(found, int) and found and isinstance(of, int)
+    }
+
+
+_ADVICE = {
+    "unknown tokens": "the tokenizer does not know these words. Check that it is the checkpoint's "
+    "own, and that do_lower_case fits its vocabulary",
+    "words without a token": "the tokenizer makes nothing of them, so no model can read them",
+}
+
+
+def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
+    """Sentences on models whose tokenizer reads otherwise than people expect."""
+    told = [(row.model, row.reading) for row in rows if row.reading is not None]
+    by_words: dict[str, dict[str, None]] = {}
+    for model, reading in told:
+        by_words.setdefault(reading.words, {})[model] = None
+    for words, models in by_words.items():
+        if words:
+            yield f"{', '.join(models)}: {words}."
+    for title, advice in _ADVICE.items():
+        found: dict[str, dict[str, None]] = {}
+        for model, reading in told:
+            part = reading.unknown if title == "unknown tokens" else reading.lost
+            for name, (count, of) in part.items():
+                title_of = split_title(*name.rsplit(":", 1))
+                share = f"{title_of} {_share(count, of)}"
+                found.setdefault(model, {})[share] = None
+        for model, shares in found.items():
+            more = f" and {len(shares) - MOST_SPLITS} more" * (len(shares) > MOST_SPLITS)
+            shown = ", ".join(list(shares)[:MOST_SPLITS])
+            yield f"{title} of {model}: {shown}{more}; {advice}."
+
+
+def unread_words(tokens: int, unknown: int, lost: int, words: int) -> Iterator[str]:
+    """Sentences on texts of which a tokenizer does not know much, by their counts."""
+    shares = ((unknown, tokens), (lost, words))
+    for (title, advice), (count, of) in zip(_ADVICE.items(), shares, strict=True):
+        if count and count >= MANY * of:
+            yield f"{title}: {_share(count, of)}; {advice}."
+
+
+def _share(count: int, of: int) -> str:
+    return f"{count:,} of {of:,} ({100 * count / of:.0f} %)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Described):
@@ -284,7 +402,8 @@ class RunRow(Described):
     `start_task` and `start_variant` are what a board tells of that run (see grouping.py).
     `settings` are as in Job where the recipe's name does not say its values, else empty. `model` is
     what the user has renamed it to, if so; `is_named` says that this is the name of its row alone,
-    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it.
+    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it, `reading` is a
+    sentence about the tokenizer.
     """
 
     key: str
@@ -321,6 +440,7 @@ class RunRow(Described):
     is_hidden: bool = False
     is_named: bool = False
     truncated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    reading: Reading | None = None
 
     @property
     def is_single(self) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from benchharness.tasks.examples import PairExample, QueryExample, TimedExample, TimedPrediction
 from benchharness.tasks.glue import GLUE_TASKS
 from benchharness.tasks.metrics import accuracy, by_category, mrr_10, ndcg_10, recall_100
+from benchharness.tasks.sources.beir import NO_QUERY
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.sources.source import Row, Source, Split, number, text
 from benchharness.tasks.task import Metric, PairTask, RankingTask, TimedTask
@@ -52,11 +53,16 @@ def _query(row: Row) -> QueryExample:
     found: Any = row
     return QueryExample(
         id=text(row, "id"),
-        text=text(row, "text"),
+        text=found["text"] or "",
         relevant=found["relevant"],
         documents=found["corpus"].digest,
         corpus=found["corpus"],
     )
+
+
+def _has_no_query(_split: str, example: QueryExample) -> bool:
+    """Judgements of a query that is not there: no run answers it, so trec_eval has no value."""
+    return NO_QUERY in example.oddities
 
 
 def _set(suite: str, folder: str, title: str, splits: str, hub: str) -> RankingTask:
@@ -80,6 +86,7 @@ def _set(suite: str, folder: str, title: str, splits: str, hub: str) -> RankingT
         convert=_query,
         metrics=(ndcg_10,),
         details=(recall_100, mrr_10),
+        leaves_out=_has_no_query,
         cite=_CITE,
     )
 

@@ -56,10 +56,13 @@ class Traits(NamedTuple):
 class Example:
     """A row of a task; `gold_field` is the field that holds its gold answer.
 
-    Where rows of a `group` are scored together it `is_in_unit`.
+    Where rows of a `group` are scored together it `is_in_unit`. `oddities` are sentences on what
+    is odd about the row as it was released, and how it counts, one for each time; no fingerprint
+    has them.
     """
 
     id: str
+    oddities: tuple[str, ...] = field(default=(), compare=False, repr=False, metadata=_BESIDE)
     gold_field: ClassVar[str]
     is_in_unit: ClassVar[bool] = False
 
@@ -257,14 +260,16 @@ def _sentence_names(
 class ChoiceExample(Example):
     """A context, a question (may be empty) and options; `gold` are the right ones' indices.
 
-    Training takes the first of several right options (only ReCoRD has several). `group` is the
-    slice or passage that the example belongs to (RACE: "middle" or "high").
+    Training takes the first of several right options (only ReCoRD has several). `answers` are right
+    answers that are none of the options: they count for scores of texts. `group` is the slice or
+    passage that the example belongs to (RACE: "middle" or "high").
     """
 
     context: str
     question: str
     options: tuple[str, ...]
     gold: tuple[int, ...] | None = None
+    answers: tuple[str, ...] = _later(())
     group: str | None = None
     gold_field: ClassVar[str] = "gold"
 
@@ -281,6 +286,7 @@ class ChoiceExample(Example):
             passage=self.context or None,
             stratum=str((self.group, self.gold)),
             slices=(f"level {self.group}",) if self.group else (),
+            is_unlearnable=self.gold == (),
         )
 
     def count_words(self) -> int:
@@ -363,13 +369,15 @@ Clusters = tuple[tuple[Mention, ...], ...]
 class DocumentExample(Example):
     """The sentences of a document, who says each, and what in them is the same.
 
-    `genre` is OntoNotes' ("nw" for newswire).
+    `genre` is OntoNotes' ("nw" for newswire). `chains` are the gold clusters as they are marked,
+    where some of them share a mention: the official scorer counts these.
     """
 
     sentences: tuple[tuple[str, ...], ...]
     speakers: tuple[str, ...]
     genre: str = ""
     clusters: Clusters | None = None
+    chains: Clusters = field(default=(), metadata={"later": True})
     gold_field: ClassVar[str] = "clusters"
 
     @property
@@ -391,11 +399,15 @@ class DocumentExample(Example):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """What is searched: documents by id, and the SHA-256 (hex) of them all."""
+    """What is searched: documents by id, and the SHA-256 (hex) of them all.
+
+    `oddities` are sentences on what is odd about it, as those of an example.
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     digest: str
+    oddities: tuple[str, ...] = ()
 
     @cached_property
     def places(self) -> dict[str, int]:

@@ -28,6 +28,8 @@ from benchharness.tasks.task import Metric, PairTask, has_no_label
 # One declaration says everything: which columns are the texts, what the labels are called, and how
 # the official files write both.
 
+EMPTY = "rows with an empty text count like others"
+
 PairMetric = Metric[PairPrediction, PairExample]
 
 
@@ -99,10 +101,12 @@ def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]
     """The converter of rows with these text columns; the example's id is its position."""
 
     def convert(row: Row) -> PairExample:
+        found = [text(row, name) for name in (text_a, text_b) if name is not None]
         return PairExample(
             id=str(row["idx"]),
-            text_a=text(row, text_a),
-            text_b=None if text_b is None else text(row, text_b),
+            oddities=() if all(map(str.strip, found)) else (EMPTY,),
+            text_a=found[0],
+            text_b=None if text_b is None else found[1],
             label=label_of(row),
         )
 
@@ -193,7 +197,7 @@ def _mnli(split: str, genres: str) -> tuple[str, ...]:
     return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
 
 
-MNLI = _glue_task(
+_MNLI = _glue_task(
     "MNLI",
     split_titles={"dev": "m", "dev_mm": "mm", "test": "m", "test_mm": "mm"},
     texts={"premise": "sentence1", "hypothesis": "sentence2"},
@@ -209,6 +213,14 @@ MNLI = _glue_task(
     metrics=(accuracy,),
     cite="Williams et al., A Broad-Coverage Challenge Corpus (MultiNLI), NAACL 2018",
 )
+
+
+def _nobody_agreed(split: str, example: PairExample) -> bool:
+    """A row of the MultiNLI corpus that GLUE's files have not; test rows hide their labels."""
+    return not split.startswith("test") and has_no_label(split, example)
+
+
+MNLI = replace(_MNLI, source=replace(_MNLI.source, unlabelled="-"), leaves_out=_nobody_agreed)
 
 QNLI = _glue_task(
     "QNLI",

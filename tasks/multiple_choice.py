@@ -27,6 +27,8 @@ from benchharness.tasks.task import ChoiceTask, Metric
 LETTERS = "ABCD"
 LEVELS = ("middle", "high")
 
+OTHER_LETTER = "answers that are not written as A, B, C or D are read as these"
+
 
 def _in_passages(rows: Sequence[Row]) -> list[Row]:
     """The rows by level and passage number, with each question's number in its passage.
@@ -59,11 +61,13 @@ def _passage(name: str) -> tuple[int, int]:
 
 def _question(row: Row) -> ChoiceExample:
     """A question on an article, or a sentence with a blank, "_", for the option."""
-    name, answer = text(row, "example_id"), text(row, "answer")
+    name, written = text(row, "example_id"), text(row, "answer")
+    answer = written.strip().upper()
     if answer not in tuple(LETTERS):
-        raise ValueError(f"its answer is {answer!r}, expected A, B, C or D")
+        raise ValueError(f"its answer is {written!r}, expected A, B, C or D")
     return ChoiceExample(
         id=f"{name.removesuffix('.txt')}/{number(row, 'number')}",
+        oddities=() if answer == written else (OTHER_LETTER,),
         context=text(row, "article"),
         question=text(row, "question"),
         options=texts(row, "options"),

@@ -1,5 +1,6 @@
 """Prediction files that anyone made, read for a split whose labels are known."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,11 +17,28 @@ from benchharness.tasks.examples import (
     SpanPrediction,
 )
 from benchharness.tasks.metrics.entities import (
+    entity_f1,
     official_conlleval,
     tag_accuracy,
 )
-from benchharness.tasks.metrics.reading import official_coqa, official_hotpotqa, official_quac
-from benchharness.tasks.metrics.squad import normalise, official_v1, official_v2, swept_in_order
+from benchharness.tasks.metrics.reading import (
+    COQA_F1,
+    HOTPOTQA,
+    QUAC_F1,
+    official_coqa,
+    official_hotpotqa,
+    official_quac,
+)
+from benchharness.tasks.metrics.squad import (
+    MLQA_METRICS,
+    SQUAD_V1,
+    SQUAD_V2,
+    normalise,
+    official_mlqa,
+    official_v1,
+    official_v2,
+    swept_in_order,
+)
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     content_of,
@@ -30,6 +48,7 @@ from benchharness.tasks.submission.answer_file import (
     AnswerFile,
     Answers,
     Labels,
+    LabelSet,
     Number,
     PredictionFile,
     Text,
@@ -39,7 +58,8 @@ from benchharness.tasks.submission.columns import read_clusters, read_columns, r
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.questions import read_answers, read_conversations
 from benchharness.tasks.submission.table import LETTERS, RACE_HEADER
-from benchharness.tasks.task import SpanTask, Task
+from benchharness.tasks.submission.trec import read_run
+from benchharness.tasks.task import Metric, SpanTask, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +158,8 @@ OFFICIAL: Mapping[str, AnswerFile] = {
 def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """The answer to every example, whatever the file calls it and in whatever order.
 
-    Of ReCoRD some may be missing, as for its script.
+    Of ReCoRD some may be missing, as for its script. A file of answers alone, one a line, has them
+    in the order of the rows.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -150,6 +171,11 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
         for each in files
         for ids, places, names in _numberings(rows)
     ]
+    if file.format == "tsv":
+        count = range(len(rows.examples))
+        tries.append(
+            (count, count, read_answer_file(replace(file, format="lines"), content, count))
+        )
     # The first way that leaves no doubt; if all do, the faults of the likeliest one are said.
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
@@ -189,6 +215,8 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
 def _plain(task: Task, rows: SplitRows) -> Answers:
     """Labels by their names, options from 0 or by RACE's letters, or a regression's number."""
     names = answer_type(task).names(rows.examples)
+    if task.kind == "labels":
+        return LabelSet(names=names)
     if task.suite == "race":
         names = LETTERS[: len(names)]
     return Labels(written={n: n for n in names}) if names else Number(low=-math.inf, high=math.inf)
@@ -224,6 +252,8 @@ def _numberings(rows: SplitRows) -> Iterator[Numbering]:
 def _prediction(file: AnswerFile, kind: AnswerType, example: Any, answer: Any) -> Prediction:
     if isinstance(file.answers, Number):
         return kind.from_python(example, answer)
+    if isinstance(file.answers, LabelSet):
+        return kind.from_python(example, json.loads(answer))
     if isinstance(file.answers, Text):
         option = -1 if answer is None else _option(example.options, answer)
         return ChoicePrediction(id=example.id, option=option, text=answer if option < 0 else None)
@@ -241,10 +271,9 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raises DataError, for answers such as sets of labels, which nobody writes in one way."""
+    """Raises DataError: a measurement is no answer that anyone could write down."""
     raise DataError(
-        f"{path} cannot be scored: there is no common file for answers to {task.name}; bh.score "
-        "takes them in Python."
+        f"{path} cannot be scored: {task.name} is measured, and `bench run` alone measures it."
     )
 
 
@@ -258,7 +287,16 @@ Script = Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]
 file can tell: they depend on the order of equal no-answer scores, or on the scheme of the tags."""
 
 
+def _is_scored_by(task: Task, metrics: Sequence[Metric[Any, Any]]) -> bool:
+    """Whether a task has a script's metrics: with others the script's numbers are not its own."""
+    return {*metrics} <= {*task.metrics, *task.details}
+
+
 def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, Numbers]:
+    if _is_scored_by(task, MLQA_METRICS):
+        return official_mlqa(found.predictions, examples), {}
+    if not _is_scored_by(task, SQUAD_V2 if task.no_answer else SQUAD_V1):
+        return {}, {}
     if not task.no_answer:
         return official_v1(found.predictions, examples), {}
     order = found.sweep_order
@@ -266,15 +304,19 @@ def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, N
     return official_v2(found.predictions, examples, order), own
 
 
-def _conlleval(_task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
-    if not found.columns:
+def _conlleval(task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
+    if not found.columns or not _is_scored_by(task, [entity_f1]):
         return {}, {}
     official = official_conlleval(found.columns)
     return official, {tag_accuracy.name: official["accuracy"] / 100}
 
 
-def _printed(script: Callable[[Any, Any], Numbers]) -> Script:
-    return lambda _task, found, examples: (script(found.predictions, examples), {})
+def _printed(script: Callable[[Any, Any], Numbers], *metrics: Metric[Any, Any]) -> Script:
+    def official(task: Any, found: PredictionFile, examples: Any) -> tuple[Numbers, Numbers]:
+        is_own = _is_scored_by(task, metrics)
+        return (script(found.predictions, examples) if is_own else {}), {}
+
+    return official
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,15 +338,17 @@ LABELS = Layout(read=read_labels)
 LAYOUTS: Mapping[str, Layout] = {
     "class": LABELS,
     "number": LABELS,
+    "labels": LABELS,
     "choice": LABELS,
     "tag": Layout(read=read_columns, official=_conlleval),
     "role": Layout(read=read_roles),
+    "ranking": Layout(read=read_run),
     "coref": Layout(read=read_clusters),
     "squad": Layout(read=read_spans, official=_squad_script, takes_scores=True),
-    "quac": Layout(read=read_questions, official=_printed(official_quac)),
-    "coqa": Layout(read=read_questions, official=_printed(official_coqa)),
+    "quac": Layout(read=read_questions, official=_printed(official_quac, QUAC_F1)),
+    "coqa": Layout(read=read_questions, official=_printed(official_coqa, COQA_F1)),
     "hotpotqa": Layout(
-        read=read_questions, official=_printed(official_hotpotqa), unit="from 0 to 1"
+        read=read_questions, official=_printed(official_hotpotqa, *HOTPOTQA), unit="from 0 to 1"
     ),
 }
 """By the layout that a task names, else by its kind of answer."""
@@ -321,9 +365,9 @@ def read_predictions(
     """One prediction for each of the split's examples, in their order.
 
     Tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json with the file
-    of `no_answer` (na_prob.json) beside it, and CoNLL's columns, the last of which is the
-    prediction; roles have a column for each predicate. Raises DataError, naming file, line and
-    fault, where it is not clear what was predicted for every example.
+    of `no_answer` (na_prob.json) beside it, TREC's run files, and CoNLL's columns, the last of
+    which is the prediction; roles have a column for each predicate. Raises DataError, naming file,
+    line and fault, where it is not clear what was predicted for every example.
     """
     layout = layout_of(task)
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)

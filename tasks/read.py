@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, TagExample
 from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
+from benchharness.tasks.sources.source import ODDITIES
 from benchharness.tasks.task import Task, find_fault
 
 # A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
@@ -82,14 +83,24 @@ def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "")
 class SplitRows:
     """The examples of one split in its order, and the SHA-256 (hex) of what they say.
 
-    `left_out` counts the rows of the whole split that the benchmark's convention leaves out, and
-    `cut` those that a limit took away.
+    `left_out` counts the rows of the whole split that the benchmark's convention leaves out, `cut`
+    those that a limit took away, and `odd` what is odd about it as it was released, by sentence.
     """
 
     examples: tuple[Example, ...]
     fingerprint: str
     left_out: int = 0
     cut: int = 0
+    odd: Mapping[str, int] = field(default_factory=dict)
+
+
+def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What is odd about splits and how it counts, each with how often it is so in which split."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for split, odd in splits.items():
+        for sentence, count in odd.items():
+            found[sentence].append(f"{count} in {split}")
+    return [f"{sentence}: {', '.join(places)}." for sentence, places in found.items()]
 
 
 def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
@@ -174,9 +185,13 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     if times > 1:
         raise DataError(f"{place} has {times} rows with the id {name!r}: get the official file.")
     kept = tuple(chosen if limit is None else subset(chosen, limit))
-    left_out = len(examples) - len(chosen)
-    cut = len(chosen) - len(kept)
-    return SplitRows(examples=kept, fingerprint=fingerprint(kept), left_out=left_out, cut=cut)
+    return SplitRows(
+        examples=kept,
+        fingerprint=fingerprint(kept),
+        left_out=len(examples) - len(chosen),
+        cut=len(chosen) - len(kept),
+        odd=Counter(oddity for example in examples for oddity in example.oddities),
+    )
 
 
 def read_train(task: Task, languages: str, data: Data, limit: int | None = None) -> SplitRows:
@@ -194,18 +209,21 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     parts = {code: read(task, known[code], data, limit) for code in wanted}
     examples = (replace(e, id=f"{code}-{e.id}") for code in parts for e in parts[code].examples)
     left_out = sum(part.left_out for part in parts.values())
-    return replace(part_of(examples), left_out=left_out)
+    odd = sum((Counter(part.odd) for part in parts.values()), Counter[str]())
+    return replace(part_of(examples), left_out=left_out, odd=odd)
 
 
 def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise DataError(f"{place} does not convert: {reason}.") from error
+        # A KeyError is the name of a column that the row lacks.
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
-    return example
+    odd: Any = row.get(ODDITIES)
+    return replace(example, oddities=(*odd, *example.oddities)) if odd else example
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
@@ -247,6 +265,12 @@ def document_digest(examples: Iterable[Example]) -> str:
             known[words] = hashlib.sha256(text.encode()).digest()
         digest.update(known[words] + f"{document.start}\n".encode())
     return digest.hexdigest()
+
+
+def counts_of(rows: SplitRows) -> dict[str, Any]:
+    """What a result says of a split's rows: how many, how many are left out, and what is odd."""
+    counts: dict[str, Any] = {"rows": len(rows.examples), "left_out": rows.left_out}
+    return {**counts, "odd": dict(rows.odd)} if rows.odd else counts
 
 
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:

@@ -350,6 +350,9 @@ HOTPOT_COLUMNS = (
 )
 
 
+NO_SENTENCE = "supporting facts that name no sentence of the context count as missed"
+
+
 def _hotpot_question(row: Row) -> SpanExample:
     titles = texts(row, "context.title")
     paragraphs = row["context.sentences"]
@@ -371,9 +374,11 @@ def _hotpot_question(row: Row) -> SpanExample:
     count = len(sentences)
     wanted = [places.get(fact, count + place) for place, fact in enumerate(facts)]
     evidence = tuple(sentences[place] for place in sorted(wanted) if place < count)
+    absent = tuple(fact for fact in facts if fact not in places)
     answer = text(row, "answer")
     return SpanExample(
         id=text(row, "id"),
+        oddities=(NO_SENTENCE,) * len(absent),
         question=text(row, "question"),
         context=context,
         answers=((answer, _hotpot_place(context, answer, evidence)),),
@@ -382,7 +387,7 @@ def _hotpot_question(row: Row) -> SpanExample:
         evidence=evidence,
         sentences=tuple(sentences),
         facts=tuple(sorted(wanted)),
-        absent=tuple(fact for fact in facts if fact not in places),
+        absent=absent,
     )
 
 

@@ -33,13 +33,20 @@ def _folders(version: str) -> tuple[str, ...]:
     return (*(f"squad{name}" for name in names), f"v{version}")
 
 
+MOVED = "answers that do not stand where the file says are learned at the nearest place"
+NOWHERE = "answers that are nowhere in their context count, and are not learned"
+
+
 def question(row: Row) -> SpanExample:
     """A row of SQuAD's layout as an example."""
     context = text(row, "context")
     answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
-    placed = [(answer, find_answer(context, answer, start)) for answer, start in answers]
+    found = [(answer, start, find_answer(context, answer, start)) for answer, start in answers]
+    placed = [(answer, place) for answer, _, place in found]
+    odd = [NOWHERE if place < 0 else MOVED for _, start, place in found if place != start]
     return SpanExample(
         id=text(row, "id"),
+        oddities=tuple(odd + [NOWHERE for _, start, place in found if start == place < 0]),
         question=text(row, "question"),
         context=context,
         answers=tuple(sorted(placed, key=lambda answer: answer[1] < 0)),
@@ -48,9 +55,16 @@ def question(row: Row) -> SpanExample:
 
 
 def find_answer(context: str, answer: str, start: int) -> int:
-    """The answer's start; where it does not stand there, that of the nearest place, else -1."""
+    """The answer's start; where it does not stand there, that of the nearest place, else -1.
+
+    A start may count bytes of UTF-8, as TyDi QA's own files, or of UTF-16, as programs in Java.
+    """
     if start >= 0 and context.startswith(answer, start):
         return start
+    for encoding, unit in (("utf-8", 1), ("utf-16-le", 2)) if answer and start >= 0 else ():
+        whole = context.encode(encoding, "surrogatepass")
+        if whole.startswith(answer.encode(encoding, "surrogatepass"), unit * start):
+            return len(whole[: unit * start].decode(encoding, "surrogatepass"))
     at = context.find(answer) if answer else -1
     nearest = at
     while at >= 0:

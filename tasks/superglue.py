@@ -29,7 +29,7 @@ from benchharness.tasks.metrics import (
 from benchharness.tasks.sources import Column, Row, Source, Split
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
-from benchharness.tasks.task import ChoiceTask, PairTask, Task
+from benchharness.tasks.task import ChoiceTask, PairTask, Task, cannot_be_learned
 
 # SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
 
@@ -81,18 +81,22 @@ def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
+NO_ENTITY = "answers that are no entity of the passage count, and nothing can be chosen for them"
+
+
 def record_example(row: Row) -> ChoiceExample:
     """A query whose "@placeholder" an entity of the passage fills; answers are told by text."""
     entities, answers = texts(row, "entities"), set(texts(row, "answers"))
+    others = tuple(sorted(answers.difference(entities)))
     gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
-    if answers and not gold:
-        raise ValueError(f"none of its entities is one of its answers, {sorted(answers)}")
     return ChoiceExample(
         id=str(number(row, "idx.query")),
+        oddities=(NO_ENTITY,) * len(others),
         context=text(row, "passage"),
         question=text(row, "query"),
         options=entities,
-        gold=gold or None,
+        gold=gold if answers else None,
+        answers=others,
     )
 
 
@@ -194,11 +198,13 @@ COPA_QUESTIONS = {"cause": "What was the cause of this?", "effect": "What happen
 
 
 def _copa(row: Row) -> ChoiceExample:
-    label = label_of(row)
+    label, asked = label_of(row), text(row, "question")
+    if asked not in COPA_QUESTIONS:
+        raise ValueError(f"its question is {asked!r}, expected {' or '.join(COPA_QUESTIONS)}")
     return ChoiceExample(
         id=str(row["idx"]),
         context=text(row, "premise"),
-        question=COPA_QUESTIONS[text(row, "question")],
+        question=COPA_QUESTIONS[asked],
         options=tuple(text(row, choice) for choice in COPA_CHOICES),
         gold=None if label is None else (COPA_CHOICES.index(str(label)),),
     )
@@ -238,6 +244,7 @@ RECORD = ChoiceTask(
     ),
     convert=record_example,
     metrics=(option_f1, option_exact_match),
+    leaves_out=cannot_be_learned,
     cite="Zhang et al., ReCoRD, 2018",
 )
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from benchharness.tasks.conll import ENTITY_TAGS
-from benchharness.tasks.examples import TagExample
+from benchharness.tasks.examples import PairExample, TagExample
 from benchharness.tasks.glue import NLI_LABELS, pair
 from benchharness.tasks.metrics import accuracy
 from benchharness.tasks.metrics.entities import (
@@ -26,7 +26,7 @@ from benchharness.tasks.metrics.entities import (
 )
 from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1
 from benchharness.tasks.sources import Row, Source, Split
-from benchharness.tasks.sources.source import text, texts
+from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.squad import COLUMNS, SQUAD_1, question
 from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task, cannot_be_learned, suffix_of
 
@@ -128,6 +128,15 @@ XNLI = _task(
     cite="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
 )
 
+NOT_TRANSLATED = "sentences that nobody translated (NS) count like others"
+
+
+def _paraphrase(row: Row) -> PairExample:
+    found = pair("sentence1", "sentence2")(row)
+    odd = (NOT_TRANSLATED,) if "NS" in (found.text_a.strip(), (found.text_b or "").strip()) else ()
+    return replace(found, oddities=found.oddities + odd)
+
+
 PAWSX = _task(
     *(PairTask, "PAWS-X", "de en es fr ja ko zh"),
     {
@@ -138,21 +147,37 @@ PAWSX = _task(
     "google-research-datasets/paws-x {code} test",
     source={"columns": _same("sentence1 sentence2 label"), "label_names": ("0", "1")},
     name="xtreme/pawsx",
-    convert=pair("sentence1", "sentence2"),
+    convert=_paraphrase,
     labels=("0", "1"),
     metrics=(accuracy,),
     cite="Yang et al., PAWS-X: A Cross-lingual Adversarial Dataset, EMNLP 2019",
 )
 
 
+NO_LANGUAGE = "words without a language before them are left out, as by XTREME's script"
+
+
 def _words(rows: Sequence[Row]) -> list[Row]:
-    """The sentences: the files write a language before each word ("de:Bonn"), the hub does not."""
-    return [
-        {**row, "tokens": [word.partition(":")[2] for word in texts(row, "tokens")]}
-        if "document" in row
-        else row
-        for row in rows
-    ]
+    """The sentences: the files write a language before each word ("de:Bonn"), the hub does not.
+
+    ValueError where no word has one.
+    """
+    found, left_out = list[Row](), 0
+    for row in rows:
+        if "document" not in row:  # the hub's
+            found.append(row)
+            continue
+        pairs = [*zip(texts(row, "tokens"), texts(row, "ner_tags"), strict=True)]
+        kept = [(word.partition(":")[2], tag) for word, tag in pairs if ":" in word]
+        left_out += len(pairs) - len(kept)
+        if kept:
+            words, tags = zip(*kept, strict=True)
+            found.append({**row, "tokens": [*words], "ner_tags": [*tags]})
+    if left_out and not found:
+        raise ValueError("no word has a language before it, such as 'de:Bonn'")
+    if left_out:
+        found[0] = {**found[0], ODDITIES: [NO_LANGUAGE] * left_out}
+    return found
 
 
 def _tagged(row: Row) -> TagExample:
@@ -268,7 +293,8 @@ def _begins_with_language(row: Row) -> str | None:
     return known.get(name)
 
 
-_TYDI_DEV = "tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json"
+# As XTREME fetches it, a file a language, or as it was released, one of all.
+_TYDI_DEV = ("tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json", "tydiqa-goldp-v1.1-dev.json")
 
 TYDIQA = _task(
     SpanTask,
@@ -276,7 +302,7 @@ TYDIQA = _task(
     _TYDI,
     {
         "train": "tydiqa/tydiqa-goldp-v1.1-train.json tydiqa-goldp-v1.1-train.json",
-        **dict.fromkeys(("dev", "test"), f"tydiqa/{_TYDI_DEV} {_TYDI_DEV}"),
+        **dict.fromkeys(("dev", "test"), " ".join(f"tydiqa/{each} {each}" for each in _TYDI_DEV)),
     },
     "google-research-datasets/tydiqa secondary_task validation",
     source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},

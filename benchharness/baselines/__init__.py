@@ -15,7 +15,7 @@ from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.machine import library_versions, source_commit
 from benchharness.progress import Progress, Reporter
 from benchharness.splits import evaluate_split, read_split
-from benchharness.tasks.read import SplitRows
+from benchharness.tasks.read import SplitRows, counts_of
 from benchharness.tasks.suites import find_task
 
 __all__ = ["run_baseline"]
@@ -74,11 +74,7 @@ def _provenance(job: Job, splits: Mapping[str, SplitRows], started: str) -> Mapp
         "code": {"version": __version__, "method": job.method, **source_commit()},
         "model": {"name": job.model, "weights": job.weights},
         "data": {
-            name: {
-                "rows": len(rows.examples),
-                "left_out": rows.left_out,
-                "fingerprint": rows.fingerprint,
-            }
+            name: {**counts_of(rows), "fingerprint": rows.fingerprint}
             for name, rows in splits.items()
         },
         **({"plugins": dict(job.plugins)} if job.plugins else {}),

@@ -13,7 +13,14 @@ import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
-from benchharness.leaderboard.result import Failure, Result, RunRow, curve_flags, truncated_rows
+from benchharness.leaderboard.result import (
+    Failure,
+    Reading,
+    Result,
+    RunRow,
+    curve_flags,
+    truncated_rows,
+)
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
@@ -195,6 +202,12 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "truncated": lambda found: {
         name: f"{of['rows']:,} of {of['of']:,} rows" for name, of in _by_split(found).items()
     },
+    "unknown_tokens": lambda found: {
+        name: f"{of['tokens']:,} of {of['of']:,} tokens" for name, of in _by_split(found).items()
+    },
+    "words_without_token": lambda found: {
+        name: f"{of['words']:,} of {of['of']:,} words" for name, of in _by_split(found).items()
+    },
 }
 
 
@@ -303,6 +316,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
         "error": row.error,
         **({"selection": asdict(row.selection)} if row.selection else {}),
         **({"truncated": _lost_words(row.truncated)} if row.truncated else {}),
+        **_reading(row.reading),
     }
 
 
@@ -343,6 +357,7 @@ def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
         "evaluations": {e.name: _evaluation(e) for e in outcome.evaluations},
         **_parity(outcome),
         "truncated": _lost_words(truncated_rows(outcome.provenance)),
+        **_reading(Reading.of(outcome.provenance)),
         "flags": list(curve_flags([point.loss for point in outcome.curve])),
         "curve": [asdict(point) for point in outcome.curve],
         "cost": asdict(outcome.cost),
@@ -357,6 +372,21 @@ def _parity(outcome: Result) -> dict[str, str]:
 
 def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
     return {name: {"rows": lost, "of": count} for name, (lost, count) in found.items()}
+
+
+def _reading(found: Reading | None) -> dict[str, Any]:
+    """Who decided how texts are read, and how much of them nobody knows."""
+    if found is None:
+        return {}
+    parts = {
+        "unknown_tokens": {n: {"tokens": k, "of": of} for n, (k, of) in found.unknown.items()},
+        "words_without_token": {n: {"words": k, "of": of} for n, (k, of) in found.lost.items()},
+    }
+    source = found.source
+    by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
+    # Where the file was obeyed against a class, the words name both.
+    words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
+    return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 
 
 def _evaluation(evaluation: Any) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from operator import add
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from benchharness.cli.options import Database, with_options
 from benchharness.cli.output import tell_notes, writing
 from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import DATABASE, option
+from benchharness.leaderboard.result import unread_words
 from benchharness.leaderboard.text import counted, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.parts import STDIN, read_parts
@@ -77,17 +79,20 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
         load, answers = (import_module(f"benchharness.trained.{n}") for n in ("load", "predict"))
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
+    counts: tuple[int, ...] = (0, 0, 0, 0)
     with _sink(asked.out) as write:
         parts = answers.predict_parts(model, read_parts(file), asked.columns, scores=asked.scores)
         for part in parts:
             write(part.lines)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut
+            counts = tuple(map(add, counts, part.counts))
         if not rows:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if cut:
         most = model.limits.max_tokens
         tell_notes([f"{counted(cut, 'row')} of {rows} lost words: more than {most} tokens."])
+    tell_notes(unread_words(*counts))
 
 
 Write = Callable[[list[dict[str, Any]]], None]

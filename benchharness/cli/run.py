@@ -24,7 +24,7 @@ from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import compared
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Failure, Result, truncated_words
+from benchharness.leaderboard.result import Failure, Result, reading_words, truncated_words
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
@@ -32,6 +32,7 @@ from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored import LARGE_STORE, gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
 
 
@@ -109,6 +110,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
         tell_notes([f"rows that their task leaves out: {splits}."])
+    tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 
@@ -176,7 +178,8 @@ def _conclude(
     boards = gained(boards, store)
     if not as_json and finished:
         _show_boards(boards_of(finished, boards), finished)
-    tell_notes(truncated_words(store.runs_with(finished)))
+    rows = store.runs_with(finished)
+    tell_notes([*truncated_words(rows), *reading_words(rows)])
     if not is_large and (outcomes or not is_reported(store, out, boards)):
         _report().make_report(store, out, last=boards)
     if as_json:

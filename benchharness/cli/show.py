@@ -1,6 +1,7 @@
 """`bench show`: what is known about runs, models, tasks, suites and recipes."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -261,9 +262,25 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
     rows = [task_facts(task) for name, task in TASKS.items() if name in wanted]
     if not as_json:
-        rows = [in_words(row | {"labels": _some(row["labels"])}) for row in rows]
+        some = ({"labels": _some(row["labels"]), "splits": _kinds(row["splits"])} for row in rows)
+        rows = [in_words(row | less) for row, less in zip(rows, some, strict=True)]
     columns = ("name", "title", "head", "metrics", "splits", "labels", "trained_on")
     _print(rows, columns[:5] if is_bounded() else columns, as_json=as_json)
+
+
+MANY_SPLITS = 3
+"""More than these of one kind are counted in a table: WikiANN has a test split of 40 languages."""
+
+
+def _kinds(splits: Sequence[str]) -> list[str]:
+    """The splits, those of many languages as one: "test_* (40)"."""
+    counts = Counter(name.partition("_")[0] for name in splits if "_" in name)
+    shown = {
+        f"{kind}_* ({counts[kind]})" if counts[kind] > MANY_SPLITS and rest else name: None
+        for name in splits
+        for kind, _, rest in [name.partition("_")]
+    }
+    return list(shown)
 
 
 MANY_LABELS = 20

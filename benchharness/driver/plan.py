@@ -13,8 +13,9 @@ from benchharness.engines.slots import have_bf16, machine_of
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
+from benchharness.models.families import is_unchecked
 from benchharness.models.folder import stated_pooling
-from benchharness.models.weights import reach, require_listed
+from benchharness.models.weights import config_of, reach, require_listed
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
@@ -36,11 +37,15 @@ Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 
 
 class RowCounts(NamedTuple):
-    """Of one split: examples that are used, and rows that a convention or the limit left out."""
+    """Of one split: examples that are used, and rows that a convention or the limit left out.
+
+    `odd` counts what is odd about it as it was released.
+    """
 
     used: int
     left_out: int
     cut: int
+    odd: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +80,16 @@ class Plan:
         What a task of one's own leaves out was said where it was found.
         """
         jobs = (job for job in self.jobs if job.definition is None)
+        counts = self._counts(jobs)
+        return {name: found.left_out for name, found in counts.items() if found.left_out}
+
+    def odd_rows(self) -> dict[str, Mapping[str, int]]:
+        """What is odd about the splits as they were released, by "task:split"."""
+        return {name: found.odd for name, found in self._counts(self.jobs).items()}
+
+    def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
         splits = {name: digest for job in jobs for name, digest in job.fingerprints.items()}
-        return {
-            name: self.rows[digest].left_out
-            for name, digest in splits.items()
-            if digest in self.rows and self.rows[digest].left_out
-        }
+        return {name: self.rows[digest] for name, digest in splits.items() if digest in self.rows}
 
 
 def plan(request: Request) -> Plan:
@@ -135,6 +144,7 @@ def plan(request: Request) -> Plan:
         left_out=left_out,
         notes=(
             *_unused_poolings(encoders),
+            *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
@@ -165,6 +175,18 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
             yield (
                 f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
                 "heads read the encoder as its family's do."
+            )
+
+
+def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
+    """Yield a sentence for each model of a family that nobody has looked up."""
+    for model in models:
+        config = {"model_type": model.family} if model.family else config_of(model)
+        if is_unchecked(config):
+            yield (
+                f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
+                "its authors classify a text: a new layer reads the state of its first token, or "
+                "of its last one where a trial shows that it sees only what precedes it."
             )
 
 
@@ -627,7 +649,9 @@ class _Reader:
         return self._counted(task, split, read(task, split, self.source, self.limit_of(task)))
 
     def _counted(self, task: Task, split: str, rows: SplitRows) -> str:
-        self.rows[rows.fingerprint] = RowCounts(len(rows.examples), rows.left_out, rows.cut)
+        self.rows[rows.fingerprint] = RowCounts(
+            len(rows.examples), rows.left_out, rows.cut, rows.odd
+        )
         if task.definition:
             self.words[rows.fingerprint] = [example.count_words() for example in rows.examples]
         if task.head == "tag":

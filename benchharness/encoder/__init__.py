@@ -1,6 +1,6 @@
 """A network with its tokenizer, from wherever a checkpoint is, and the layers it is made of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +9,11 @@ from typing import Any
 import torch
 from tokenizers import processors
 from torch import Tensor, nn
-from transformers import AutoTokenizer
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
 import benchharness.encoder.imports  # noqa: F401  (before any network's code)
 from benchharness.encoder.network import (
-    check_trusted,
     draw_network,
     is_foreign,
     load_config,
@@ -24,19 +22,22 @@ from benchharness.encoder.network import (
     takes_input,
 )
 from benchharness.encoder.packing import NARROWED, PACKING
+from benchharness.encoder.padding import SEES_PADDING, Reading, compute_by_length, try_out
+from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
+from benchharness.models.families import is_causal, is_unchecked
 from benchharness.models.folder import (
     GPT,
     NO_LIMIT,
     check_tokens,
     checkpoint_files,
     longest_row,
-    unsaid_family,
+    read_config,
 )
-from benchharness.models.spec import NOTHING, called, shown
+from benchharness.models.spec import NOTHING, called
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
-from benchharness.tasks.errors import ModelError, first_line
+from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
@@ -49,7 +50,8 @@ class Encoder:
     `network` maps input ids, mask and token types to hidden states (rows, tokens, size) in fp32;
     layers that a family has pretrained above them are its `pooler`. Loaded whole, it is an encoder
     with a decoder, as transformers' class for conditional generation has them. `family` is
-    transformers' model_type; `max_tokens` counts the special tokens.
+    transformers' model_type; `max_tokens` counts the special tokens. `is_causal` is true of a
+    decoder alone, whose states have seen only what precedes them.
     """
 
     network: nn.Module
@@ -57,6 +59,7 @@ class Encoder:
     config: Any
     family: str
     max_tokens: int
+    is_causal: bool = False
 
 
 def load_encoder(
@@ -70,24 +73,33 @@ def load_encoder(
     """The encoder of a checkpoint: "builtin:tiny", an absolute folder, or a hub id at a revision.
 
     `whole` asks for its decoder too. Weights that the checkpoint does not have (all of a built-in
-    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: whoever asks
-    does that. Raises ModelError where the checkpoint is absent, unreadable, incomplete, not finite,
-    or needs more trust than it has.
+    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: the folder is
+    what a run has left, and whoever asks loads them. Raises ModelError where the checkpoint is
+    absent, unreadable, incomplete, not finite, or needs more trust than it has.
     """
     if seed is not None:
         torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
     with no_init_weights() if seed is None else nullcontext():
         network: Any = (
             draw_network(config, whole=whole)
             if seed is None or checkpoint in BUILTIN_FOLDERS
             else load_network(folder, config, checkpoint, trust, whole=whole)
         )
+    if not isinstance(getattr(config, "hidden_size", None), int):
+        raise ModelError(
+            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
+            "gives a head: add it to config.json, or to the attribute_map of its code."
+        )
     if is_foreign(network):
-        _take_as_it_is(network, tokenizer, config, checkpoint)
-    _mark_texts(tokenizer, network, config)
+        _take_as_it_is(network, tokenizer)
+    reading = _how_it_reads(network, config, folder, called(checkpoint))
+    if reading.sees_padding and not whole:
+        compute_by_length(network)
+    if reading.is_causal:
+        _mark_texts(tokenizer, network, config)
     check_tokens(called(checkpoint), len(tokenizer), _count_rows(network, config))
     return Encoder(
         network=network,
@@ -95,7 +107,16 @@ def load_encoder(
         config=config,
         family=config.model_type,
         max_tokens=longest_row(folder) or NO_LIMIT,
+        is_causal=reading.is_causal,
     )
+
+
+def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> Reading:
+    """Return how a network reads a row: by its family, or as a trial of it shows."""
+    said = read_config(folder / "config.json")
+    if is_unchecked(said):
+        return try_out(network, config, checkpoint)
+    return Reading(is_causal=is_causal(said), sees_padding=config.model_type in SEES_PADDING)
 
 
 def _count_rows(network: Any, config: Any) -> int | None:
@@ -107,13 +128,8 @@ def _count_rows(network: Any, config: Any) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-def _take_as_it_is(network: nn.Module, tokenizer: Any, config: Any, checkpoint: str) -> None:
-    """Gives a checkpoint's own code the inputs that it names, and takes a bare tensor from it."""
-    if not isinstance(getattr(config, "hidden_size", None), int):
-        raise ModelError(
-            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
-            "gives a head: add it to config.json, or to the attribute_map of its code."
-        )
+def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
+    """Give a checkpoint's own code the inputs that it names, and take a bare tensor from it."""
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -146,7 +162,7 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     if config.model_type not in GPT:
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
@@ -162,75 +178,68 @@ def check_reach(max_tokens: int, reach: int) -> None:
         )
 
 
-# An encoder's tokenizer, with what its network needs to see of it.
-
-TYPES = "token_type_ids"
-
-TYPED = ("albert", "funnel", "xlnet")
-"""Families that were pretrained with token types, which their tokenizers in transformers 5 know and
-do not give."""
+# The tokens that GPT's tokenizer lacks.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 """The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
 
 
-def load_tokenizer(folder: Path, config: Any, trust: Trust = NOTHING) -> Any:
-    """The tokenizer of a checkpoint; ModelError where it is not usable.
-
-    It gives token types where the network has learned any, and only there.
-    """
-    try:
-        known = {"config": config} if unsaid_family(folder) else {}
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True, **known
-        )
-    except Exception as error:  # whatever a damaged file makes transformers run into
-        check_trusted(folder, error)
-        raise ModelError(
-            f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}"
-        ) from error
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ModelError(
-            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
-            f"{tokenizer.model_max_length!r}, expected a number."
-        )
-    names = [name for name in tokenizer.model_input_names if name != TYPES]
-    gives_types = TYPES in tokenizer.model_input_names or config.model_type in TYPED
-    # Several types have embeddings each; Funnel and XLNet compare types instead.
-    compares = config.model_type in ("funnel", "xlnet")
-    has_types = compares or getattr(config, "type_vocab_size", 0) > 1
-    types = [TYPES] if gives_types and has_types else []
-    tokenizer.model_input_names = [*names, *types]  # what it gives from now on
-    return tokenizer
-
-
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
-    """Gives GPT, whose tokenizer puts nothing around texts, tokens to tell them apart.
+    """Have a decoder's tokenizer put a token between two texts, and one at the end of a row.
 
-    As Radford et al. 2018, section 3.3: a start, a delimiter between two texts, and an end at which
-    the text is classified, all with embeddings that start from random numbers.
+    Texts are classified at the last token. What the tokenizer puts around texts by itself stays;
+    what is missing is its separator, or its end of a text. GPT gets tokens of its own, as Radford
+    et al. 2018, section 3.3, have them: a start, a delimiter and an end. Their embeddings start
+    from random numbers, as the separator of a tokenizer that has neither token.
     """
-    if config.model_type not in GPT or not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
+    if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
         return  # a checkpoint that a run has left has them
-    tokenizer.add_special_tokens(
-        {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
-    )
-    marks = (START, DELIMITER, CLASSIFY)
-    template = processors.TemplateProcessing(
-        single=f"{START} $A {CLASSIFY}",
-        pair=f"{START} $A {DELIMITER} $B {CLASSIFY}",
-        special_tokens=list(zip(marks, tokenizer.convert_tokens_to_ids(marks), strict=True)),
-    )
-    # GPT-2's own makes offsets leave out the space that begins a token: it still runs, first.
-    own = tokenizer.backend_tokenizer.post_processor
-    both = template if own is None else processors.Sequence([own, template])
-    tokenizer.backend_tokenizer.post_processor = both
+    if config.model_type in GPT:
+        tokenizer.add_special_tokens(
+            {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
+        )
+        _put_around(tokenizer, [START], [DELIMITER], [CLASSIFY])
+    else:
+        end = tokenizer.sep_token or tokenizer.eos_token
+        if end is None:
+            end = DELIMITER
+            tokenizer.add_special_tokens({"sep_token": end})
+        before, between, after = _around(tokenizer)
+        if not between or not after:
+            _put_around(tokenizer, before, between or [end], after or [end])
     tokens = len(tokenizer)
     embeddings: nn.Embedding = network.get_input_embeddings()
     if tokens > embeddings.num_embeddings:
         # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.
         network.resize_token_embeddings(tokens, mean_resizing=False)
         config.vocab_size = tokens  # the network has a copy
+
+
+def _around(tokenizer: Any) -> tuple[list[str], list[str], list[str]]:
+    """Return the special tokens that a tokenizer puts before, between and after two texts."""
+    found = tokenizer("a", "a", return_special_tokens_mask=True)
+    tokens = tokenizer.convert_ids_to_tokens(found["input_ids"])
+    is_special = found["special_tokens_mask"]
+    first, last = is_special.index(0), len(tokens) - 1 - is_special[::-1].index(0)
+    inner = zip(tokens[first:last], is_special[first:last], strict=True)
+    return tokens[:first], [token for token, special in inner if special], tokens[last + 1 :]
+
+
+def _put_around(
+    tokenizer: Any, before: Sequence[str], between: Sequence[str], after: Sequence[str]
+) -> None:
+    """Have a fast tokenizer put these special tokens before, between and after texts."""
+    marks = dict.fromkeys([*before, *between, *after])
+    template = processors.TemplateProcessing(
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *between, "$B", *after],
+        special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
+    )
+    # Byte-level BPE makes offsets leave out the space that begins a token: it still runs, first.
+    own = tokenizer.backend_tokenizer.post_processor
+    parts: Any = own if isinstance(own, processors.Sequence) else [own]
+    kept = [part for part in parts if isinstance(part, processors.ByteLevel)]
+    tokenizer.backend_tokenizer.post_processor = processors.Sequence([*kept, template])
 
 
 # Dropout other than the checkpoint's own: some papers fine-tune without it.

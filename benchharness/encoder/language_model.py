@@ -22,22 +22,15 @@ import transformers
 from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
-from benchharness.encoder import (
-    BUILTIN_FOLDERS,
-    TYPES,
-    find_folder,
-    load_tokenizer,
-    use_first_token,
-)
+from benchharness.encoder import BUILTIN_FOLDERS, find_folder, use_first_token
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, PACKABLE, Packing, is_packed, use_packed_rows
+from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import NO_LIMIT, longest_row
+from benchharness.models.families import is_causal
+from benchharness.models.folder import NO_LIMIT, longest_row, read_config
 from benchharness.models.spec import NOTHING
 from benchharness.tasks.errors import ModelError
-
-CAUSAL = frozenset({"gpt2", "openai-gpt"})
-"""Families (transformers' model_type) that are read from left to right."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +167,10 @@ def load_language_model(
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
-    loader = _find_class(config, checkpoint)
-    tokenizer = load_tokenizer(folder, config, trust)
-    is_causal = config.model_type in CAUSAL
-    if not is_causal and tokenizer.mask_token_id is None:
+    reads_forward = is_causal(read_config(folder / "config.json"))
+    loader = _find_class(config, checkpoint, is_causal=reads_forward)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint)
+    if not reads_forward and tokenizer.mask_token_id is None:
         raise ModelError(
             f"the tokenizer of {checkpoint} has no mask token, by which a masked language model is "
             "asked: add mask_token to its tokenizer_config.json."
@@ -196,20 +189,20 @@ def load_language_model(
     return LanguageModel(
         network=network.eval(),
         tokenizer=tokenizer,
-        is_causal=is_causal,
+        is_causal=reads_forward,
         max_tokens=longest_row(folder) or NO_LIMIT,
     )
 
 
-def _find_class(config: Any, checkpoint: str) -> Any:
+def _find_class(config: Any, checkpoint: str, *, is_causal: bool) -> Any:
     family = config.model_type
-    if family in CAUSAL:
+    if is_causal:
         return transformers.AutoModelForCausalLM
     if family in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_encoder_decoder:
         return transformers.AutoModelForMaskedLM
     raise ModelError(
-        f"{checkpoint} is of the family {family}, which has no masked language model in "
-        "transformers: it cannot score without training, so leave --shots 0 out."
+        f"{checkpoint} is of the family {family}, of which transformers has no language model: it "
+        "cannot score without training, so leave --shots 0 out."
     )
 
 

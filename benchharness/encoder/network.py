@@ -14,9 +14,11 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.leaderboard.job import Trust
+from benchharness.models.families import is_causal
 from benchharness.models.folder import (
     checkpoint_files,
     no_decoder,
+    read_config,
     read_object,
     unsaid_family,
     untrusted,
@@ -30,12 +32,11 @@ NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
-    "gpt2": {"use_cache": False},
     "xlnet": {"use_mems_eval": False},
 }
 """BigBird goes over to full attention at the first batch of short texts and never back, so what it
-computes would depend on the order of batches; up to 704 tokens full attention is its own way. GPT-2
-and XLNet would keep states for tokens that never follow."""
+computes would depend on the order of batches; up to 704 tokens full attention is its own way. XLNet
+would keep states for tokens that never follow."""
 
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
@@ -55,6 +56,8 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
         ) from error
     for name, value in SETTINGS.get(config.model_type, {}).items():
         setattr(config, name, value)
+    if is_causal(read_config(folder / "config.json")):
+        config.use_cache = False  # it would keep states for tokens that never follow
     return config
 
 

@@ -11,6 +11,7 @@ from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.text import digest
 from benchharness.models import find_model
+from benchharness.models.families import is_causal
 from benchharness.models.folder import read_object
 from benchharness.models.pickles import Described
 from benchharness.models.weights import config_folder
@@ -146,7 +147,8 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
 
     if "model_type" in config:
         say("model", f"{config['model_type']}, {first(_LAYERS)} layers of {first(_SIZES)}")
-        say("pooling", config.get("classifier_pooling", "as the family"))
+        usual = "last token" if is_causal(config) else "as the family"
+        say("pooling", config.get("classifier_pooling", usual))
     for name, names in _DROPOUTS.items():
         # Without one of its own a classifier has the encoder's.
         say(name, first((*names, *_DROPOUTS["dropout"])))

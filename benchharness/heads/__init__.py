@@ -30,12 +30,14 @@ class Limits:
     """How long a row may be: at most `max_tokens` with the special tokens.
 
     Only where a context is cut into windows: they begin every `stride` tokens, and at most
-    `max_question_tokens` of the question stand in each.
+    `max_question_tokens` of the question stand in each. `is_causal` says that a state has seen only
+    what precedes it, so that a window's last token is where "no answer" is read.
     """
 
     max_tokens: int
     stride: int = 128
     max_question_tokens: int = 64
+    is_causal: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +139,8 @@ def with_language_model(head: Head, weight: float) -> Head:
     """The head with the language model's loss, `weight` times, in addition to its own.
 
     As openai/finetune-transformer-lm, train.py: of a question's options it is the mean over all of
-    them, the wrong ones too. Raises ModelError for an encoder whose states have seen what comes
-    after them.
+    them, the wrong ones too. Raises ModelError for an encoder of another family: its states may
+    have seen what comes after them, and its output layer may be another than its embedding.
     """
     if not weight:
         return head
@@ -146,8 +148,8 @@ def with_language_model(head: Head, weight: float) -> Head:
     def network(encoder: Encoder, task: Any) -> nn.Module:
         if encoder.config.model_type not in GPT:
             raise ModelError(
-                f"lm_weight is for models that read from left to right ({', '.join(GPT)}), and "
-                f"this one is {encoder.config.model_type}: leave lm_weight out."
+                f"lm_weight is for {' and '.join(GPT)}, and this model is "
+                f"{encoder.config.model_type}: leave lm_weight out."
             )
         made: Any = head.network(encoder, task)
         made.lm_weight, made.is_recordable = weight, False

@@ -95,9 +95,7 @@ class ChoiceNetwork(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.network
-        self.classifier = TextClassifier.on(
-            encoder.network, encoder.config, outputs=1, is_choice=True
-        )
+        self.classifier = TextClassifier.on(encoder, outputs=1, is_choice=True)
         self.reads_first_token = self.classifier.reads == "first"
         self.lm_weight = 0.0
         attend_globally(self.encoder, encoder.config, "choice")

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
+from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
+from benchharness.models.families import CHECKED
 from benchharness.tasks.errors import ModelError
 
 # How each family was published to classify a text: one entry of POOLINGS.
@@ -104,6 +106,12 @@ GPT = Pooling(
 """The dropout of the classifier is that of Radford et al. 2018, section 4.1, "Fine-tuning details":
 transformers has none."""
 
+DECODER = Pooling(
+    reads=lambda _: "last", dense="none", dropout=rate_of("classifier_dropout"), bias=False
+)
+"""For decoders without an entry: as GenericForSequenceClassification in transformers'
+modeling_layers.py, and the classes of older families."""
+
 T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
 """Of T5 only the encoder is used, whose mean is what Ni et al., arXiv:2108.08877, found best; the
 layers are those of transformers' class with a decoder."""
@@ -150,6 +158,8 @@ POOLINGS: Mapping[str, Pooling] = {
     "mpnet": ROBERTA,
     "mt5": T5,
     "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
+    "new": BERT,  # Alibaba-NLP/new-impl, modeling.py, NewForSequenceClassification
+    "nomic_bert": BERT,
     "openai-gpt": GPT,
     "roberta": ROBERTA,
     "t5": T5,
@@ -165,11 +175,11 @@ POOLINGS: Mapping[str, Pooling] = {
 """By transformers' model_type."""
 
 
-def find_pooling(family: str, is_choice: bool = False) -> Pooling:
-    """The way of a family to classify a text, or to score an option: BigBird's differ."""
+def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = False) -> Pooling:
+    """Return how a family classifies a text, or scores an option: BigBird's differ."""
     if is_choice and family == "big_bird":
         return BERT
-    return POOLINGS.get(family, DEFAULT)
+    return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
 
 
 # The classifiers.
@@ -199,16 +209,16 @@ class TextClassifier(nn.Module):
 
     @classmethod
     def on(
-        cls, network: Any, config: Any, outputs: int, extra: int = 0, is_choice: bool = False
+        cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """The classifier for an encoder.
+        """Return the classifier for an encoder.
 
         The encoder's pooler moves into it, or away: left where it is, it would be computed twice or
         in vain. What is extra comes from the states of single tokens.
         """
-        pooling = find_pooling(config.model_type, is_choice)
-        pooler = _trim(network, per_token=extra > 0)
-        return cls(pooler, pooling, config, outputs, extra)
+        pooling = find_pooling(encoder.family, is_choice=is_choice, is_causal=encoder.is_causal)
+        pooler = _trim(encoder.network, per_token=extra > 0)
+        return cls(pooler, pooling, encoder.config, outputs, extra)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """The state that is classified, (rows, size)."""
@@ -249,9 +259,11 @@ def _first(hidden: Tensor, mask: Tensor) -> Tensor:
     return hidden[:, 0]  # (rows, size), also of hidden states that are first tokens' alone
 
 
-def _last(hidden: Tensor, mask: Tensor) -> Tensor:
+def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
+    """Return the state of each row's last real token, (rows, size), padded on either side."""
+    places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
     rows = torch.arange(len(hidden), device=hidden.device)  # (rows,)
-    return hidden[rows, mask.sum(-1) - 1]  # (rows, size)
+    return hidden[rows, (mask * places).argmax(-1)]
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -262,7 +274,7 @@ def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
 
 STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "first": _first,
-    "last": _last,
+    "last": last_state,
     "mean": _mean,
 }
 
@@ -367,11 +379,26 @@ def _trim(network: Any, per_token: bool = False) -> Any:
             )
         if not per_token and has_decoder:
             network.decoder = _NoDecoder()
+    return take_pooler(network)
+
+
+def take_pooler(network: Any) -> Any:
+    """Take the pooler off a network and return it; None where it has none.
+
+    Most encoders of transformers then give None in its place; some, such as SqueezeBERT, call it
+    without asking, and code of a checkpoint's own may, so that one keeps its pooler.
+    """
     pooler = getattr(network, "pooler", None)
-    # transformers' encoders then give None in its place; code of the checkpoint's own may need it.
     if pooler is not None and not is_foreign(network):
-        network.pooler = None
+        network.pooler = None if network.config.model_type in CHECKED else _NoPooler()
     return pooler
+
+
+class _NoPooler(nn.Module):
+    """Stands in place of a pooler and gives None for the states that it is given."""
+
+    def forward(self, *_: Any, **__: Any) -> None:
+        return None
 
 
 class _NoDecoder(nn.Module):

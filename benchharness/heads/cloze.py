@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchharness.encoder import TYPES, check_reach
+from benchharness.encoder import check_reach
 from benchharness.encoder.language_model import LanguageModel, Reading
-from benchharness.heads.tokens import telling_refusals
+from benchharness.encoder.tokenizer import TYPES
+from benchharness.heads.tokens import note_read, telling_refusals
 from benchharness.recipes.zero_shot import PATTERN, WORD
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import (
@@ -203,6 +204,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
     # Untrimmed: `fitted` looks at how long they are.
     with telling_refusals():
         found = tokenizer(firsts, seconds, return_offsets_mapping=True, verbose=False)
+    note_read([" ".join(filter(None, (t.first, t.second))) for t in texts], found["input_ids"])
     types = found[TYPES] if TYPES in tokenizer.model_input_names else [None] * len(texts)
     return [
         Encoded(
@@ -236,6 +238,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
         found = model.tokenizer(
             whole, return_offsets_mapping=True, add_special_tokens=False, verbose=False
         )
+    note_read([whole], [found["input_ids"]])
     begin = model.tokenizer.bos_token_id
     before = () if begin is None else (begin,)  # what the first token is guessed from
     scored = [

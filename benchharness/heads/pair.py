@@ -104,7 +104,7 @@ class PairNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        self.classifier = TextClassifier.on(encoder.network, encoder.config, outputs, marks * size)
+        self.classifier = TextClassifier.on(encoder, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
         self.reads_first_token = self.classifier.reads == "first" and not marks
         self.lm_weight = 0.0  # head.py sets it where the recipe has one

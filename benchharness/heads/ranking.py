@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
+from benchharness.heads.classifiers import last_state, take_pooler
 from benchharness.heads.tokens import Frame, join, tokenize_ids
 from benchharness.recipes.recipe import FIRST, LAST, RankingOptions
 from benchharness.tasks.errors import DataError
@@ -36,13 +37,13 @@ BLOCK = 2**26
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """A training pair for each document that is relevant to a query."""
+    """A training pair for each document of the corpus that is relevant to a query."""
     queries: Sequence[Any] = rows.examples
     pairs = [
         replace(query, id=f"{query.id}/{document}", positive=document)
         for query in queries
         for document, grade in query.relevant
-        if grade > 0
+        if grade > 0 and document in query.corpus.places
     ]
     if not pairs:
         raise DataError("no training query has a relevant document: there is nothing to learn.")
@@ -88,10 +89,8 @@ class RankingNetwork(nn.Module):
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
         super().__init__()
-        network: Any = encoder.network
-        if getattr(network, "pooler", None) is not None:
-            network.pooler = None  # nothing reads it
-        self.encoder = network
+        take_pooler(encoder.network)  # nothing reads it
+        self.encoder = encoder.network
         self.pooling = pooling
         self.reads_first_token = pooling == FIRST
         self.parts = 1
@@ -115,8 +114,7 @@ class RankingNetwork(nn.Module):
         if self.pooling == FIRST:
             states = hidden[:, 0]
         elif self.pooling == LAST:
-            places = mask.sum(1) - 1  # (rows,)
-            states = hidden[torch.arange(len(places), device=places.device), places]
+            states = last_state(hidden, mask)
         else:
             weights = mask[..., None].to(hidden.dtype)  # (rows, tokens, 1)
             states = (hidden * weights).sum(1) / weights.sum(1)

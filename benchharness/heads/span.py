@@ -19,7 +19,7 @@ from torch.nn import functional
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
-from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
+from benchharness.heads.tokens import Frame, Ids, Tokens, edges_of, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
 from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
@@ -103,7 +103,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
     # Counted from the row's start, or (XLNet) from its end.
-    nulls = starts[:-1] + frame.null if frame.null >= 0 else starts[1:] + frame.null  # (windows,)
+    null = -1 if limits.is_causal else frame.null
+    nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
         **columns,
         windows=np.cumsum([0, *map(len, per_example)]),
@@ -258,7 +259,10 @@ def _find(
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
     # By places in the context: the first window that touches the answer may have its end alone.
     places = features.places[touching]  # (tokens that touch it,)
-    firsts, lasts = touching[places == places[:1]], touching[places == places[-1:]]
+    if not len(places):
+        return touching, np.zeros((0, 2), dtype=np.int64)
+    first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
+    firsts, lasts = touching[places == places[first]], touching[places == places[last]]
     # The windows that have both; a token stands in each window at most once.
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True

@@ -8,15 +8,20 @@ truncation, which raises where the room is too small.
 import hashlib
 import json
 import re
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.models import BPE, Unigram
+from tokenizers.pre_tokenizers import ByteLevel
 
 from benchharness.heads import Limits
 from benchharness.leaderboard.job import METHOD
@@ -37,8 +42,9 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """All white space of Unicode, as code points."""
 
-PROBE = "a"
-"""Any text: between what stands around it are the special tokens."""
+PROBES = ("a", "1", "我", "и", "ا", "न", "한", "ก")
+"""Any text: between what stands around it are the special tokens. A vocabulary without an unknown
+token may know one script alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +52,9 @@ class Tokens:
     """A text's token ids and the characters [starts, ends) that each stands for.
 
     White space at either end of a token is not counted in (SentencePiece's tokens begin with it);
-    what is left of a token of nothing else is empty. Several tokens may share one character.
+    what is left of a token of nothing else is empty. Several tokens may share one character. What a
+    word has without a token, as a normalizer drops it, belongs to the tokens beside it: letters to
+    those on either side, accents to the one before.
     """
 
     ids: Ids
@@ -64,7 +72,22 @@ class Tokens:
         touching = np.flatnonzero(
             (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
         )
-        return (int(touching[0]), int(touching[-1])) if len(touching) else None
+        if not len(touching):
+            return None
+        first, last = edges_of(self.starts[touching], self.ends[touching], start, end)
+        return int(touching[first]), int(touching[last])
+
+
+def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
+    """Which of the tokens that touch the characters [start, end) are the first and the last.
+
+    A token that begins or ends there itself goes before one that shares a character with it.
+    """
+    begin, stop = np.flatnonzero(starts == start), np.flatnonzero(ends == end)
+    return (
+        int(begin[0]) if len(begin) else 0,
+        int(stop[-1]) if len(stop) else len(ends) - 1,
+    )
 
 
 def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
@@ -74,14 +97,46 @@ def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
             f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
             "task needs a checkpoint with a tokenizer.json (a fast tokenizer)."
         )
+    naming = _naming_unknown(tokenizer)
     return {
-        text: _tokens(text, ids, spans)
+        text: _tokens(text, ids, spans if naming is None else _places(text, ids, spans, naming))
         for chunk in _chunks(texts)
         for encoded in [_call(tokenizer, chunk, return_offsets_mapping=True)]
         for text, ids, spans in zip(
             chunk, encoded["input_ids"], encoded["offset_mapping"], strict=True
         )
     }
+
+
+Spans = Sequence[tuple[int, int]]
+
+
+def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
+    """A copy that has a token for each letter that a tokenizer of pairs drops; None for others.
+
+    Where a letter is dropped, the tokenizers library counts the places behind it in its word
+    without it.
+    """
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    model = None if backend is None else backend.model
+    if not isinstance(model, BPE) or model.unk_token is not None or model.byte_fallback:
+        return None
+    vocabulary = backend.get_vocab()
+    if vocabulary.keys() >= set(ByteLevel.alphabet()):  # of bytes none is unknown
+        return None
+    copy = Tokenizer.from_str(backend.to_str())
+    copy.no_truncation()
+    copy.no_padding()
+    copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)  # special ones come first
+    return copy
+
+
+def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
+    """Where the tokens of a text stand, by the copy, unless letters around a dropped one meet."""
+    found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
+    unknown = naming.token_to_id(naming.model.unk_token)
+    kept = [(n, span) for n, span in zip(found.ids, found.offsets, strict=True) if n != unknown]
+    return [span for _, span in kept] if [n for n, _ in kept] == list(ids) else spans
 
 
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
@@ -101,7 +156,7 @@ def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
 def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
     """The tokenizer's answer; it refuses half a surrogate pair, which is as good as an unknown."""
     with telling_refusals():
-        return tokenizer(
+        found = tokenizer(
             [SURROGATES.sub("\ufffd", text) for text in texts],
             add_special_tokens=False,
             return_attention_mask=False,
@@ -109,6 +164,8 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
             verbose=False,
             **options,
         )
+    note_read(texts, found["input_ids"])
+    return found
 
 
 @contextmanager
@@ -124,23 +181,152 @@ def telling_refusals() -> Iterator[None]:
         ) from error
 
 
-def _tokens(text: str, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Tokens:
+def _tokens(text: str, ids: Sequence[int], spans: Spans) -> Tokens:
     edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also of no tokens
-    starts, ends = _without_spaces(text, edges[:, 0], edges[:, 1])
+    # Four bytes a character, so that places in the array are places in the Python text.
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    is_space = np.isin(codes, SPACES)
+    starts, ends = _without_spaces(is_space, edges[:, 0], edges[:, 1])
+    if len(uncovered := _uncovered(is_space, starts, ends)):
+        starts, ends = _with_letters(text, uncovered, starts, ends)
     return Tokens(ids=np.asarray(ids, dtype=np.int32), starts=starts, ends=ends)
 
 
-def _without_spaces(text: str, starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
+def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
     """The stretches [starts, ends) of a text without the white space at their ends."""
-    # Four bytes a character, so that places in the array are places in the Python text.
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    places, is_space = np.arange(len(codes), dtype=np.int32), np.isin(codes, SPACES)
+    size = len(is_space)
+    places = np.arange(size, dtype=np.int32)
     # The next character from each place on, and the last one up to it, that is no space.
-    following = np.minimum.accumulate(np.where(is_space, len(codes), places)[::-1])[::-1]
+    following = np.minimum.accumulate(np.where(is_space, size, places)[::-1])[::-1]
     preceding = np.maximum.accumulate(np.where(is_space, -1, places))
-    first = np.minimum(np.append(following, len(codes))[starts], ends)
+    first = np.minimum(np.append(following, size)[starts], ends)
     last = np.maximum(np.append(-1, preceding)[ends] + 1, first)
     return first.astype(np.int32), last.astype(np.int32)
+
+
+def _uncovered(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> NDArray[np.int64]:
+    """The characters, white space apart, that no token stands for."""
+    size = len(is_space) + 1
+    depth = np.bincount(starts, minlength=size) - np.bincount(ends, minlength=size)  # (size,)
+    return np.flatnonzero((depth.cumsum()[:-1] == 0) & ~is_space)
+
+
+JOINERS = "\u200c\u200d"
+"""Without them a letter of Persian, Sinhala or Malayalam is another."""
+
+
+def _with_letters(
+    text: str, uncovered: NDArray[np.int64], starts: Ids, ends: Ids
+) -> tuple[Ids, Ids]:
+    """The stretches of tokens with the letters and marks beside them that have no token."""
+    found, stops = starts.copy(), ends.copy()
+    has_text = starts < ends
+    for gap in np.split(uncovered, np.flatnonzero(np.diff(uncovered) > 1) + 1):
+        first, after = int(gap[0]), int(gap[-1]) + 1
+        marks = first
+        while marks < after and _is_mark(text[marks]):
+            marks += 1
+        end, start = marks, after
+        if first and _is_letter(text[first - 1]):
+            while end < after and _is_letter(text[end]):
+                end += 1
+        if after < len(text) and _is_letter(text[after]):
+            while start > marks and _is_letter(text[start - 1]):
+                start -= 1
+        stops[has_text & (ends == first)] = end
+        found[has_text & (starts == after)] = start
+    return found, stops
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Me", "Mc") or character in JOINERS
+
+
+def _is_letter(character: str) -> bool:
+    """Whether a character is within a word, or an amount: a letter, a digit, a mark, a currency."""
+    return character.isalnum() or _is_mark(character) or unicodedata.category(character) == "Sc"
+
+
+# What a tokenizer makes nothing of, counted while it reads.
+
+
+class Count:
+    """How much of some texts a tokenizer knows; each different text counts once.
+
+    A word, as white space cuts it, is lost where no character in it has a token.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._unknown = _unknown_tokens(tokenizer)
+        self._seen: set[str] = set()
+        self._tokens = self._missed = 0
+
+    def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
+        """Counts the tokens of some texts."""
+        new = {
+            text: found for text, found in zip(texts, ids, strict=True) if text not in self._seen
+        }
+        self._seen.update(new)
+        self._tokens += sum(map(len, new.values()))
+        for unknown in self._unknown:
+            self._missed += sum(found.count(unknown) for found in new.values())
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Features' `counts`, (4,)."""
+        characters = sorted(set[str]().union(*self._seen))
+        silent = "".join(c for c in characters if not c.isspace() and self._is_silent(c))
+        lost = words = 0
+        if silent:
+            alone = re.compile(rf"(?<!\S)[{re.escape(silent)}]+(?!\S)")
+            lost = sum(len(alone.findall(text)) for text in self._seen)
+            words = sum(len(text.split()) for text in self._seen)
+        return np.array([self._tokens, self._missed, lost, words], dtype=np.int64)
+
+    def _is_silent(self, character: str) -> bool:
+        if SURROGATES.fullmatch(character):
+            return False  # read as an unknown character
+        ids = self._tokenizer(character, add_special_tokens=False, verbose=False)["input_ids"]
+        return not ids or self._tokenizer.convert_ids_to_tokens(ids) == [METASPACE]
+
+
+METASPACE = "\u2581"
+"""SentencePiece's token of a space, which stands before a word."""
+
+_COUNT: ContextVar[Count | None] = ContextVar("_COUNT", default=None)
+
+
+@contextmanager
+def counting(tokenizer: Any) -> Iterator[Count]:
+    """Counts what is read meanwhile."""
+    count = Count(tokenizer)
+    told = _COUNT.set(count)
+    try:
+        yield count
+    finally:
+        _COUNT.reset(told)
+
+
+def note_read(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
+    """Tells whoever counts which tokens some texts have been read as."""
+    count = _COUNT.get()
+    if count is not None:
+        count.add(texts, ids)
+
+
+def _unknown_tokens(tokenizer: Any) -> set[int]:
+    """The tokens that stand for unknown words, and for nothing else: GPT-2's ends texts too."""
+    names = ("bos", "eos", "cls", "sep", "pad", "mask")
+    others = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
+    found = {tokenizer.unk_token_id}
+    if tokenizer.is_fast:
+        model = tokenizer.backend_tokenizer.model
+        token = getattr(model, "unk_token", None)
+        found.add(token and tokenizer.backend_tokenizer.token_to_id(token))
+        if isinstance(model, Unigram):  # says it in its state alone
+            number = re.search(rb'"unk_id":(\d+)', model.__getstate__())
+            found.add(number and int(number[1]))
+    return found - others - {None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,14 +347,15 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
         """The frame around one text or two, read off what the tokenizer puts around any text."""
-        # A tokenizer may make two tokens of "a", "▁" and "a".
-        size = len(tokenizer(PROBE, add_special_tokens=False)["input_ids"])
-        encoded = tokenizer(*[PROBE] * texts, return_special_tokens_mask=True)
+        alone = ((p, tokenizer(p, add_special_tokens=False)["input_ids"]) for p in PROBES)
+        probe, ids_of = next(((p, ids) for p, ids in alone if ids), (PROBES[0], []))
+        size = len(ids_of)  # a tokenizer may make two tokens of "a", "▁" and "a"
+        encoded = tokenizer(*[probe] * texts, return_special_tokens_mask=True)
         ids = np.asarray(encoded["input_ids"], dtype=np.int32)
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
-            raise ModelError(f"{type(tokenizer).__name__} cannot encode {PROBE!r}: it is damaged.")
+            raise ModelError(f"{type(tokenizer).__name__} cannot encode {probe!r}: it is damaged.")
         firsts = inner[::size]  # (texts,), where each text begins
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
         # Where the classification token stands: from the start, or (XLNet) from the end if
@@ -241,7 +428,7 @@ KEPT_TOKENS = 200_000
 
 KIND = "kind"
 
-FORM = 2
+FORM = 3
 """Goes up when a file has something new: an old one would be read as having none of it."""
 
 
@@ -266,7 +453,9 @@ def encode_once(
     found = _read(path)
     if found is not None:
         return found
-    features = encode(rows.examples, tokenizer, limits)
+    with counting(tokenizer) as count:
+        features = encode(rows.examples, tokenizer, limits)
+    features = replace(features, counts=count.numbers())
     if len(features.token_ids) >= KEPT_TOKENS:
         with suppress(OSError):
             _write(path, features)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from benchharness.models.families import CHECKED, has_class, is_causal
 from benchharness.recipes.recipe import ADDED_ORDERS, FINE_TUNED, Recipe
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.task import Task
@@ -33,15 +34,15 @@ LACKING = {
 }
 """What transformers has no class for, or (T5) only one that needs the decoder."""
 
-COMPARED = (
-    "albert bert big_bird camembert convbert deberta deberta-v2 distilbert electra ernie eurobert "
-    "funnel gpt2 longformer megatron-bert mobilebert modernbert mpnet openai-gpt roberta t5 "
-    "xlm-roberta xlnet"
-)
-"""Families whose classes were compared with our heads (tests/benchharness/test_heads_parity.py)."""
+LAYERED = frozenset({"modernbert-decoder"})
+"""Decoders whose classes have layers between the last state and the output, which we lack."""
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
 """Families whose classes are another one's."""
+
+COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
+"""Families whose classes were compared with our heads (tests/benchharness/test_heads_parity.py):
+all that are checked but those of checkpoints' own code."""
 
 
 class Published(NamedTuple):
@@ -86,9 +87,16 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
     if own := answer_type(task).unpublished():
         yield own
     yield from _of_recipe(recipe)
-    known = (recipe.ranking or task.head in KINDS) and family in COMPARED.split()
-    if not known or (family, task.head) in LACKING:
+    if (family, task.head) in LACKING or not (recipe.ranking or _has_head(family, task.head)):
         yield f"{family} with a {task.head} head"
+
+
+def _has_head(family: str, head: str) -> bool:
+    """Return whether transformers' class of a head type is the network that we train."""
+    if family in COMPARED or head not in KINDS:
+        return head in KINDS
+    is_decoder = is_causal({"model_type": family}) and family not in LAYERED
+    return is_decoder and has_class(family, KINDS[head])
 
 
 def _of_recipe(recipe: Recipe) -> Iterator[str]:

@@ -19,6 +19,7 @@ from benchharness.leaderboard.job import (
     Start,
     recipe_label,
 )
+from benchharness.models.families import is_causal
 from benchharness.models.folder import has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import config_of, count_layers, reach
@@ -39,6 +40,7 @@ from benchharness.recipes.recipe import (
     DISTILLATION,
     EACH,
     FINE_TUNED,
+    LAST,
     LAYER,
     SETTINGS,
     TEACHER,
@@ -492,6 +494,7 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
     for path in _ancestors(own):
         for layer in _file_layers(path, tables):
             yield {name: _inherited(setting, path) for name, setting in layer.items()}
+    yield from _of_decoders(spec, tables)
     yield from _file_layers(own, tables)
     for table in tables:
         suite = table.partition("/")[0]
@@ -504,6 +507,24 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
     for task in (TASKS[table] for table in tables if table in TASKS):
         if task.longest:
             yield {MAX_TOKENS: Setting(value=task.longest, source=task.cite)}
+
+
+def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
+    """Yield a layer for the values that no file has, because they are of any decoder."""
+    if "head/ranking" in tables and is_decoder(spec):
+        yield {"pooling": LAST_OF_DECODER}
+
+
+LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
+"""Which state of a decoder is a text's vector, where nothing else is stated."""
+
+
+def is_decoder(spec: ModelSpec) -> bool:
+    """Return whether a model's states see only what precedes them.
+
+    As `config_of`, it may ask the hub, where the family is not known.
+    """
+    return is_causal({"model_type": spec.family} if spec.family else config_of(spec))
 
 
 def _ancestors(path: Path) -> list[Path]:

@@ -15,9 +15,11 @@ from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import reach
 from benchharness.recipes.recipe import FIRST, LAST, MEAN
 from benchharness.recipes.resolve import (
+    LAST_OF_DECODER,
     MAX_TOKENS,
     ResolvedRecipe,
     for_own_rows,
+    is_decoder,
     resolve_sweep,
     within_reach,
 )
@@ -44,8 +46,13 @@ POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
 
 
 def _pooling(spec: ModelSpec) -> Setting:
-    """How a checkpoint's states become a text's vector: as its folder says, else their mean."""
+    """Return how states become a text's vector: as the folder says, else their mean.
+
+    Where the folder of a decoder says nothing it is the last one.
+    """
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
+    if not stated and is_decoder(spec):
+        return LAST_OF_DECODER
     if not stated:
         return Setting(value=MEAN, source="ours: its folder says nothing else")
     if (known := POOLINGS.get(stated, stated)) not in POOLINGS.values():

@@ -25,7 +25,7 @@ from benchharness.tasks.prediction_files import (
     layout_of,
     read_predictions,
 )
-from benchharness.tasks.read import holds, read
+from benchharness.tasks.read import holds, odd_sentences, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task, check_labels, ending_of
@@ -36,7 +36,8 @@ class ScoredSplit:
     """One split of a file: its evaluation, as its official script counts.
 
     `official` are the keys and values of that script (SQuAD's, conlleval), empty for other tasks.
-    `notes` say what had to be read leniently, `missing` how many answers are left out.
+    `notes` say what is odd about the rows and had to be read leniently of the file, `missing` how
+    many answers are left out.
     """
 
     evaluation: Evaluation
@@ -96,7 +97,7 @@ def _score(
     return ScoredSplit(
         evaluation=replace(evaluation, scores={**evaluation.scores, **own}),
         official=official,
-        notes=found.notes,
+        notes=(*odd_sentences({evaluation.name: rows.odd}), *found.notes),
         missing=found.missing,
         file=file,
         no_answer=no_answer,

@@ -32,6 +32,7 @@ from benchharness.tasks.submission.questions import (
 from benchharness.tasks.submission.table import write_race
 from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.suites import Suite, find_task
+from benchharness.tasks.task import suffix_of
 
 Split = tuple[str, str]
 """A task's name and one of its splits."""
@@ -147,13 +148,14 @@ def _filled(file: AnswerFile, data: str) -> bytes:
 class Form:
     """Which splits a suite's files are of, and what they hold, by name ("" where there is one).
 
-    A split is one of these whose name begins so; "{}" in a file's name is its language.
+    A split is one of these whose name begins so, or with one of several; "{}" in a file's name is
+    its language.
 
     `write(task, predictions, examples, threshold)` gets no examples unless it `needs_rows`.
     `ending` is that of a single file's name.
     """
 
-    split: str
+    split: str | tuple[str, ...]
     write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
     needs_rows: bool = False
     ending: str = ""
@@ -178,7 +180,7 @@ def _in_form(
         examples = _examples(stored, result, name) if form.needs_rows else ()
         predictions = predictions_of(result.evaluation(name))
         files = form.write(find_task(task), predictions, examples, wanted.threshold)
-        folder, language = Path(task.rpartition("/")[2]), split.removeprefix(form.split)[1:]
+        folder, language = Path(task.rpartition("/")[2]), suffix_of(split)[1:]
         found += [
             Gathered(
                 path=folder / each.format(language) if each else Path(),
@@ -240,7 +242,7 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(
         ("beir", "retrieval"),
         Form(
-            split="test",
+            split=("test", "dev"),  # dev of MS MARCO, which has no other
             write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
         ),
     ),

@@ -209,6 +209,8 @@ print(options[int(logits.argmax())], logits.softmax(-1).tolist())
 """
 
 _SPAN = """
+from unicodedata import category
+
 question, context = "Who wrote it?", "The book was written by Ann Lee in 1990."
 inputs = tokenizer(
     question, context, truncation="only_second", return_offsets_mapping=True, return_tensors="pt"
@@ -221,7 +223,10 @@ starts, ends = found.start_logits[0].tolist(), found.end_logits[0].tolist()
 score, first, last = max(
     (starts[i] + ends[j], i, j) for i in places for j in places if i <= j < i + {most}
 )
-print(context[offsets[first][0] : offsets[last][1]].strip(), score)
+start, end = offsets[first][0], offsets[last][1]
+while end < len(context) and category(context[end]) in ("Mn", "Me"):
+    end += 1  # an accent that the tokenizer takes off
+print(context[start:end].strip(), score)
 """
 
 _NO_ANSWER = """\

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchharness.encoder.packing import is_packed
+from benchharness.encoder.padding import SEES_PADDING
 from benchharness.heads.published import UNSCALED
 from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
@@ -21,7 +22,7 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import PairTask, Task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.load import TrainedModel
-from benchharness.trained.plain import SEES_PADDING, Logits, PlainModel, Row
+from benchharness.trained.plain import Logits, PlainModel, Row
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from benchharness.encoder.padding import SEES_PADDING
 from benchharness.heads import Limits
 from benchharness.heads.choice import filled
 from benchharness.heads.tokens import SURROGATES
@@ -31,15 +32,11 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
-from benchharness.training.batching import ROUNDING, Indices, length_batches
+from benchharness.training.batching import Indices, length_batches
 from benchharness.training.predict import PREDICTION_TOKENS
 
 Row = dict[str, list[int]]
 """The token ids of a row, without padding, and its token types where the tokenizer gives any."""
-
-SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Families whose last tokens see the padding behind them, as published: a row alone is padded to
-the width that it has here, a multiple of eight."""
 
 Logits = NDArray[np.float32]
 
@@ -192,17 +189,9 @@ class PlainModel:
 
     def padded(self, rows: Sequence[Row]) -> Mapping[str, Tensor]:
         """Rows as a batch."""
-        how: dict[str, Any] = {"padding": True}
-        if self.network.config.model_type in SEES_PADDING:
-            longest, most = (
-                max(len(row["input_ids"]) for row in rows),
-                self.tokenizer.model_max_length,
-            )
-            width = min(-(-longest // ROUNDING) * ROUNDING, max(longest, most))
-            how = {"padding": "max_length", "max_length": width}
         names = rows[0].keys()
         columns = {name: [row[name] for row in rows] for name in names}
-        found: Mapping[str, Tensor] = self.tokenizer.pad(columns, return_tensors="pt", **how)
+        found: Mapping[str, Tensor] = self.tokenizer.pad(columns, return_tensors="pt", padding=True)
         return dict(found)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from benchharness.heads.tokens import counting
 from benchharness.progress import Reporter
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, PairPrediction, Prediction
-from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.columns import Table
 from benchharness.tasks.task import Task
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.rows import reader_of
@@ -15,10 +16,14 @@ from benchharness.training.predict import predict as logits_of
 
 
 class Answers(NamedTuple):
-    """A prediction for each example in their order, and how many examples have lost words."""
+    """A prediction for each example in their order, and how many examples have lost words.
+
+    `counts` are as in Features.
+    """
 
     predictions: tuple[Prediction, ...]
     cut: int
+    counts: tuple[int, ...]
 
 
 def predict(
@@ -31,21 +36,25 @@ def predict(
     logits are not finite, and JobError where memory does not suffice for one row.
     """
     if not examples:
-        return Answers((), 0)
-    features = model.head.encode(examples, model.tokenizer, model.limits)
+        return Answers((), 0, (0, 0, 0, 0))
+    with counting(model.tokenizer) as count:
+        features = model.head.encode(examples, model.tokenizer, model.limits)
     logits = logits_of(model.network, features, model.compute, report)
     cut = 0 if features.truncated is None else int(features.truncated.sum())
-    return Answers(model.head.decode(logits, features, examples, model.task), cut)
+    predictions = model.head.decode(logits, features, examples, model.task)
+    return Answers(predictions, cut, tuple(count.numbers().tolist()))
 
 
 class Part(NamedTuple):
     """What is answered to a part of some rows: a line each in their order.
 
-    `cut` is how many of them have lost words, `notes` what was guessed about how they are written.
+    `cut` is how many of them have lost words, `counts` are as in Features, and `notes` what was
+    guessed about how they are written.
     """
 
     lines: list[dict[str, Any]]
     cut: int
+    counts: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -65,7 +74,7 @@ def predict_parts(
         found = predict(model, examples)
         pairs = zip(found.predictions, examples, strict=True)
         lines = [answer(*pair, model.task, scores=scores) for pair in pairs]
-        yield Part(lines, found.cut, table.notes)
+        yield Part(lines, found.cut, found.counts, table.notes)
 
 
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:

@@ -22,11 +22,12 @@ import transformers
 from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
+from benchharness.encoder.tokenizer import save_tokenizer
 from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
 from benchharness.kept_folders import TAKEN, check_folder, check_place, new_folder, require_room
 from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
-from benchharness.models.folder import GPT
+from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
 from benchharness.tasks.errors import BenchError
@@ -122,7 +123,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
-    tokenizer.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
     if model.recipe.text:  # how many tokens, and that the likeliest one is said
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
@@ -182,8 +183,8 @@ def _tokenizer_of(model: TrainedModel) -> Any:
         tokenizer.backend_tokenizer.no_padding()
     encoder: Any = model.network.encoder
     family = encoder.config.model_type
-    if tokenizer.pad_token is None:  # GPT's; its classes read the last token that is another
-        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if is_causal({"model_type": family}):
+        tokenizer.pad_token = _pad_of_decoder(tokenizer)
     tokenizer.padding_side = "left" if family == "xlnet" else "right"
     tokenizer.truncation_side = "right"
     tokenizer.model_max_length = model.limits.max_tokens
@@ -192,13 +193,33 @@ def _tokenizer_of(model: TrainedModel) -> Any:
     return tokenizer
 
 
+def _pad_of_decoder(tokenizer: Any) -> str:
+    """Return a token to pad with that stands around no text.
+
+    Transformers' classes of decoders read the last token of a row that is not the one they pad
+    with, and some pad with the token at which a text ends. Raises BenchError where none is left.
+    """
+    around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
+    added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+    tokens = (tokenizer.pad_token, *added, tokenizer.eos_token, tokenizer.unk_token)
+    known = (token for token in tokens if token is not None)
+    free = (str(t) for t in known if tokenizer.convert_tokens_to_ids(t) not in around)
+    if (found := next(free, None)) is None:
+        raise BenchError(
+            "the tokenizer has no special token that stands around no text, and by what a row is "
+            "padded with transformers' class finds where its text ends: give the checkpoint's "
+            "tokenizer a pad_token of its own."
+        )
+    return found
+
+
 def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
     encoder: Any = model.network.encoder
     config = deepcopy(encoder.config)
     config.dtype = torch.float32  # the checkpoint may have been saved in another
     for name, value in published_config(model.task, auto_class, config.model_type).items():
         setattr(config, name, value)
-    if config.model_type in GPT:
+    if is_causal({"model_type": config.model_type}):
         config.pad_token_id = tokenizer.pad_token_id
     return config
 

@@ -37,7 +37,9 @@ class Features:
     tagged word), one where it is None. `marks` (rows, marks, 2) are the first token and the one
     after the last of each marked stretch. `read` (tokens,) are those whose states a head on a
     frozen encoder reads, the others being there for the encoder alone; all where it is None.
-    `truncated` (examples,) are those that lost words to `max_tokens`; None where none can.
+    `truncated` (examples,) are those that lost words to `max_tokens`; None where none can. `counts`
+    (4,) are how many tokens the texts have, how many of them stand for an unknown word, how many
+    words the tokenizer makes nothing of, and of how many; None where nobody counted.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
@@ -56,6 +58,7 @@ class Features:
     marks: NDArray[np.int64] | None = None
     read: NDArray[np.bool_] | None = None
     truncated: NDArray[np.bool_] | None = None
+    counts: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -7,6 +7,7 @@ import re
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Unpack
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from benchharness.encoder import set_dropout
 from benchharness.heads.tokens import encode_once
@@ -27,7 +30,7 @@ from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
 from benchharness.tasks.errors import BenchError, JobError, first_line
-from benchharness.tasks.read import SplitRows, count_repeats
+from benchharness.tasks.read import SplitRows, count_repeats, counts_of
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
@@ -212,7 +215,7 @@ def _prepare(work: Work) -> _Job:
         for read_by in [_read_by(provenance, setup.task, techniques, job)]
         for name in setup.splits
     }
-    provenance["data"] = _with_truncated(provenance["data"], setups, rows, features)
+    provenance["data"] = _with_counts(provenance["data"], setups, rows, features)
     prepared = _Job(
         setups=setups,
         network=network,
@@ -234,25 +237,36 @@ def _prepare(work: Work) -> _Job:
     return prepared
 
 
-def _with_truncated(
+def _with_counts(
     splits: Mapping[str, Mapping[str, Any]],
     setups: Iterable[TaskSetup],
     rows: Mapping[str, SplitRows],
     features: Mapping[str, Features],
 ) -> dict[str, Mapping[str, Any]]:
-    """What is said of each split, with how many rows have lost words; held out ones are of train.
+    """What is said of each split, with how many rows have lost words and what nobody knows.
 
-    By their ids: a row may be trained on in both orders, or with each of its answers.
+    Rows that are held out are of train. Rows count by their ids: one may be trained on in both
+    orders, or with each of its answers.
     """
-    found: dict[str, int] = {}
+    lost: dict[str, int] = {}
+    known: dict[str, Counter[str]] = {}
     for setup in setups:
         for name in setup.splits:
             examples, truncated = rows[name].examples, features[name].truncated
             flags = [False] * len(examples) if truncated is None else truncated
             ids = {e.id for e, is_cut in zip(examples, flags, strict=True) if is_cut}
             split = name if name in (setup.trained, *setup.predicted) else setup.trained
-            found[split] = found.get(split, 0) + len(ids)
-    return {name: {**facts, "truncated": found[name]} for name, facts in splits.items()}
+            lost[split] = lost.get(split, 0) + len(ids)
+            known.setdefault(split, Counter()).update(counted(features[name].counts))
+    return {n: {**facts, "truncated": lost[n], **known[n]} for n, facts in splits.items()}
+
+
+def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
+    """What is stored of a split's texts, by Features' counts: the tokens, and what has none."""
+    if counts is None:
+        return {}
+    tokens, unknown, lost, words = counts.tolist()
+    return {"tokens": tokens, "unknown": unknown} | ({"lost": lost, "words": words} if lost else {})
 
 
 def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Reporter) -> Result:
@@ -361,8 +375,7 @@ def provenance_of(
     found = collect(
         job,
         splits={
-            name: {"rows": len(rows.examples), "left_out": rows.left_out, **repeats.get(name, {})}
-            for name, rows in splits.items()
+            name: {**counts_of(rows), **repeats.get(name, {})} for name, rows in splits.items()
         },
         tokenizer=text_digest(_describe(tokenizer)),
         machine={
@@ -372,6 +385,7 @@ def provenance_of(
         },
         started=started,
     )
+    found["model"]["tokenizer_source"] = tokenizer.source.to_json()
     if stated := stated_pooling(Path(job.checkpoint)):  # of sentence-transformers, for its vectors
         found["model"]["stated_pooling"] = stated
     return {**found, "graphs": True} if compute.graphs else found

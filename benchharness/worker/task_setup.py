@@ -175,4 +175,5 @@ def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
         max_tokens=recipe.rows.max_tokens,
         stride=span.stride,
         max_question_tokens=span.max_question_tokens,
+        is_causal=encoder.is_causal,
     )

@@ -15,7 +15,7 @@ from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
-from benchharness.heads.tokens import encode_once
+from benchharness.heads.tokens import counting, encode_once
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.models.weights import hub_revision
@@ -24,7 +24,7 @@ from benchharness.recipes.recipe import RankingOptions
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
-from benchharness.worker.job import find_compute, now, peak_memory, provenance_of
+from benchharness.worker.job import counted, find_compute, now, peak_memory, provenance_of
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
@@ -56,8 +56,9 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
         task = find_task(name.rpartition(":")[0])
         shortened = list[str]()
         asked = Asked(model=model, task=task, values=job.values, compute=compute)
-        predictions = predict_untrained(asked, split.examples, tell, shortened.append)
-        provenance["data"][name]["truncated"] = len(shortened)
+        with counting(model.tokenizer) as count:
+            predictions = predict_untrained(asked, split.examples, tell, shortened.append)
+        provenance["data"][name] |= {"truncated": len(shortened), **counted(count.numbers())}
         # Without flags: that an untrained model always says the same is what it is.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)
@@ -84,7 +85,8 @@ def _rank(job: Job, report: Reporter) -> Result:
         vectors = predict(network, features, compute, report)
         predictions = head.decode(vectors, features, split.examples, task)
         cut = features.truncated  # (queries,)
-        provenance["data"][name]["truncated"] = 0 if cut is None else int(cut.sum())
+        lost = 0 if cut is None else int(cut.sum())
+        provenance["data"][name] |= {"truncated": lost, **counted(features.counts)}
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
     return _result(job, evaluations, provenance, _cost(network, began, loaded))
 

@@ -26,6 +26,7 @@ from benchharness.leaderboard.result import (
     CurvePoint,
     Evaluation,
     Failure,
+    Reading,
     Result,
     Selection,
     curve_flags,
@@ -76,6 +77,11 @@ class RunSection:
     def truncated(self) -> Mapping[str, tuple[int, int]]:
         """How many rows of a split lost words, and of how many."""
         return truncated_rows(self.provenance)
+
+    @property
+    def reading(self) -> Reading | None:
+        """How its tokenizer has read the texts."""
+        return Reading.of(self.provenance)
 
 
 def build_run(run: Result | Failure) -> RunSection:

@@ -24,6 +24,7 @@ from benchharness.leaderboard.job import (
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
+    Reading,
     Result,
     RunRow,
     Selection,
@@ -144,10 +145,13 @@ def _content(run: Run) -> dict[str, Any]:
     ours = curve_flags([point["loss"] for point in run.curve or ()])
     said = run.provenance if isinstance(run.provenance, dict) else {}
     selection, truncated = Selection.from_json(said.get("selection")), truncated_rows(said)
+    read = Reading.of(said)
+    told = read and read.told
     more = {
         "selection": selection and asdict(selection),
         "truncated": truncated,
         "teacher": run.job["teacher"] and _words(run.job["teacher"]),
+        **({"reading": asdict(told)} if told else {}),
     }
     return {
         **{name: getattr(run, name) for name in _OWN_COPIES},
@@ -201,6 +205,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
             own["truncated"] = {name: tuple(of) for name, of in more["truncated"].items()}
+            own["reading"] = Reading.from_json(more.get("reading"))  # no run of before has it
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(

@@ -51,7 +51,9 @@ class Choices(AnswerType):
         return ChoicePrediction(id=example.id, option=names.index(name))
 
     def golds(self, example: ChoiceExample) -> tuple[ChoicePrediction, ...]:
-        return tuple(ChoicePrediction(id=example.id, option=each) for each in example.gold or ())
+        options = [ChoicePrediction(id=example.id, option=each) for each in example.gold or ()]
+        said = (ChoicePrediction(id=example.id, option=-1, text=each) for each in example.answers)
+        return (*options, *said)
 
     def wrong(self, example: ChoiceExample, other: ChoicePrediction) -> ChoicePrediction:
         option = self.golds(example)[0].option
@@ -115,7 +117,7 @@ class Choices(AnswerType):
         return self.written(prediction, texts=texts) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
-        return example.gold if several else example.gold[0]
+        return example.gold if several else next(iter(example.gold), None)
 
     def choices(self, example: Any) -> tuple[str, ...]:
         return tuple(example.options)

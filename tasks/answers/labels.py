@@ -119,6 +119,9 @@ class Classes(_Labels):
 class LabelSets(_Labels):
     """Any number of the task's labels."""
 
+    def names(self, examples: Sequence[Any]) -> Sequence[str]:
+        return tuple(self.task.labels)
+
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         labels = self.task.labels
         given = [] if isinstance(answer, str) else list(answer)

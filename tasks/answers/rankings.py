@@ -28,7 +28,8 @@ class Rankings(AnswerType):
         """Of ids, the best first, or of scores by id."""
         found = answer if isinstance(answer, Mapping) else _falling(answer)
         ids = tuple(map(str, found))
-        if unknown := next((each for each in ids if each not in example.corpus.places), None):
+        known = example.corpus.places | dict(example.relevant or ())
+        if unknown := next((each for each in ids if each not in known), None):
             expected = f"{unknown!r} is no document of the corpus"
             raise self.refuse(example, answer, expected)
         return RankingPrediction(id=example.id, documents=ids, scores=tuple(found.values()))
@@ -67,7 +68,8 @@ class Rankings(AnswerType):
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], RankingPrediction]:
         """The documents that are relevant to the most queries."""
-        counts = Counter(d for e in examples for d, grade in e.relevant or () if grade > 0)
+        pairs = ((e.corpus, *judged) for e in examples for judged in e.relevant or ())
+        counts = Counter(d for corpus, d, grade in pairs if grade > 0 and d in corpus.places)
         best = [document for document, _ in counts.most_common(100)]
         scores = tuple(map(float, range(len(best), 0, -1)))
         return lambda asked: RankingPrediction(id=asked.id, documents=tuple(best), scores=scores)

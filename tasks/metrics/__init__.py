@@ -273,12 +273,12 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
     """
 
     def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:
-        golds, text = _right(example), prediction.text
+        golds, text = [example.options[place] for place in _right(example)], prediction.text
         if prediction.option >= 0:
             text = example.options[prediction.option]
         if text is None:
             return 0.0
-        return max((measure(text, example.options[place]) for place in golds), default=0.0)
+        return max(measure(text, gold) for gold in (*golds, *example.answers))
 
     return mean_metric(name, points)
 

@@ -163,9 +163,15 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
 
 def official_v1(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
     """What evaluate-v1.1.py prints: "exact_match" and "f1" in percent."""
+    return _in_percent(predictions, examples, exact_match, token_f1)
+
+
+def _in_percent(
+    predictions: Predictions, examples: Examples, exact: Measure, f1: Measure
+) -> Mapping[str, float]:
     return {
-        "exact_match": 100.0 * v1_points(predictions, examples, exact_match) / len(examples),
-        "f1": 100.0 * v1_points(predictions, examples, token_f1) / len(examples),
+        "exact_match": 100.0 * v1_points(predictions, examples, exact) / len(examples),
+        "f1": 100.0 * v1_points(predictions, examples, f1) / len(examples),
     }
 
 
@@ -329,10 +335,20 @@ def normalise_mlqa(answer: str, language: str) -> str:
     return " ".join(kept.split())
 
 
+def _by_language(measure: Callable[..., float], examples: Examples) -> Measure:
+    return partial(measure, read=partial(normalise_mlqa, language=examples[0].language))
+
+
+def official_mlqa(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
+    """What mlqa_evaluation_v1.py prints of one language: "exact_match" and "f1" in percent."""
+    exact, f1 = (_by_language(measure, examples) for measure in (exact_match, token_f1))
+    return _in_percent(predictions, examples, exact, f1)
+
+
 def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
     def compute(predictions: Predictions, examples: Examples) -> float:
-        read = partial(normalise_mlqa, language=examples[0].language)
-        return v1_points(predictions, examples, partial(measure, read=read)) / len(examples)
+        points = v1_points(predictions, examples, _by_language(measure, examples))
+        return points / len(examples)
 
     return Metric(name=name, compute=compute)
 

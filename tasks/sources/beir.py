@@ -1,12 +1,14 @@
 """BEIR's layout: corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv with what is relevant to what.
 
 As beir's data_loader.py reads it: a document is its title and its text, "metadata" is ignored, and
-of a split are the queries that its qrels name.
+of a split are the queries that its qrels name. The sets as released hold judgements that fit
+nothing: they count as trec_eval counts them, and a row says so in its `oddities`.
 """
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,12 +18,23 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Corpus
 from benchharness.tasks.sources.formats import parse_object, read_lines
 from benchharness.tasks.sources.hub import hub_dataset
-from benchharness.tasks.sources.source import Place, Row, Source, Split
+from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Split
 
 HEADER = ("query-id", "corpus-id", "score")
 
 _IN_MEMORY = 6
 """Bytes of memory for each of a corpus file: its texts, their tokens and their vectors."""
+
+NO_DOCUMENT = "judged documents that the corpus has not count as not found, as in trec_eval"
+NO_QUERY = "judgements of queries that queries.jsonl has not are left out, as in trec_eval"
+AGAIN = "of judgements of one document for one query the last counts, as in BEIR's loader"
+NO_HEADER = "a file of judgements without a header is read from its first line on"
+NO_TEXT = "queries without a text are ranked and count"
+SAME_DOCUMENT = "documents that stand in the corpus twice, word for word, are one"
+SAME_QUERY = "of queries with one id the last counts, as in BEIR's loader"
+
+Queries = tuple[Mapping[str, str], tuple[str, ...]]
+"""The texts by id, and what is odd about them."""
 
 Line = tuple[str, Mapping[str, Any]]
 """Where an object stands, to be said in an error, and the object."""
@@ -35,9 +48,14 @@ def file_queries(qrels: Place) -> list[Row]:
         raise DataError(f"{folder} has {qrels.parent.name}/ and no {lacking[0]}: get BEIR's files.")
     corpus, queries = _file_corpus(held["corpus.jsonl"]), _queries(_objects(held["queries.jsonl"]))
     lines = enumerate(read_lines(qrels), start=1)
-    judged = ((f"{qrels} line {n}", line.split("\t")) for n, line in lines if line.strip())
-    next(judged, None)  # the header
-    return list(_rows(judged, queries, corpus))
+    judged = [(f"{qrels} line {n}", line.split("\t")) for n, line in lines if line.strip()]
+    has_header = not judged or not _is_judgement(judged[0][1], queries)
+    odd = () if has_header else (NO_HEADER,)
+    return _rows(str(qrels), judged[has_header:], queries, corpus, odd)
+
+
+def _is_judgement(fields: list[str], queries: Queries) -> bool:
+    return len(fields) == len(HEADER) and fields[0] in queries[0] and fields[0] != HEADER[0]
 
 
 def hub_queries(source: Source, split: str) -> list[Row]:
@@ -45,15 +63,15 @@ def hub_queries(source: Source, split: str) -> list[Row]:
     corpus, queries = _of_hub(source.hub)
     name = f"{source.hub}-qrels"
     found = hub_dataset(replace(source, hub=name, config=source.config), split)
-    judged = (
+    judged = [
         (f"{name} row {index}", [str(row[column]) for column in HEADER])
         for index, row in enumerate(found)
-    )
-    return list(_rows(judged, queries, corpus))
+    ]
+    return _rows(name, judged, queries, corpus)
 
 
 @cache
-def _of_hub(hub: str) -> tuple[Corpus, Mapping[str, str]]:
+def _of_hub(hub: str) -> tuple[Corpus, Queries]:
     objects = {}
     for part in ("corpus", "queries"):
         splits = {part: Split(hub=part, files=())}
@@ -90,22 +108,30 @@ def _kept_corpus(path: Path, _changed: int, _size: int) -> Corpus:
 
 def _corpus(name: str, objects: Iterable[Line]) -> Corpus:
     texts: dict[str, str] = {}
+    count = 0
     for place, document in objects:
-        known = _text(place, document, "_id")
-        if known in texts:
+        count += 1
+        known, title = _text(place, document, "_id"), document.get("title") or ""
+        found = f"{title} {_text(place, document, 'text')}".strip()
+        if texts.setdefault(known, found) != found:
             raise DataError(f"{place} has the id {known!r}, which another document has.")
-        title = document.get("title") or ""
-        texts[known] = f"{title} {_text(place, document, 'text')}".strip()
     if not texts:
         raise DataError(f"{name} is empty: expected a document on each line.")
     digest = hashlib.sha256()
     for known, text in texts.items():
         digest.update(f"{known}\0{text}\0".encode("utf-8", "surrogatepass"))
-    return Corpus(ids=tuple(texts), texts=tuple(texts.values()), digest=digest.hexdigest())
+    return Corpus(
+        ids=tuple(texts),
+        texts=tuple(texts.values()),
+        digest=digest.hexdigest(),
+        oddities=(SAME_DOCUMENT,) * (count - len(texts)),
+    )
 
 
-def _queries(objects: Iterable[Line]) -> dict[str, str]:
-    return {_text(place, o, "_id"): _text(place, o, "text") for place, o in objects}
+def _queries(objects: Iterable[Line]) -> Queries:
+    found = [(_text(place, o, "_id"), _text(place, o, "text")) for place, o in objects]
+    texts = dict(found)
+    return texts, (SAME_QUERY,) * (len(found) - len(texts))
 
 
 def _text(place: str, found: Mapping[str, Any], key: str) -> str:
@@ -115,22 +141,55 @@ def _text(place: str, found: Mapping[str, Any], key: str) -> str:
 
 
 def _rows(
-    judged: Iterable[tuple[str, list[str]]], queries: Mapping[str, str], corpus: Corpus
-) -> Iterator[Row]:
-    """A row for each query of the judgements, in the order of its first."""
+    name: str,
+    judged: Sequence[tuple[str, list[str]]],
+    queries: Queries,
+    corpus: Corpus,
+    odd: tuple[str, ...] = (),
+) -> list[Row]:
+    """A row for each query of the judgements, in the order of its first.
+
+    DataError where none of them fits the queries, or the corpus. What is odd about all is with the
+    first row; a query that is not there has None for its text.
+    """
     grades: dict[str, dict[str, int]] = {}
+    again: Counter[str] = Counter()
     for place, fields in judged:
         if len(fields) != len(HEADER):
             raise DataError(f"{place} has {len(fields)} fields; expected {', '.join(HEADER)}.")
         query, document, grade = fields
-        if query not in queries:
-            raise DataError(f"{place} names the query {query!r}, which queries.jsonl has not.")
-        if document not in corpus.places:
-            raise DataError(f"{place} names the document {document!r}, which the corpus has not.")
+        known = grades.setdefault(query, {})
+        again[query] += document in known
         try:
-            grades.setdefault(query, {})[document] = int(grade)
+            known[document] = int(grade)
         except ValueError:
             raise DataError(f"{place} has the score {grade!r}; expected a whole number.") from None
+    texts, odd_queries = queries
+    _check_known(name, "query", grades, texts, "queries.jsonl")
+    documents = dict.fromkeys(each for found in grades.values() for each in found)
+    _check_known(name, "document", documents, corpus.places, "the corpus")
+    odd += corpus.oddities + odd_queries
+    rows: list[Row] = []
     for query, found in grades.items():
-        relevant = tuple(sorted(found.items()))
-        yield {"id": query, "text": queries[query], "relevant": relevant, "corpus": corpus}
+        relevant, text = tuple(sorted(found.items())), texts.get(query)
+        if text is None:
+            odd += (NO_QUERY,) * len(found)
+        else:
+            odd += (NO_DOCUMENT,) * sum(each not in corpus.places for each in found)
+            odd += (NO_TEXT,) * (not text.strip())
+        odd += (AGAIN,) * again[query]
+        facts = {"id": query, "text": text, "relevant": relevant, "corpus": corpus}
+        rows.append({**facts, ODDITIES: odd})
+        odd = ()
+    return rows
+
+
+def _check_known(
+    name: str, noun: str, judged: Collection[str], known: Collection[str], place: str
+) -> None:
+    """DataError where nothing that is judged is there: the files are of several sets."""
+    if judged and not any(each in known for each in judged):
+        raise DataError(
+            f"{name} judges the {noun} {next(iter(judged))!r}, and {place} has none of those that "
+            "it judges: get all files of one set."
+        )

@@ -12,7 +12,7 @@ from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import DataError
+from benchharness.tasks.errors import DataError, first_line
 from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 
@@ -201,7 +201,7 @@ def _unfolded(
     try:
         return list(source.unfold(document))
     except (KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        reason = first_line(error)
         raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
@@ -428,15 +428,26 @@ class Word(NamedTuple):
     columns: list[str]
 
 
+def fields_of(line: str) -> list[str]:
+    """The columns of a line: with a tab in it those between tabs, else those between blanks.
+
+    Blanks are those of ASCII: a word may hold any other, and with tabs these too.
+    """
+    line = line.strip(" \r\f\v")
+    if "\t" in line:
+        return [field.strip(" ") for field in line.split("\t")] if line.strip("\t ") else []
+    return [field for field in line.split(" ") if field]
+
+
 def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
     """The words of each sentence, which an empty line ends; a document's line is one of its own.
 
-    Columns are parted by blanks unless a `separator` is said.
+    Columns are parted as `fields_of` has it unless a `separator` is said.
     """
     sentence: list[Word] = []
     # One more empty line, which ends the last sentence.
     for number, line in enumerate([*lines, ""], start=1):
-        columns = line.split(separator) if line else []
+        columns = fields_of(line) if separator is None else line.split(separator) if line else []
         if columns and columns[0] != DOCUMENT:
             sentence.append(Word(number, columns))
             continue
@@ -482,6 +493,8 @@ _UD_ORDERS = {
 }
 """Which tag a fused word has where several parts are as near, by the language of the treebank."""
 
+_UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
+
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
     """The sentences of all treebanks: `tokens` and the universal tags of each."""
@@ -496,6 +509,11 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
                     raise DataError(
                         f"{path} line {number} has {len(columns)} columns, expected the 10 of "
                         "CoNLL-U: get the treebanks of Universal Dependencies."
+                    )
+                if not _UD_NUMBER.fullmatch(columns[0]):
+                    raise DataError(
+                        f"{path} line {number} has the number {columns[0]!r:.40}, expected one "
+                        "such as 3, 3-4 of a fused word, or 3.1 of one that is not written."
                     )
             forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
             if unknown := sorted({*tags} - {*source.label_names}):
@@ -534,7 +552,8 @@ def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str
 def _heads(columns: Sequence[str]) -> list[int]:
     """What a word depends on: its head, and those of its enhanced dependencies."""
     enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
-    return [int(head) for head in (columns[6], *enhanced) if head.isdecimal()]
+    numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
+    return [int(head) for head in numbers if head.isdecimal()]
 
 
 def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:

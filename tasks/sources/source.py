@@ -19,6 +19,9 @@ dotted name ("answers.text").
 """
 
 
+ODDITIES = "oddities"
+"""The column that a reader may give a row: what is odd about it, as in `Example.oddities`."""
+
 Place = Union[Path, "Member"]
 """A file or folder, on the disk or in an archive; `str` names it."""
 

@@ -25,7 +25,14 @@ from benchharness.tasks.submission.json_lines import (
     write_json_lines,
     write_multirc,
 )
-from benchharness.tasks.submission.table import Numbered, in_order, read_table, write_table
+from benchharness.tasks.submission.table import (
+    Numbered,
+    in_order,
+    read_single,
+    read_table,
+    write_lines,
+    write_table,
+)
 
 # GLUE's submission: eleven tables in one flat zip.
 #
@@ -188,6 +195,7 @@ def compose(
 
 FORMATS: Mapping[str, tuple[Callable[..., Reading], Callable[[Sequence[Any]], bytes]]] = {
     "tsv": (read_table, write_table),
+    "lines": (read_single, write_lines),
     "jsonl": (read_json_lines, write_json_lines),
     "multirc": (read_multirc, write_multirc),
 }

@@ -1,8 +1,9 @@
 """One file of a submission: which predictions it holds and how they are written."""
 
+import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -115,7 +116,49 @@ class Text:
         return Understood(None, f"the label is {found!r}, expected the text of an entity")
 
 
-Answers = Labels | Number | Text
+@dataclass(frozen=True, kw_only=True)
+class LabelSet:
+    """Any number of a few labels, as JSON's list of their names in the task's own order.
+
+    A file may have that list, the names with a mark between, one name, or nothing for none.
+    """
+
+    names: Sequence[str]
+
+    def write(self, name: str | float) -> str:
+        """The list of a name alone."""
+        return self.listed([str(name)])
+
+    def listed(self, found: Collection[str]) -> str:
+        """The list of some of the names."""
+        return json.dumps([name for name in self.names if name in found])
+
+    def understand(self, found: Scalar) -> Understood:
+        """The labels that a value names."""
+        labels = self._labels(str(found).strip())
+        if isinstance(found, str) and labels is not None and set(labels) <= set(self.names):
+            return Understood(self.listed(labels))
+        expected = ", ".join(self.names)
+        return Understood(None, f"the labels are {found!r:.60}, expected a list of {expected}")
+
+    def _labels(self, text: str) -> list[str] | None:
+        if text.startswith("["):
+            try:
+                found = json.loads(text)
+            except (ValueError, RecursionError):
+                return None
+            is_names = isinstance(found, list) and all(isinstance(each, str) for each in found)
+            return found if is_names else None
+        if text in ("", "(none)"):
+            return []
+        if text in self.names:
+            return [text]
+        # By the first mark that leaves nothing but names: a name may have one in it.
+        parts = ([each.strip() for each in text.split(mark)] for mark in ("|", ";", ",", None))
+        return next((found for found in parts if set(found) <= set(self.names)), None)
+
+
+Answers = Labels | Number | Text | LabelSet
 
 
 def _bare(found: Scalar) -> str:
@@ -195,11 +238,11 @@ class AnswerFile:
     """A file by the name that the server looks for.
 
     `rows` is how many answers it must hold, `fill` the answer, by the task's own name, that stands
-    on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "jsonl"
-    an object a line with idx and label, "multirc" an object a line for each paragraph, of which
-    there are `paragraphs` with `questions` in all (None: however many). With `missing_are_wrong`
-    rows may be left out: their answer is None. `names` are words for the rows' numbers, `header` a
-    table's columns.
+    on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "lines"
+    an answer a line (XTREME), "jsonl" an object a line with idx and label, "multirc" an object a
+    line for each paragraph, of which there are `paragraphs` with `questions` in all (None: however
+    many). With `missing_are_wrong` rows may be left out: their answer is None. `names` are words
+    for the rows' numbers, `header` a table's columns.
     """
 
     name: str
@@ -208,7 +251,7 @@ class AnswerFile:
     answers: Answers
     fill: str | float
     split: str = "test"
-    format: Literal["tsv", "jsonl", "multirc"] = "tsv"
+    format: Literal["tsv", "lines", "jsonl", "multirc"] = "tsv"
     paragraphs: int | None = None
     questions: int | None = None
     missing_are_wrong: bool = False

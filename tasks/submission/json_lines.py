@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from benchharness.tasks.submission.answer_file import (
     AnswerFile,
     Faults,
+    LabelSet,
     Line,
     Reading,
     Scalar,
@@ -131,6 +132,8 @@ def _answer(
         faults.add(f"the object has no label: found {names:.60}", line)
         return None
     label = found[name]
+    if isinstance(label, list) and isinstance(file.answers, LabelSet):
+        label = json.dumps(label)
     if not isinstance(label, Scalar):
         faults.add(f"the label is a {type(label).__name__}, expected a single value", line)
         return None

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from benchharness.tasks.errors import first_line
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
@@ -249,8 +250,7 @@ def read_conversations(
     try:
         found = {} if text is None else READERS[layout](text, examples, faults)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {reason}")
+        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {first_line(error)}")
         return conclude(None, faults)
     asked = [example.id for example in examples]
     missing = [question for question in asked if question not in found or found[question].missing]

@@ -147,6 +147,22 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
     return conclude(in_order(meant, ids, faults, file.names), faults)
 
 
+def write_lines(answers: Sequence[str]) -> bytes:
+    """An answer a line."""
+    return "".join(f"{answer}\n" for answer in answers).encode()
+
+
+def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
+    """The answers of a file that has one a line and nothing else, in the order of the rows."""
+    faults, known = Faults(file.name), dict[str, Understood]()
+    lines = lines_of(content, faults, f"{len(ids)} answers")
+    rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
+    answers = [_answer(file, row, known, faults) for row in rows]
+    if len(answers) != len(ids):
+        faults.add(f"it has {len(answers)} answers, expected {len(ids)}")
+    return conclude(answers, faults)
+
+
 def _answer(
     file: AnswerFile, row: Numbered, known: dict[str, Understood], faults: Faults
 ) -> str | None:

@@ -155,6 +155,17 @@ def test_the_tables_name_what_there_is(db: str) -> None:
     assert "no stored run matches." in call("show", "runs", "--db", db, "--model", "nobody")
 
 
+def test_a_table_in_a_pipe_counts_languages_instead_of_naming_each() -> None:
+    lines = call("show", "tasks").splitlines()
+    assert max(map(len, lines)) < 260
+    (panx,) = [line for line in lines if "xtreme/panx" in line]
+    assert "train, dev, test_* (40), train_* (39)" in panx
+    (mnli,) = [line for line in lines if " glue/mnli " in line]
+    assert "train, dev, dev_mm, test, test_mm" in mnli
+    (found,) = [row for row in call_json("show", "tasks") if row["name"] == "xtreme/panx"]
+    assert len(found["splits"]) == 81
+
+
 def test_a_run_of_many_scores_is_listed_with_the_first(tmp_path: Path) -> None:
     db, job = str(tmp_path / "board.sqlite"), make_job(task="blimp/blimp")
     scores = {f"s{n}": 0.5 for n in range(77)}

@@ -169,6 +169,17 @@ def test_rows_that_lose_words_are_counted(bench, kept, monkeypatch) -> None:
     assert "1 row of 2 lost words: more than" in ended.err
 
 
+def test_rows_of_words_that_nobody_knows_are_told(bench, kept, tmp_path) -> None:
+    folder, _ = kept("glue/cola")
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in ("ܐܒ ܓܕ", "the bird \u200b", "ܗܘ"))
+    )
+    ended = bench("predict", str(folder), "rows.jsonl")
+    assert ended.code == 0
+    assert "unknown tokens: 3 of 7 (43 %)" in ended.err
+    assert "words without a token: 1 of 6 (17 %)" in ended.err
+
+
 FAULTS = [
     ("rows.csv", "a,b\n1,2\n", (), 4, "rows.csv has no column 'sentence': it has 'a', 'b'; --colu"),
     ("rows.jsonl", '{"sentence": "x"}\n{"sentence": x}\n', (), 4, "rows.jsonl line 2 column 14 is"),

@@ -27,8 +27,8 @@ from transformers import (
 )
 from transformers import AutoModelForMaskedLM as MaskedLM
 
-from benchharness.encoder import load_tokenizer
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
+from benchharness.encoder.tokenizer import load_tokenizer
 from benchharness.heads.cloze import (
     Asked,
     Candidate,

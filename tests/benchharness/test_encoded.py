@@ -9,7 +9,8 @@ import pytest
 import transformers
 
 from benchharness import tiny
-from benchharness.encoder import load_encoder, load_tokenizer
+from benchharness.encoder import load_encoder
+from benchharness.encoder.tokenizer import load_tokenizer
 from benchharness.heads import Limits, head_for
 from benchharness.heads import tokens as encoded
 from benchharness.heads.tokens import encode_once

@@ -16,7 +16,6 @@ import benchharness as bh
 from benchharness.heads import head_for
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.task import OwnData, own_task
@@ -248,12 +247,12 @@ def test_a_number_is_learned_by_its_scale_and_predicted_as_it_is():
     assert found.label == 250_000.0
 
 
-def test_bench_score_says_that_it_reads_no_file_of_several_labels(tmp_path):
+def test_a_file_of_several_labels_is_scored_as_the_same_answers_in_python(tmp_path):
     found = find_own(str(GOOD["lists of labels"].write(tmp_path)))
-    (tmp_path / "answers.tsv").write_text("index\tprediction\n0\tdrama\n")
-    with pytest.raises(BenchError, match="no common file"):
-        bh.score(found.task.name, tmp_path / "answers.tsv", found.data)
     examples = bh.load(found.task.name, "dev", found.data)
+    lines = [f"{n}\t{', '.join(labels)}" for n, labels in enumerate(examples["label"])]
+    (tmp_path / "answers.tsv").write_text("\n".join(["index\tprediction", *lines]) + "\n")
+    assert bh.score(found.task.name, tmp_path / "answers.tsv", found.data)["micro_f1"] == 1
     assert bh.score(found.task.name, list(examples["label"]), found.data)["micro_f1"] == 1
 
 

@@ -5,7 +5,7 @@ import torch
 import transformers
 from torch import nn
 
-from benchharness.encoder import layers_of
+from benchharness.encoder import Encoder, layers_of
 from benchharness.heads.classifiers import (
     DEFAULT,
     POOLINGS,
@@ -13,18 +13,24 @@ from benchharness.heads.classifiers import (
     TextClassifier,
     TokenClassifier,
 )
+from benchharness.models.families import CHECKED
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 MASK = torch.tensor([[1, 1, 1, 0], [1, 1, 1, 1]])
 
 
+def encoder_of(body: nn.Module, config: object) -> Encoder:
+    family = config.model_type
+    return Encoder(network=body, tokenizer=None, config=config, family=family, max_tokens=72)
+
+
 def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextClassifier:
     config = make_config(family, **settings)
-    return TextClassifier.on(make_network(config), config, outputs)
+    return TextClassifier.on(encoder_of(make_network(config), config), outputs)
 
 
 def test_every_family_has_its_pooling():
-    assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert"}
+    assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def test_a_pretrained_pooler_moves_into_the_classifier(family: str):
     config = make_config(family)
     body = make_network(config)
     dense = body.pooler if family == "albert" else body.pooler.dense
-    classifier = TextClassifier.on(body, config, 2)
+    classifier = TextClassifier.on(encoder_of(body, config), 2)
     assert classifier.dense is dense
     assert body.pooler is None
 
@@ -67,7 +73,7 @@ def test_an_unused_pooler_goes_away(family: str):
     config = make_config(family)
     body = make_network(config)
     unused = {id(weight) for weight in body.pooler.parameters()}
-    classifier = TextClassifier.on(body, config, 2)
+    classifier = TextClassifier.on(encoder_of(body, config), 2)
     assert not unused & {id(weight) for weight in classifier.parameters()}
     assert body.pooler is None
 
@@ -75,7 +81,7 @@ def test_an_unused_pooler_goes_away(family: str):
 def test_a_funnel_loses_its_decoder_where_one_state_is_read():
     config = make_config("funnel")
     for_text, for_tags = make_network(config), make_network(config)
-    TextClassifier.on(for_text, config, 2)
+    TextClassifier.on(encoder_of(for_text, config), 2)
     TokenClassifier.for_tags(for_tags, config, 2)
     assert len(layers_of(for_text).layers) == 2
     assert len(layers_of(for_tags).layers) == 3
@@ -89,7 +95,9 @@ def test_gpts_output_layer_has_no_bias_and_nothing_below():
 
 def test_an_unknown_family_gets_the_default():
     config = transformers.RoFormerConfig(hidden_size=16, embedding_size=16, num_hidden_layers=1)
-    classifier = TextClassifier.on(transformers.AutoModel.from_config(config), config, 2)
+    classifier = TextClassifier.on(
+        encoder_of(transformers.AutoModel.from_config(config), config), 2
+    )
     assert classifier.pooling is DEFAULT
     assert classifier(torch.randn(2, 4, 16), MASK).shape == (2, 2)
 

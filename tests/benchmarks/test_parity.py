@@ -120,7 +120,25 @@ def test_the_page_has_every_cell():
     assert "They are 2e-3 from transformers' in bf16, and that loop is 1e-3 from itself" in said
     assert "ours is in 0 cells" in said
     assert "-2.5 to -2.5" in text
-    assert "All of it holds." in text
+    assert "Every cell holds, and so does every check" in text
+    assert "All of it holds" not in text
+
+
+def test_the_first_sentence_says_which_scores_on_real_data_are_not_alike():
+    near, far = (0.70, 0.71, 0.72), (0.40, 0.71, 0.90)
+    setup = {"rows": 100, "epochs": 2.0}
+    runs = [
+        {"task": task, "side": side, "seed": seed, "scores": dict.fromkeys(names, scores[seed])}
+        | {"setup": setup}
+        for task, names in (("STS-B", ("pearson", "spearman")), ("SST-2", ("accuracy",)))
+        for side, scores in (("ours", far if task == "STS-B" else near), ("theirs", near))
+        for seed in range(3)
+    ]
+    record = {"runs": runs, "machine": {"processor": "a processor"}}
+    text = page(make_findings(), FACTS, record)
+    said = "1 of 3 scores are equivalent: STS-B pearson is open, STS-B spearman is open."
+    assert said in text
+    assert "on STS-B pearson (40.0 and 70.0 at the lowest)" in text
 
 
 def test_what_the_package_ships_says_what_held():

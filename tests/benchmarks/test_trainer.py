@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from datasets import Dataset
 
-from benchharness.encoder import load_tokenizer
+from benchharness.encoder.tokenizer import load_tokenizer
 from benchharness.heads import Limits, head_for
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

@@ -94,6 +94,24 @@ def _bare(texts: tuple[str, ...], size: int) -> Any:
     return _fast(tokenizer, has_types=False)
 
 
+def _decoder(texts: tuple[str, ...], size: int) -> Any:
+    """Make one in the way of Qwen's: it ends documents and pads by one token, and adds none."""
+    tokenizer = _byte_pairs(texts, size, "<|endoftext|>")
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    return _fast(tokenizer, has_types=False, eos="<|endoftext|>", pad="<|endoftext|>")
+
+
+def _llama(texts: tuple[str, ...], size: int) -> Any:
+    """Make one in the way of Llama's: each text begins with a token, and none can be padded."""
+    tokenizer = _byte_pairs(texts, size, "<s>", "</s>")
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 0)]
+    )
+    return _fast(tokenizer, has_types=False, bos="<s>", eos="</s>")
+
+
 def _fast(tokenizer: Tokenizer, *, has_types: bool = True, **special: str) -> Any:
     types = ["token_type_ids"] if has_types else []
     return PreTrainedTokenizerFast(
@@ -103,4 +121,11 @@ def _fast(tokenizer: Tokenizer, *, has_types: bool = True, **special: str) -> An
     )
 
 
-_MAKERS = {"wordpiece": _wordpiece, "bytes": _bytes, "unigram": _unigram, "bare": _bare}
+_MAKERS = {
+    "wordpiece": _wordpiece,
+    "bytes": _bytes,
+    "unigram": _unigram,
+    "bare": _bare,
+    "decoder": _decoder,
+    "llama": _llama,
+}

@@ -1,6 +1,7 @@
 """Reads folders as whoever has transformers alone does; run as a script in a process of its own.
 
-stdin has JSON: for each folder its class, and the texts of some examples, a list of rows each.
+stdin has JSON: for each folder its class, the texts of some examples, a list of rows each, which of
+the texts are cut, and whether each row is computed on its own, without padding.
 Writes the logits of every folder as an .npz into the file that is named.
 """
 
@@ -17,14 +18,17 @@ def main(file: str) -> None:
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     found = {}
-    for place, (name, examples, cut) in json.load(sys.stdin).items():
+    for place, (name, examples, cut, is_alone) in json.load(sys.stdin).items():
         tokenizer = transformers.AutoTokenizer.from_pretrained(place)
         network = getattr(transformers, name).from_pretrained(place)
         batches = examples if "Choice" in name else [[row for rows in examples for row in rows]]
         for number, rows in enumerate(batches):
-            texts = [list(column) for column in zip(*rows, strict=True)]
-            inputs = tokenizer(*texts, truncation=cut, padding=True, return_tensors="pt")
-            found[f"{place}|{number}"] = _logits(network, name, dict(inputs)).numpy()
+            logits = []
+            for part in [[row] for row in rows] if is_alone else [rows]:
+                texts = [list(column) for column in zip(*part, strict=True)]
+                inputs = tokenizer(*texts, truncation=cut, padding=True, return_tensors="pt")
+                logits.append(_logits(network, name, dict(inputs)))
+            found[f"{place}|{number}"] = torch.cat(logits).numpy()
     np.savez(file, **found)
 
 

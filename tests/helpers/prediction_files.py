@@ -15,6 +15,8 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
     Prediction,
+    QueryExample,
+    RankingPrediction,
     RoleExample,
     SpanExample,
     SpanPrediction,
@@ -28,20 +30,29 @@ from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Text
 from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.submission.json_lines import Option
 from benchharness.tasks.submission.questions import write_conversations
+from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task
 
 Pair = tuple[Any, Any]
 
 
 def tags_of(task: Task) -> tuple[str, ...]:
-    return task.tags if isinstance(task, TagTask) else ()
+    known = task.labels if isinstance(task, PairTask) else ()
+    return task.tags if isinstance(task, TagTask) else known
 
 
-def guess(  # noqa: PLR0911  (one for each kind of example)
+def guess(  # noqa: C901, PLR0911  (one for each kind of example)
     task: Task, example: Example, draw: random.Random
 ) -> Prediction:
     """A random answer; a number may lie outside of its scale."""
     match example:
+        case PairExample() if task.kind == "labels":
+            names = tuple(name for name in tags_of(task) if draw.random() < 0.3)
+            return PairPrediction(id=example.id, label=names)
+        case QueryExample():
+            ids = tuple(draw.sample(example.corpus.ids, 20))
+            scores = tuple(draw.choice((0.5, 0.1, draw.random())) for _ in ids)
+            return RankingPrediction(id=example.id, documents=ids, scores=scores)
         case PairExample() if isinstance(task, PairTask):
             label = draw.choice(task.labels) if task.labels else round(draw.uniform(-1, 6), 3)
             return PairPrediction(id=example.id, label=label)
@@ -104,6 +115,10 @@ def write(task: Task, guesses: Sequence[Any], examples: Sequence[Any], folder: P
             (write_roles if task.kind == "role" else write_clusters)(guesses, examples)
         )
         return path
+    if task.kind == "ranking":
+        path = folder / "run.trec"
+        path.write_bytes(write_run(guesses))
+        return path
     path = folder / ("predictions.json" if task.head == "span" else "predictions.tsv")
     path.write_text(WRITERS[task.head](task, pairs), encoding="utf-8")
     return path
@@ -127,7 +142,8 @@ def _texts(task: Task, pairs: Sequence[Pair]) -> str:
 
 
 def _labels(task: Task, pairs: Sequence[Pair]) -> str:
-    rows = [(p.id, str(p.label)) for p, _ in pairs]
+    several = task.kind == "labels"
+    rows = [(p.id, json.dumps(p.label) if several else str(p.label)) for p, _ in pairs]
     return _table(("index", "prediction"), rows)
 
 

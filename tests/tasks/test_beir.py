@@ -1,6 +1,7 @@
 """BEIR's folders: what is read of them, and what is said of those that are no such."""
 
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import QueryExample, RankingPrediction
-from benchharness.tasks.read import read
+from benchharness.tasks.metrics import ndcg, recall
+from benchharness.tasks.read import odd_sentences, read
 from benchharness.tasks.sources import Data, beir
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import find_task
@@ -51,8 +53,6 @@ def test_another_corpus_is_another_split(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "said"),
     [
-        ("qrels/test.tsv", "nobody\td1\t1", "test.tsv line 102 names the query 'nobody'"),
-        ("qrels/test.tsv", "test190a\tnothing\t1", "names the document 'nothing', which the corp"),
         ("qrels/test.tsv", "test190a\td1", "has 2 fields; expected query-id, corpus-id, score"),
         ("qrels/test.tsv", "test190a\td1\tyes", "has the score 'yes'; expected a whole number"),
         ("corpus.jsonl", '{"_id": "d1", "text": "x"}', "has the id 'd1', which another document"),
@@ -66,6 +66,103 @@ def test_a_wrong_line_is_named(folder: Path, file: str, line: str, said: str) ->
     with pytest.raises(DataError, match=r"^[^\n]*$") as caught:
         read_test(folder)
     assert said in str(caught.value)
+
+
+def judge(folder: Path, *lines: str) -> dict[str, int]:
+    """What is odd about the test split with more judgements."""
+    with (folder / "qrels" / "test.tsv").open("a") as file:
+        file.writelines(line + "\n" for line in lines)
+    return dict(read_test(folder).odd)
+
+
+def test_a_judged_document_that_the_corpus_has_not_is_not_found(folder: Path) -> None:
+    """ArguAna judges such a one: trec_eval has it in the ideal ranking, and no run finds it."""
+    before = read_test(folder)
+    assert judge(folder, "test190a\tabsent\t1", "test190a\tgone\t0") == {beir.NO_DOCUMENT: 2}
+    rows = read_test(folder)
+    assert (len(rows.examples), rows.left_out) == (len(before.examples), 0)
+    first = rows.examples[0]
+    assert dict(first.relevant) == {"absent": 1, "d190": 1, "d197": 0, "gone": 0}
+    best = RankingPrediction(id=first.id, documents=("d190", "d1"), scores=(2.0, 1.0))
+    assert ndcg(best, first) == pytest.approx(1 / (1 + 1 / math.log2(3)))
+    assert recall(best, first) == 0.5
+    named = answer_type(TASK).from_python(first, ["absent", "d190"])
+    assert ndcg(named, first) == 1.0  # type: ignore[arg-type]
+
+
+def test_a_judgement_of_a_query_that_is_not_there_is_left_out(folder: Path) -> None:
+    assert judge(folder, "nobody\td1\t1", "nobody\td2\t1") == {beir.NO_QUERY: 2}
+    rows = read_test(folder)
+    assert (len(rows.examples), rows.left_out) == (50, 1)
+    assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
+
+
+def test_of_a_doubled_judgement_the_last_counts(folder: Path) -> None:
+    assert judge(folder, "test190a\td190\t0", "test190a\td190\t2") == {beir.AGAIN: 2}
+    assert read_test(folder).examples[0].relevant == (("d190", 2), ("d197", 0))
+
+
+def test_a_query_without_a_text_counts(folder: Path) -> None:
+    with (folder / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "empty", "text": ""}\n{"_id": "blank", "text": " "}\n')
+    assert judge(folder, "empty\td1\t1", "blank\td1\t1") == {beir.NO_TEXT: 2}
+    assert len(read_test(folder).examples) == 52
+
+
+def test_what_stands_twice_counts_once_and_is_said(folder: Path) -> None:
+    before = read_test(folder).fingerprint
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        path = folder / name
+        path.write_text(path.read_text() + path.read_text().splitlines()[0] + "\n")
+    assert dict(read_test(folder).odd) == {beir.SAME_DOCUMENT: 1, beir.SAME_QUERY: 1}
+    assert read_test(folder).fingerprint == before
+
+
+def test_judgements_without_a_header_are_read_from_the_first_line_on(folder: Path) -> None:
+    before, path = read_test(folder).fingerprint, folder / "qrels" / "test.tsv"
+    path.write_text(path.read_text().partition("\n")[2])
+    rows = read_test(folder)
+    assert (rows.fingerprint, dict(rows.odd)) == (before, {beir.NO_HEADER: 1})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("test190a\tnothing\t1", "judges the document 'nothing', and the corpus has none of tho"),
+        ("nobody\td1\t1", "judges the query 'nobody', and queries.jsonl has none of those that"),
+    ],
+)
+def test_judgements_of_another_set_are_refused(folder: Path, line: str, said: str) -> None:
+    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
+    with pytest.raises(DataError, match=r"^[^\n]*get all files of one set\.$") as caught:
+        read_test(folder)
+    assert said in str(caught.value)
+
+
+def test_a_file_without_judgements_is_empty(folder: Path) -> None:
+    for text in ("", "query-id\tcorpus-id\tscore\n"):
+        (folder / "qrels" / "test.tsv").write_text(text)
+        with pytest.raises(DataError, match="is empty"):
+            read_test(folder)
+
+
+def test_what_is_odd_is_said_with_its_split() -> None:
+    odd = {"beir/arguana:test": {beir.NO_DOCUMENT: 1}, "beir/nq:test": {beir.NO_DOCUMENT: 2}}
+    (said,) = odd_sentences(odd)
+    assert said.startswith("judged documents that the corpus has not count as not found, as in tr")
+    assert said.endswith(": 1 in beir/arguana:test, 2 in beir/nq:test.")
+
+
+def test_an_absent_document_is_nothing_to_learn(folder: Path) -> None:
+    path = folder / "qrels" / "train.tsv"
+    before = path.read_text()
+    query = before.splitlines()[1].partition("\t")[0]
+    path.write_text(f"{before}{query}\tabsent\t1\n")
+    rows = read(TASK, "train", Data(source="files", folder=folder))
+    assert dict(rows.odd) == {beir.NO_DOCUMENT: 1}
+    kind = answer_type(TASK)
+    found = kind.majority(rows.examples)(rows.examples[0])
+    assert "absent" not in found.documents  # type: ignore[attr-defined]
 
 
 def test_an_empty_corpus_and_a_missing_one_are_refused(folder: Path) -> None:

@@ -1,15 +1,21 @@
 """SuperGLUE's rows become the examples that the official baseline sees."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
+from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, Mark, PairExample
 from benchharness.tasks.metrics import gender_parity
-from benchharness.tasks.superglue import SUPERGLUE_TASKS
+from benchharness.tasks.read import read
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.superglue import NO_ENTITY, SUPERGLUE_TASKS
+from benchharness.tasks.task import score
 from tests.helpers.official_files import only, read_file, to_lines, write_file
 
 NAMES = {task.name: task for task in SUPERGLUE_TASKS}
@@ -142,9 +148,32 @@ def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Bo", "Al"])).gold == (0, 1)
 
 
-def test_a_record_answer_that_is_no_entity_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none of its entities .*\['Cy'\]"):
-        one(tmp_path, "record", record(["Cy"]))
+def test_a_record_answer_that_is_no_entity_counts_as_in_its_script(tmp_path: Path) -> None:
+    """The script holds the answer's text against all texts, whether a passage marks them or not."""
+    found = one(tmp_path, "record", record(["Al", "Mr Bo", "Cy", "Cy"]))
+    assert (found.gold, found.answers) == ((0,), ("Cy", "Mr Bo"))
+    assert Counter(found.oddities) == {NO_ENTITY: 2}
+    chosen, said = ChoicePrediction(id="4756", option=1), ChoicePrediction(id="4756", option=-1)
+    metrics = {metric.name: metric for metric in find_task("superglue/record").metrics}
+    assert metrics["f1"].compute([chosen], [found]) == pytest.approx(2 / 3)
+    assert metrics["em"].compute([replace(said, text="the cy")], [found]) == 1
+    assert metrics["em"].compute([replace(said, text="Bo")], [found]) == 0
+
+
+def test_a_record_query_without_a_right_entity_is_scored_and_not_learned(tmp_path: Path) -> None:
+    rows = [record(["Cy"]), {**record(["Al"]), "qas": [{**record(["Al"])["qas"][0], "idx": 1}]}]
+    for name in ("train", "val"):
+        data = write_file(tmp_path, f"ReCoRD/{name}.jsonl", to_lines(rows))
+    task = find_task("superglue/record")
+    train, dev = (read(task, split, data) for split in ("train", "dev"))
+    assert (len(train.examples), train.left_out, train.odd) == (1, 1, {NO_ENTITY: 1})
+    assert (len(dev.examples), dev.left_out, dev.odd) == (2, 0, {NO_ENTITY: 1})
+    kind, first = answer_type(task), dev.examples[0]
+    right = [kind.golds(example)[0] for example in dev.examples]
+    assert score(task, "dev", right, dev.examples) == {"f1": 1.0, "em": 1.0}
+    assert kind.is_right(right[0], first)
+    assert not kind.is_right(kind.wrong(first, right[0]), first)
+    assert (kind.gold_said(first), kind.gold_value(first, several=False)) == ("Cy", None)
 
 
 def test_a_record_test_query_is_hidden(tmp_path: Path) -> None:

@@ -230,6 +230,17 @@ def test_fused_words_stand_for_their_parts_and_treebanks_without_texts_are_left_
     assert rows.left_out == 1
 
 
+@pytest.mark.parametrize("number", ["-", "1-", "a-b", "1-2-3", "", "\u0661", "9" * 5000])
+def test_a_word_of_a_treebank_has_a_number(number: str, tmp_path: Path) -> None:
+    line = f"{number}\tJa\t_\tINTJ\t_\t_\t0\t_\t_\t_\n"
+    write(tmp_path / "ud-treebanks-v2.5" / "UD_German-A" / "de_a-ud-test.conllu", line)
+    with pytest.raises(DataError, match=r"line 1 has the number '.*, expected one such as 3, 3-4"):
+        read(TASKS["udpos"], "test_de", files(tmp_path))
+    huge = f"1\tJa\t_\tINTJ\t_\t_\t{'9' * 5000}\t_\t_\t_\n1-1\tJa\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    write(tmp_path / "ud-treebanks-v2.5" / "UD_German-A" / "de_a-ud-test.conllu", huge)
+    assert len(read(TASKS["udpos"], "test_de", files(tmp_path)).examples) == 1
+
+
 def test_a_table_of_all_languages_gives_those_of_a_split(tmp_path: Path) -> None:
     header = "language\tgold_label\tsentence1\tsentence2\n"
     lines = "ar\tneutral\ta\tb\nde\tentailment\tc\td\nar\tcontradiction\te\tf\n"

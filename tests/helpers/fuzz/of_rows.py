@@ -15,6 +15,8 @@ from unittest.mock import patch
 
 from benchharness.stored.scoring import score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
@@ -24,8 +26,11 @@ from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
+from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.own_files import GOOD
 from tests.helpers.prediction_files import guess, write
+from tests.helpers.public_layouts import PUBLIC
 from tests.helpers.small_submissions import clean, shrink, zipped
 
 MINI = Data(source="mini")
@@ -38,6 +43,9 @@ SINGLE_FILES = {
     "empty.zip": b"",
 }
 """Submissions that are one file, or should be several."""
+
+SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
+"""How often answers of each kind are read."""
 
 
 def _files(layout: str, *, blimp: bool = False) -> list[Case]:
@@ -96,6 +104,52 @@ def _read_split(task: Task, split: str, name: str, content: bytes, folder: Path)
     read(task, split, Data(source="files", folder=folder))
 
 
+RETRIEVAL = ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")
+
+
+def _retrieval() -> list[Case]:
+    """Each file of a set, of its judgements the first lines."""
+    home = mini_folder() / "beir" / "mini"
+    files = {name: (home / name).read_bytes() for name in RETRIEVAL}
+    files[RETRIEVAL[-1]] = b"".join(files[RETRIEVAL[-1]].splitlines(keepends=True)[:8])
+    return [
+        Case(content=content, read=partial(_read_retrieval, files, name))
+        for name, content in files.items()
+    ]
+
+
+def _read_retrieval(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> None:
+    home = folder / "mine"
+    (home / "qrels").mkdir(parents=True, exist_ok=True)
+    for each, whole in {**files, name: content}.items():
+        (home / each).write_bytes(whole)
+    read(TASKS["retrieval/folder"], "test", Data(source="files", folder=home))
+
+
+TAGGED = {
+    "xtreme/panx": "panx_dataset/de/test",
+    "xtreme/udpos": "ud-treebanks-v2.5/UD_German-A/de_a-ud-test.conllu",
+}
+
+
+def _tagged_words() -> list[Case]:
+    """The first sentences of a language of WikiANN, and of a treebank."""
+    cases = []
+    for task, place in ((TASKS[name], place) for name, place in TAGGED.items()):
+        found = Files(mini_folder()).find(task.source, task.source.splits["test_de"])
+        assert found is not None
+        content = b"".join(Path(str(found.files[0])).read_bytes().splitlines(keepends=True)[:40])
+        cases.append(Case(content=content, read=partial(_read_words, task, place)))
+    return cases
+
+
+def _read_words(task: Task, place: str, content: bytes, folder: Path) -> None:
+    path = folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    read(task, "test_de", Data(source="files", folder=folder))
+
+
 def _archives() -> list[Case]:
     """Official archives of a task with few rows, as zips and as tars."""
     files = {
@@ -120,8 +174,7 @@ def _read_archive(name: str, content: bytes, folder: Path) -> None:
 
 def _predictions(head: str) -> list[Case]:
     """Random answers to six examples of each task's dev split, as its people write them."""
-    tasks = (task for task in TASKS.values() if task.head == head and task.kind != "labels")
-    return [_predictions_of(task) for task in tasks]
+    return [_predictions_of(task) for task in TASKS.values() if task.head == head]
 
 
 def _predictions_of(task: Task) -> Case:
@@ -290,7 +343,37 @@ def _read_parquet(content: bytes, folder: Path) -> None:
         hub_rows(source, "train")
 
 
+SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
+"""How often answers of each kind are read."""
+
+
+def _own() -> list[Case]:
+    """A file of one's own in every layout that is one file, found and read in parts."""
+    cases = []
+    for layout in (*GOOD.values(), *PUBLIC.values()):
+        with TemporaryDirectory() as folder:
+            path = layout.write(Path(folder))
+            is_asked = getattr(layout, "expected", "").startswith(REFUSED)
+            if path.is_file() and not is_asked and not getattr(layout, "no_header", False):
+                content = path.read_bytes()
+                cases.append(Case(content=content, read=partial(_read_own, path.name)))
+    return cases
+
+
+REFUSED = ("asks", "refuses")
+
+
+def _read_own(name: str, content: bytes, folder: Path) -> None:
+    path = folder / name
+    path.write_bytes(content)
+    with suppress(BenchError):
+        list(read_parts(str(path)))
+    with tables_as_they_were():
+        find_own(str(path))
+
+
 ROWS = (
+    Reader(name="own data", cases=_own, share=2),
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
     Reader(name="csv", cases=partial(_files, "csv")),
     Reader(name="jsonl", cases=partial(_files, "jsonl"), share=1.5),
@@ -302,11 +385,13 @@ ROWS = (
         for layout in ("conll2012", "quac", "coqa", "hotpotqa")
     ),
     Reader(name="blimp", cases=partial(_files, "jsonl", blimp=True), share=0.2),
+    Reader(name="beir", cases=_retrieval, share=0.5),
+    Reader(name="words of languages", cases=_tagged_words, share=0.3),
     Reader(name="data archives", cases=_archives),
     Reader(name="hub parquet", cases=_hub, share=0.02),
     *(
         Reader(name=f"predictions of {head}s", cases=partial(_predictions, head), share=share)
-        for head, share in {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5}.items()
+        for head, share in SHARES.items()
     ),
     Reader(name="odds", cases=_odds, share=2),
     Reader(name="submissions", cases=_submissions, share=6),

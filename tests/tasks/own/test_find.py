@@ -520,6 +520,29 @@ def test_a_stretch_that_cuts_a_word_takes_all_of_it_and_that_is_said(tmp_path):
     assert example.tags[:2] == ("B-A", "O")
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "words"),
+    [
+        ("le cafe\u0301, oui", "cafe\u0301", ["le", "cafe\u0301", ",", "oui"]),
+        ("in Lo\u0301dz\u0301.", "Lo\u0301dz\u0301", ["in", "Lo\u0301dz\u0301", "."]),
+        ("वह नई दिल्ली में।", "नई दिल्ली", ["वह", "नई", "दिल्ली", "में", "।"]),
+        ("הוא אמר שָׁלוֹם!", "שָׁלוֹם", ["הוא", "אמר", "שָׁלוֹם", "!"]),
+        ("او می‌خواهم گفت", "می‌خواهم", ["او", "می‌خواهم", "گفت"]),
+    ],
+)
+def test_accents_of_their_own_are_no_words(text, answer, words, tmp_path):
+    start = text.index(answer)
+    row = {"text": text, "label": [[start, start + len(answer), "A"]]}
+    rows = [{**row, "text": f"{text} {n}"} for n in range(40)]
+    (tmp_path / "spans.jsonl").write_text(as_jsonl(rows))
+    found = find_own(str(tmp_path / "spans.jsonl"))
+    assert not any("within a word" in each for each in found.sentences)
+    example = read(found.task, "dev", parse_data(found.data)).examples[0]
+    assert list(example.words[:-1]) == words
+    marked = [w for w, t in zip(example.words, example.tags, strict=True) if t != "O"]
+    assert " ".join(marked) == answer
+
+
 def test_no_header_is_of_tables(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
     with pytest.raises(BenchError, match="--no-header is of tables"):

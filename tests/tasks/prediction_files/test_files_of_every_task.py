@@ -5,28 +5,34 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from shutil import copytree
+from typing import Any
 
 import pytest
 
 from benchharness.plugins import load_plugins
 from benchharness.stored.scoring import score_files
+from benchharness.stored.submission import FORMS
+from benchharness.stored.submission import SUBMITTED as SUBMITTED_SUITES
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
-from benchharness.tasks.prediction_files import read_predictions
+from benchharness.tasks.prediction_files import NoAnswer, layout_of, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder
+from benchharness.tasks.submission import table
 from benchharness.tasks.suites import TASKS
-from benchharness.tasks.task import Task, ending_of
+from benchharness.tasks.task import Task, ending_of, score
 from tests.helpers.doc_blocks import block
 from tests.helpers.fuzz.of_models import tables_as_they_were
+from tests.helpers.official_files import write_file
 from tests.helpers.plugin_rows import exam, genes, manual
-from tests.helpers.prediction_files import write
+from tests.helpers.prediction_files import guess, write
 
-READ = [name for name, task in TASKS.items() if task.kind not in ("ranking", "timed", "labels")]
-"""Rankings have no prediction file yet."""
+READ = [name for name, task in TASKS.items() if task.kind != "timed"]
+"""Measurements are no answers."""
 
 
 def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
@@ -51,6 +57,108 @@ def test_right_answers_are_perfect(name: str, tmp_path: Path) -> None:
     assert [scores[metric.name + ending] for metric in task.metrics] == [
         pytest.approx(1.0) for _ in task.metrics
     ]
+
+
+SUBMITTED = [
+    (name, split)
+    for name, task in TASKS.items()
+    for split in task.source.splits
+    if task.suite in FORMS and split.startswith(FORMS[task.suite].split)
+    if task.suite != "xtreme" or split in ("test_de", "test_zh")
+]
+
+
+@pytest.mark.parametrize(("name", "split"), SUBMITTED)
+def test_what_is_submitted_is_scored_alike(
+    name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `bench submit` writes of random answers; of SQuAD 2.0 with its no-answer scores."""
+    task, rows = TASKS[name], read(TASKS[name], split, parse_data("mini"))
+    monkeypatch.setattr(table, "QUESTIONS", len(rows.examples))
+    draw = Random(name)
+    made: list[Any] = [guess(task, example, draw) for example in rows.examples]
+    files = FORMS[task.suite].write(task, made, rows.examples, None)
+    paths = [tmp_path / (place or "answers.txt").format("de") for place in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        path.write_bytes(content)
+    odds = tmp_path / "na_prob.json"
+    no_answer = NoAnswer(file=odds) if odds.exists() else None
+    found = read_predictions(paths[0], task, rows, no_answer)
+    assert (found.notes, found.missing) == ((), 0)
+    if not any(example.is_hidden for example in rows.examples):
+        scores = [score(task, split, each, rows.examples) for each in (made, found.predictions)]
+        assert scores[0] == scores[1]
+
+
+KEYS = {
+    "exact_match": "em",
+    "exact": "em",
+    "f1": "f1",
+    "overall f1": "f1",
+    "FB1": "f1",
+    **{name: name for name in ("em", "sp_em", "sp_f1", "joint_em", "joint_f1")},
+}
+"""What scripts call the metrics that count."""
+
+ODD_ANSWER = " The, "
+"""Words that SQuAD's normalisation drops; German and Chinese have other articles."""
+
+
+@pytest.mark.parametrize("name", [n for n in READ if TASKS[n].head in ("span", "tag")])
+def test_official_numbers_are_those_of_the_tasks_metrics(name: str, tmp_path: Path) -> None:
+    """In percent, or from 0 to 1; CoQA's script rounds to one decimal."""
+    task, draw = TASKS[name], Random(name)
+    split = "test_de" if "test_de" in task.source.splits else (*task.dev_splits, "test")[0]
+    rows = read(task, split, parse_data("mini"))
+    made: list[Any] = [guess(task, example, draw) for example in rows.examples]
+    if task.head == "span" and getattr(task, "files", "") == "squad":
+        right = [answer_type(task).golds(example)[0] for example in rows.examples]
+        made = [replace(p, text=ODD_ANSWER + p.text) if draw.random() < 0.7 else p for p in right]
+    path = write(task, made, rows.examples, tmp_path)
+    (scored,) = score_files([path], name, "mini", [split]).splits
+    found, ending = scored.evaluation.scores, ending_of(task, split)
+    scores = {key: found.get(KEYS.get(key, "") + ending) for key in scored.official}
+    unit = 1 if layout_of(task).unit == "from 0 to 1" else 100
+    compared = {key: unit * found for key, found in scores.items() if found is not None}
+    assert bool(compared) == bool(scored.official)
+    for key, value in compared.items():
+        apart = 0.051 if key == "overall f1" else 1e-9
+        assert scored.official[key] == pytest.approx(value, abs=apart)
+
+
+def test_mlqas_script_goes_by_the_language_of_the_answers(tmp_path: Path) -> None:
+    answers = [{"text": "der Hund", "answer_start": 8}]
+    qas = [{"id": "q1", "question": "Wer?", "answers": answers}]
+    paragraph = {"context": "Das ist der Hund von Anna.", "qas": qas}
+    text = json.dumps({"version": "1.0", "data": [{"title": "t", "paragraphs": [paragraph]}]})
+    place = "xtreme/MLQA_V1/test/test-context-de-question-de.json"
+    data = write_file(tmp_path, place, text)
+    (tmp_path / "p.json").write_text('{"q1": "Hund"}')
+    (scored,) = score_files([tmp_path / "p.json"], "xtreme/mlqa", str(data), ["test_de"]).splits
+    assert scored.official == {"exact_match": 100.0, "f1": 100.0}
+
+
+def test_a_task_with_metrics_of_its_own_has_no_official_numbers(tmp_path: Path) -> None:
+    for name in ("squad/v1.1", "squad/v2.0", "quac/quac", "conll2003/ner"):
+        task = TASKS[name]
+        rows = read(task, "dev", parse_data("mini"), limit=4)
+        path = write(task, right(task, rows.examples), rows.examples, tmp_path)
+        found = read_predictions(path, task, rows)
+        own: Any = replace(task, metrics=tuple(replace(m, name="own") for m in task.metrics))
+        bare = replace(own, details=())
+        assert layout_of(task).official(task, found, rows.examples)[0] != {}
+        assert layout_of(bare).official(bare, found, rows.examples) == ({}, {})
+
+
+def test_a_suite_is_submitted_or_has_no_file_of_its_own() -> None:
+    assert {task.suite for task in TASKS.values()} - {*SUBMITTED_SUITES} == NOT_SUBMITTED
+
+
+NOT_SUBMITTED = {
+    *("conll2003", "snli", "swag", "blimp", "pairs", "sst", "lexglue", "text"),
+    *("efficiency", "needle"),
+}
+"""Suites with public labels and no file of answers that people hand in."""
 
 
 def irony(folder: Path) -> None:

@@ -1,0 +1,383 @@
+"""The tokenizer of a checkpoint, which reads as the checkpoint's own files say.
+
+transformers builds a tokenizer again from its vocabulary where tokenizer_config.json names a class
+of a family, and leaves out what tokenizer.json says beside it: how texts are normalized and cut,
+and what stands around them. The two are compared once, when a checkpoint is loaded, and the file
+wins.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, processors
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from benchharness.encoder.network import check_trusted, load_config
+from benchharness.encoder.probes import PROBES
+from benchharness.leaderboard.job import Trust
+from benchharness.models.folder import read_object, unsaid_family
+from benchharness.models.spec import MODELS, NOTHING, shown
+from benchharness.tasks.errors import ModelError, first_line
+
+FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSource:
+    """What decided how a tokenizer reads; stored with each result.
+
+    `reader` is the class that reads, `file` what it has read, empty for a class of the checkpoint's
+    own. Where that class is in the place of another, which would not have
+    done as tokenizer.json says, `instead_of` is the other's name, `unlike` are the parts in which
+    it differs, and `texts` how many of the `of` fixed texts it would have read otherwise. `case`
+    says who decided whether capitals are kept, where no file of the tokenizer does, or what
+    contradicts the table of models.
+    """
+
+    reader: str
+    file: str = ""
+    instead_of: str = ""
+    unlike: tuple[str, ...] = ()
+    texts: int = 0
+    of: int = 0
+    case: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without what says nothing."""
+        return {n: list(v) if n == "unlike" else v for n, v in asdict(self).items() if v}
+
+
+def load_tokenizer(
+    folder: Path,
+    config: Any,
+    trust: Trust = NOTHING,
+    checkpoint: str = "",
+    *,
+    was_kept: bool = False,
+) -> Any:
+    """The tokenizer of a checkpoint, with its TokenizerSource as `source`.
+
+    It gives token types where the network has learned any, unless its settings list what it gives,
+    and only there; of a folder that `was_kept` by a run, where that run gave them. `checkpoint` is
+    the hub id that the table of models may know. Raises ModelError where the tokenizer is not
+    usable, or not as its tokenizer.json says.
+    """
+    tokenizer, case = _with_case(_load(folder, trust), folder, trust, checkpoint)
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(
+            f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
+            f"{tokenizer.model_max_length!r}, expected a number."
+        )
+    tokenizer, source = _obeying(tokenizer, folder)
+    tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
+    gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
+    names = [name for name in tokenizer.model_input_names if name != TYPES]
+    tokenizer.model_input_names = [*names, TYPES] if gives else names  # what it gives from now on
+    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # written with it
+    return tokenizer
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Writes a tokenizer that reads in transformers alone as it does here, beside its config.json.
+
+    The generic class reads tokenizer.json as it is. Its name is the one that transformers 4 and 5
+    both know.
+    """
+    tokenizer.save_pretrained(folder)
+    if not tokenizer.is_fast or _is_foreign(tokenizer):
+        return
+    again = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    if type(tokenizer) is PreTrainedTokenizerFast or any(
+        _differences(again.backend_tokenizer, tokenizer.backend_tokenizer)
+    ):
+        settings = {**read_object(folder / SETTINGS), "tokenizer_class": "PreTrainedTokenizerFast"}
+        text = json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        (folder / SETTINGS).write_text(text, encoding="utf-8")
+
+
+def _load(folder: Path, trust: Trust, **settings: Any) -> Any:
+    """What transformers makes of a folder, by the class that it names if that can read it."""
+    code = {"trust_remote_code": trust.remote_code, "local_files_only": True}
+    if unsaid_family(folder):
+        settings["config"] = load_config(folder, trust)  # by which a class is found
+    try:
+        return AutoTokenizer.from_pretrained(folder, **code, **settings)
+    except Exception as error:  # whatever a damaged file makes transformers run into
+        check_trusted(folder, error)
+        if isinstance(error, ImportError) or not _needs_no_class(folder):
+            raise _unusable(folder, error) from error
+    try:
+        return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # likewise
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: Exception) -> ModelError:
+    return ModelError(f"the tokenizer in {shown(folder)} is not usable: {first_line(error)}")
+
+
+def _needs_no_class(folder: Path) -> bool:
+    """Whether a folder's tokenizer.json can be read without the class that is named beside it."""
+    settings = read_object(folder / SETTINGS)
+    if "tokenizer_class" not in settings or "auto_map" in settings:
+        return False
+    try:
+        _read(folder / FILE)
+    except ModelError:
+        return False
+    return True
+
+
+# Which of the two is obeyed: transformers' class, or tokenizer.json.
+
+_PARTS = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
+
+
+def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
+    """A tokenizer that reads as the folder's tokenizer.json, and what it is."""
+    reader = type(tokenizer).__name__
+    if _is_foreign(tokenizer):
+        return tokenizer, TokenizerSource(reader=reader)
+    if not (tokenizer.is_fast and (folder / FILE).is_file()):
+        names = tokenizer.vocab_files_names.values()
+        found = next((name for name in names if (folder / name).is_file()), "")
+        return tokenizer, TokenizerSource(reader=reader, file=found)
+    if _is_in_python(tokenizer.backend_tokenizer):
+        return tokenizer, TokenizerSource(reader=reader, file=FILE)
+    told = _read(folder / FILE)
+    unlike, texts = _differences(tokenizer.backend_tokenizer, told)
+    if not unlike and not texts:
+        return tokenizer, TokenizerSource(reader=reader, file=FILE)
+    made = _made_of(told, tokenizer, folder)
+    still = _count_unlike(made.backend_tokenizer, told)
+    if still:
+        raise ModelError(
+            f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} "
+            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one "
+            f"save_pretrained, or remove {FILE} to have the vocabulary read by {reader}."
+        )
+    return made, TokenizerSource(
+        reader=type(made).__name__,
+        file=FILE,
+        instead_of=reader,
+        unlike=tuple(unlike),
+        texts=texts,
+        of=len(_PAIRS),
+    )
+
+
+def _is_foreign(tokenizer: Any) -> bool:
+    """Whether its class is a checkpoint's own, which was trusted and knows better than a file."""
+    return not type(tokenizer).__module__.startswith("transformers.")
+
+
+def _read(file: Path) -> Tokenizer:
+    """The tokenizer of a file as the tokenizers library reads it, of texts as long as they are."""
+    try:
+        told = Tokenizer.from_file(str(file))
+    except Exception as error:
+        if type(error) is not Exception:  # the one class that the tokenizers library raises
+            raise
+        raise ModelError(
+            f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
+            "remove the file to have the vocabulary beside it read."
+        ) from None
+    told.no_truncation()
+    told.no_padding()
+    return told
+
+
+def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
+    """The parts in which a tokenizer is not the one that a file describes, and the texts."""
+    unlike = [name for name in _PARTS if _differs(getattr(backend, name), getattr(told, name))]
+    added = backend.get_added_tokens_decoder()
+    if any(added.get(n) != token for n, token in told.get_added_tokens_decoder().items()):
+        unlike.append("added_tokens")
+    return unlike, _count_unlike(backend, told)
+
+
+def _differs(own: Any, told: Any) -> bool:
+    # transformers' own template puts nothing around a text, or else texts differ.
+    is_bare = told is None and isinstance(own, processors.TemplateProcessing)
+    return not is_bare and _state(own) != _state(told)
+
+
+def _state(part: Any) -> bytes | None:
+    """A part as JSON; None where there is none, or it is written in Python."""
+    try:
+        return None if part is None else bytes(part.__getstate__())
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        return None
+
+
+def _is_in_python(backend: Tokenizer) -> bool:
+    """Whether a part is written in Python, as RoFormer's, which no file can hold."""
+    parts = (getattr(backend, name) for name in _PARTS if name != "model")  # a model is large
+    return any(part is not None and _state(part) is None for part in parts)
+
+
+_PAIRS: tuple[Any, ...] = (*PROBES, *zip(PROBES[::7], PROBES[3::7], strict=False))
+"""Texts alone, and some of them as pairs."""
+
+
+def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
+    """How many of the fixed texts, alone or two together, a tokenizer reads otherwise."""
+    cut, filled = backend.truncation, backend.padding
+    backend.no_truncation()
+    backend.no_padding()
+    both = [each.encode_batch(list(_PAIRS)) for each in (backend, told)]
+    # What it says of itself is stored, so nothing of this stays.
+    if cut is not None:
+        backend.enable_truncation(**cut)
+    if filled is not None:
+        backend.enable_padding(**filled)
+    return sum(own.ids != theirs.ids for own, theirs in zip(*both, strict=True))
+
+
+def _words_in(value: Any) -> set[str]:
+    """All keys and texts of a JSON value."""
+    if isinstance(value, dict):
+        return set().union(value, *map(_words_in, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_words_in, value))
+    return {value} if isinstance(value, str) else set()
+
+
+_KEPT = (
+    "model_max_length",
+    "padding_side",
+    "truncation_side",
+    "pad_token_type_id",
+    "clean_up_tokenization_spaces",
+    "model_input_names",
+)
+"""What a tokenizer is beside its backend, whoever reads."""
+
+
+def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
+    """The tokenizer of a file with the special tokens, sides and limits of another."""
+    files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
+    given = set().union(*(_words_in(read_object(file)) for file in files))
+    # A class has special tokens of its own; those that neither the file nor a user knows go.
+    special = {
+        name: str(token)
+        for name, token in tokenizer.special_tokens_map.items()
+        if isinstance(token, str | AddedToken)
+        if str(token) in given or told.token_to_id(str(token)) is not None
+    }
+    more = {
+        number: token
+        for number, token in sorted(tokenizer.added_tokens_decoder.items())
+        if token.content in given and told.token_to_id(token.content) is None
+    }
+    told.add_tokens(list(more.values()))  # of added_tokens.json, or of the user's own settings
+    moved = [token.content for n, token in more.items() if told.token_to_id(token.content) != n]
+    if moved:
+        raise ModelError(
+            f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another "
+            "place than behind its vocabulary. Give both from one save_pretrained."
+        )
+    extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=told,
+        extra_special_tokens=extra,
+        **{name: getattr(tokenizer, name) for name in _KEPT if hasattr(tokenizer, name)},
+        **special,
+    )
+
+
+# Capitals, where only the vocabulary or the table of models says whether they are kept.
+
+_CASE = "do_lower_case"
+
+FEWEST_CAPITALS = 0.01
+"""The share of a vocabulary's pieces with capitals from which on it is of texts with capitals: an
+uncased one may have some of a user's own."""
+
+
+def _with_case(tokenizer: Any, folder: Path, trust: Trust, checkpoint: str) -> tuple[Any, str]:
+    """The tokenizer with or without capitals as its vocabulary has them, and who decided it."""
+    lowers = getattr(tokenizer, _CASE, None)
+    decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
+    if decided or _is_foreign(tokenizer) or not isinstance(lowers, bool):
+        return tokenizer, ""
+    keeps, why = _keeps_case(checkpoint), "the table of models has it"
+    if keeps is None:
+        keeps = _has_capitals(tokenizer.get_vocab())
+        why = "its vocabulary has them"
+        if not keeps:
+            return tokenizer, ""  # transformers' own choice stands
+    if keeps is not lowers:
+        return tokenizer, ""
+    word = "kept" if keeps else "lowered"
+    return _load(folder, trust, **{_CASE: not keeps}), f"{word}, as {why} (no file says {_CASE})"
+
+
+def _keeps_case(checkpoint: str) -> bool | None:
+    """What the table of models says of a hub id; None where it says nothing."""
+    rows = (s.tokenizer for s in MODELS.values() if s.is_hub and s.checkpoint == checkpoint)
+    words = next(rows, "").split(", ")
+    return {"cased": True, "uncased": False}.get(words[-1])
+
+
+def _has_capitals(vocabulary: Mapping[str, int]) -> bool:
+    pieces = [piece for piece in vocabulary if piece[:1] not in ("[", "<")]  # [unused1], <s>
+    capitals = sum(piece != piece.lower() for piece in pieces)
+    return capitals >= FEWEST_CAPITALS * len(pieces) > 0
+
+
+def _against_table(tokenizer: Any, checkpoint: str) -> str:
+    """What contradicts the table's row of a checkpoint, whose files decide."""
+    keeps = _keeps_case(checkpoint)
+    if keeps is None or not tokenizer.is_fast:
+        return ""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    lowers = normalizer is not None and "abc" in normalizer.normalize_str("ABC")
+    if keeps is not lowers:
+        return ""
+    row = "cased" if keeps else "uncased"
+    return f"{'lowered' if lowers else 'kept'} by its files, and {row} in the table of models"
+
+
+# Token types: which text of two a token is of.
+
+TYPES = "token_type_ids"
+
+COMPARING = ("funnel", "xlnet")
+"""Families without an embedding for each type, which compare types instead."""
+
+ZEROS: Mapping[str, str] = {
+    # The hub's tokenizer has types of both texts, and the embedding of the second was never read.
+    "big_bird": "google-research/bigbird@5e7d375, bigbird/pretrain/run_pretraining.py: do_masking "
+    "has zeros for segment_ids",
+    "nystromformer": "mlpen/Nystromformer@5689313, code/model.py: type_ids of Embeddings are zeros",
+    "roformer": "ZhuiyiTechnology/roformer, train.py: single texts alone, whose types are zeros",
+}
+"""Families with embeddings for several types that were pretrained with the first alone, and where
+that is to be read. Splinter's pretraining had no types either, but its authors' fine-tuning has
+(oriram/splinter@1df4c13, finetuning/run_mrqa.py)."""
+
+
+TYPED = ("albert", "funnel", "xlnet")
+"""Families whose classes in transformers 5 do not list types, and which were always given them."""
+
+
+def _has_types(config: Any) -> bool:
+    """Whether a network has learned several token types."""
+    # A config may say null.
+    return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
+
+
+def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -> bool:
+    """Whether token types are given to a network that has learned several."""
+    family = config.model_type
+    if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
+        return TYPES in listed  # which all runs write
+    if was_kept:  # by a version that went by the class's list
+        return TYPES in tokenizer.model_input_names or family in TYPED
+    return family not in ZEROS

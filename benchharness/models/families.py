@@ -1,0 +1,86 @@
+"""How a checkpoint's family reads a text, as far as its config tells: without torch."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+CHECKED = frozenset(
+    {
+        "albert",
+        "bert",
+        "big_bird",
+        "camembert",
+        "convbert",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "electra",
+        "ernie",
+        "eurobert",
+        "funnel",
+        "gpt2",
+        "longformer",
+        "megatron-bert",
+        "mobilebert",
+        "modernbert",
+        "mpnet",
+        "mt5",
+        "neobert",
+        "new",
+        "nomic_bert",
+        "openai-gpt",
+        "roberta",
+        "t5",
+        "umt5",
+        "xlm-roberta",
+        "xlnet",
+    }
+)
+"""Families (transformers' model_type) of which heads/classifiers.py knows how their authors, or
+transformers' classes, classify a text. "new" is the name that gte's own code has."""
+
+_BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
+"""Families among transformers' causal language models whose states see what follows them, too: an
+encoder unless its config has is_decoder, a prefix language model, and permutations."""
+
+
+def is_causal(config: Mapping[str, Any]) -> bool:
+    """Return whether a config.json is of a decoder, whose states see only what precedes them.
+
+    A family is one if transformers has a causal language model of it and no masked one. Code that
+    comes with a checkpoint is one if its auto_map offers the former alone.
+    """
+    family, code = str(config.get("model_type")), config.get("auto_map") or {}
+    if config.get("is_encoder_decoder") or family in _BOTH_SIDES:
+        return False
+    if "AutoModel" in code and family not in _families("CAUSAL_LM") | _families("MASKED_LM"):
+        return "AutoModelForCausalLM" in code and "AutoModelForMaskedLM" not in code
+    return family in _families("CAUSAL_LM") - _families("MASKED_LM")
+
+
+def is_unchecked(config: Mapping[str, Any]) -> bool:
+    """Return whether nobody has looked up how texts are classified by a config's family."""
+    return config.get("model_type") not in CHECKED and not is_causal(config)
+
+
+def has_class(family: str, kind: str) -> bool:
+    """Return whether transformers has a class of a kind ("TokenClassification") for a family."""
+    return family in _families(re.sub(r"(?<!^)(?=[A-Z])", "_", kind).upper())
+
+
+@cache
+def _families(kind: str) -> frozenset[str]:
+    """Return the families of which transformers has a class of this kind ("CAUSAL_LM").
+
+    The table is read as a text, because importing transformers takes seconds.
+    """
+    found = find_spec("transformers")
+    places = found.submodule_search_locations if found else None
+    files = [Path(place, "models/auto/modeling_auto.py") for place in places or ()]
+    text = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
+    # A table begins with its name and ends with the first ")" that starts a line.
+    table = re.search(rf"^MODEL_FOR_{kind}_MAPPING_NAMES\b.*?^\)$", text, re.DOTALL | re.MULTILINE)
+    return frozenset(re.findall(r'\(\s*"([^"]+)",', table[0])) if table else frozenset()

@@ -1,0 +1,307 @@
+"""Every family of transformers' text classifiers reads a whole text, or is refused.
+
+The state that is classified has seen the last word, whatever the family, and a row's logits depend
+on no other row of its batch. A family that transformers adds is tried without a change here.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from benchharness.encoder import Encoder, load_encoder
+from benchharness.encoder.network import takes_input
+from benchharness.encoder.padding import compute_by_length, try_out
+from benchharness.heads import Limits, head_for
+from benchharness.models.families import CHECKED, is_causal, is_unchecked
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.examples import PairExample
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
+from benchharness.training.predict import predict
+from benchharness.worker.task_setup import limits_of
+from tests.helpers.every_family import CLASSIFYING, save_tiny
+from tests.helpers.training import CPU, having
+from tests.helpers.training import RECIPE as USUAL
+
+LIMITS = Limits(max_tokens=64)
+RECIPE = having(USUAL, max_tokens=64)
+RTE = find_task("glue/rte")
+
+SHORT = PairExample(id="short", text_a="the storm came", text_b="it was late", label=None)
+OTHER = PairExample(id="other", text_a="the storm came", text_b="it was early", label=None)
+LONG = PairExample(
+    id="long",
+    text_a="the old tower stood until the storm",
+    text_b="who built the tower?",
+    label=None,
+)
+
+REFUSED = {
+    "bart": "an encoder with a decoder",
+    "bigbird_pegasus": "an encoder with a decoder",
+    "layoutlmv3": "cannot read a text by its tokens alone",
+    "lilt": "cannot read a text by its tokens alone",
+    "mbart": "an encoder with a decoder",
+    "mra": "the same state whatever stands before it",
+    "mvp": "an encoder with a decoder",
+    "perceiver": "has no hidden_size",
+    "plbart": "an encoder with a decoder",
+    "reformer": "expected a state of hidden_size, 32, for each",
+}
+"""Families that are no encoders of a text, with what is said of them."""
+
+NOT_MADE = {
+    "gemma3": "pictures too",
+    "layoutlmv2": "needs detectron2",
+    "modernvbert": "pictures too",
+    "qwen3_5": "pictures too",
+    "t5gemma": "an encoder with a decoder",
+    "t5gemma2": "pictures too",
+    "ultravbert": "pictures too",
+}
+"""Families without a tiny config in tests/helpers/every_family.py."""
+
+READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
+
+
+def logits_of(encoder: Encoder, *examples: PairExample) -> np.ndarray:
+    """The logits of each example, in one batch."""
+    torch.manual_seed(5)
+    head = head_for(RTE)
+    network = head.network(encoder, RTE).eval()
+    features = head.encode(examples, encoder.tokenizer, LIMITS)
+    return predict(network, features, CPU, lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {}
+
+
+@pytest.mark.parametrize("family", READ)
+def test_the_last_word_moves_the_logits_and_padding_does_not(family: str, tmp_path: Path):
+    save_tiny(tmp_path, family)
+    together = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, OTHER, LONG)
+    alone = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT)
+    scale = np.abs(together).mean()
+    assert np.abs(together[0] - together[1]).max() > 1e-4 * scale
+    assert np.abs(together[0] - alone[0]).max() < 1e-4 * scale
+
+
+@pytest.mark.parametrize("family", READ)
+def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
+    save_tiny(tmp_path, family)
+    right = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"padding_side": "left"}))
+    assert (logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG) == right).all()
+
+
+DECODERS = [family for family in READ if is_causal({"model_type": family})]
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_path: Path):
+    """The network is given the padding on either side, and the positions that tokens have then."""
+    encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
+    head = head_for(RTE)
+    network = head.network(encoder, RTE).eval()
+    ids = torch.tensor(head.encode([SHORT], encoder.tokenizer, LIMITS).token_ids)[None].long()
+    padding = torch.full((1, 5), encoder.tokenizer.pad_token_id)
+    found = []
+    for order in ((ids, padding), (padding, ids)):
+        mask = torch.cat([torch.full_like(part, part is ids) for part in order], 1)
+        inputs = {"input_ids": torch.cat(order, 1), "attention_mask": mask}
+        if takes_input(encoder.network, "position_ids"):
+            inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)
+        with torch.inference_mode():
+            found.append(network(**inputs))
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_a_trial_finds_that_a_decoder_sees_only_what_precedes(family: str, tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
+    assert encoder.is_causal
+    assert try_out(encoder.network, encoder.config, family).is_causal
+
+
+@pytest.mark.parametrize(("family", "sentence"), REFUSED.items())
+def test_a_family_that_reads_no_text_is_refused(family: str, sentence: str, tmp_path: Path):
+    heads = {"decoder_attention_heads": 2, "encoder_attention_heads": 2}
+    save_tiny(tmp_path, family, **(heads if "an encoder with" in sentence else {}))
+    with pytest.raises(ModelError, match=sentence):
+        load_encoder(str(tmp_path), None, seed=1)
+
+
+def test_no_family_is_left_out():
+    assert {*READ, *REFUSED, *NOT_MADE} == set(CLASSIFYING)
+
+
+# What only a trial tells.
+
+
+def test_a_decoder_that_no_table_names_is_read_at_its_last_token(tmp_path: Path):
+    """mistral4 has a text classifier in transformers, and no language model."""
+    config = {"model_type": "mistral4"}
+    assert is_unchecked(config)
+    assert not is_causal(config)
+    assert load_encoder(str(save_tiny(tmp_path, "mistral4")), None, seed=1).is_causal
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"model_type": "qwen3"}, True),
+        ({"model_type": "bert"}, False),
+        ({"model_type": "bart", "is_encoder_decoder": True}, False),
+        ({"model_type": "xlnet"}, False),
+        ({"model_type": "bert-generation"}, False),
+        (
+            {"model_type": "own", "auto_map": {"AutoModel": "m.M", "AutoModelForCausalLM": "m.L"}},
+            True,
+        ),
+        (
+            {
+                "model_type": "own",
+                "auto_map": dict.fromkeys(
+                    ("AutoModel", "AutoModelForCausalLM", "AutoModelForMaskedLM"), "m.L"
+                ),
+            },
+            False,
+        ),
+        ({"model_type": "own", "auto_map": {"AutoModel": "m.M"}}, False),
+        ({}, False),
+    ],
+)
+def test_decoders_are_told_from_their_config(config: dict[str, object], expected: bool):
+    assert is_causal(config) is expected
+
+
+def test_families_that_somebody_has_checked_say_nothing():
+    assert not any(is_unchecked({"model_type": family}) for family in CHECKED)
+    assert is_unchecked({"model_type": "rembert"})
+    assert not is_unchecked({"model_type": "llama"})
+
+
+# Rows that are computed without padding.
+
+
+@pytest.mark.parametrize("family", ["convbert", "fnet", "funnel", "nystromformer", "yoso"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_states_of_each_length_are_those_of_the_row_alone(family: str, side: str, tmp_path: Path):
+    network = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network.eval()
+    rows = [torch.arange(5, 5 + length) for length in (9, 3, 9, 6)]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_side=side)
+    mask = (ids > 0).long()
+    with torch.inference_mode():
+        found = network(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+        for row, states, is_real in zip(rows, found.last_hidden_state, mask.bool(), strict=True):
+            alone = network(input_ids=row[None], attention_mask=torch.ones(1, len(row)))
+            torch.testing.assert_close(states[is_real], alone.last_hidden_state[0])
+    assert found.last_hidden_state.shape[:2] == ids.shape
+    assert not found.last_hidden_state[~mask.bool()].any()
+
+
+def test_gradients_reach_every_row_that_is_computed_by_its_length(tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, "convbert")), None, seed=1)
+    ids = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]])
+    encoder.network(input_ids=ids, attention_mask=(ids > 0).long())[0].pow(3).sum().backward()
+    words = encoder.network.get_input_embeddings().weight.grad
+    assert (words[[5, 6, 7, 8, 9, 10]].abs().sum(1) > 0).all()
+    assert not words[0].any()
+
+
+def test_a_network_without_a_mask_is_given_none():
+    class Mean(torch.nn.Module):
+        def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
+            states = input_ids[..., None].float()
+            return (states + states.mean(1, keepdim=True),)
+
+    network = Mean()
+    compute_by_length(network)
+    ids = torch.tensor([[2, 4], [6, 0]])
+    (states,) = network(input_ids=ids, attention_mask=(ids > 0).long())
+    assert states[..., 0].tolist() == [[5, 7], [12, 0]]
+
+
+# Texts of a decoder.
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("decoder", ["a", "<|endoftext|>", "a", "<|endoftext|>"]),
+        ("llama", ["<s>", "a", "<s>", "a", "</s>"]),
+        ("bare", ["a", "_delimiter_", "a", "_delimiter_"]),
+        ("wordpiece", ["[CLS]", "a", "[SEP]", "a", "[SEP]"]),
+        ("bytes", ["<s>", "a", "</s>", "</s>", "a", "</s>"]),
+    ],
+)
+def test_a_decoders_texts_are_separated_and_end(kind: str, expected: list[str], tmp_path: Path):
+    save_tiny(tmp_path, "llama", tokenizer=kind)
+    encoder = load_encoder(str(tmp_path), None, seed=1)
+    tokenizer = encoder.tokenizer
+    tokens = tokenizer.convert_ids_to_tokens(tokenizer("a", "a")["input_ids"])
+    assert tokens == expected
+    single = tokenizer.convert_ids_to_tokens(tokenizer("a")["input_ids"])
+    assert single == [*expected[: expected.index("a") + 1], expected[-1]]
+    assert encoder.network.get_input_embeddings().num_embeddings == len(tokenizer)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "llama", "bare", "wordpiece"])
+def test_no_answer_of_a_decoder_is_read_where_it_has_seen_the_passage(kind: str, tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, "llama", tokenizer=kind)), None, seed=1)
+    limits = limits_of(RECIPE, encoder)
+    assert limits.is_causal
+    task = find_task("squad/v2.0")
+    rows = read(task, "dev", parse_data("mini"), 4).examples
+    features = head_for(task).encode(rows, encoder.tokenizer, limits)
+    assert (features.nulls == features.lengths - 1).all()
+    assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
+
+
+def test_an_empty_text_of_a_decoder_is_a_row(tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, "qwen3")), None, seed=1)
+    empty = PairExample(id="e", text_a="", text_b="", label=None)
+    assert np.isfinite(logits_of(encoder, empty, SHORT)).all()
+
+
+LOGITS = (
+    "qwen3",
+    "llama",
+    "gemma2",
+    "gpt_neox",
+    "opt",
+    "phi3",
+    "olmo2",
+    "smollm3",
+    "mistral",
+    "mpt",
+)
+
+
+@pytest.mark.parametrize("family", LOGITS)
+def test_a_decoders_logits_are_those_of_transformers_class(family: str, tmp_path: Path):
+    """On the same ids; the class takes the last token that is not its padding."""
+    encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
+    head = head_for(RTE)
+    network = head.network(encoder, RTE).eval()
+    features = head.encode([SHORT, LONG], encoder.tokenizer, LIMITS)
+    rows = [torch.tensor(row) for row in np.split(features.token_ids, features.starts[1:-1])]
+    unused = len(encoder.tokenizer) - 1
+    assert not any((row == unused).any() for row in rows)
+    encoder.config.pad_token_id, encoder.config.num_labels = unused, 2
+    theirs = AutoModelForSequenceClassification.from_config(encoder.config).eval()
+    theirs.base_model.load_state_dict(encoder.network.state_dict())
+    theirs.score.weight = network.classifier.output.weight
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=unused)
+    with torch.inference_mode():
+        expected = theirs(input_ids=ids.long(), attention_mask=(ids != unused).long()).logits
+    found = predict(network, features, CPU, lambda _: None)
+    np.testing.assert_allclose(found, expected.numpy(), atol=1e-4, rtol=1e-4)

@@ -1,0 +1,528 @@
+"""A checkpoint's texts are read as its tokenizer.json says, whatever class transformers builds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from benchharness.encoder.tokenizer import ZEROS, load_tokenizer, save_tokenizer
+from benchharness.heads import Limits, pair
+from benchharness.heads.tokens import Frame, tokenize, tokenize_ids
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.examples import PairExample
+from tests.helpers.families import FAMILIES, make_config
+from tests.helpers.family_tokenizers import make_family_tokenizer
+from tests.helpers.gold_spans import GOLD
+from tests.helpers.odd_tokenizers import ODD, SPECIAL, odd_tokenizer
+
+TEXTS = [
+    *dict.fromkeys(text for text, _ in GOLD),
+    "THE CAFÉ OF Élan, 1998; don't!",
+    "  blanks\tand\nlines ",
+    "zero\u200bwidth\u00adsoft \U0001f600\ufe0f",
+    "{x: 'y'} \\n <b>&amp;</b>",
+]
+
+
+def wordpiece(lowercase: bool = True) -> Tokenizer:
+    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=500, special_tokens=list(SPECIAL), show_progress=False
+    )
+    made.train_from_iterator(TEXTS * 2, trainer)
+    made.post_processor = template()
+    made.decoder = decoders.WordPiece()
+    return made
+
+
+def template(pair: str = "[CLS] $A [SEP] $B:1 [SEP]:1") -> Any:
+    return processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+
+
+def byte_pairs(cut: Any = None) -> Tokenizer:
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = cut or pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(TEXTS * 2, trainer)
+    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def unigram(normalizer: Any) -> Tokenizer:
+    made = Tokenizer(models.Unigram())
+    made.normalizer, made.pre_tokenizer = normalizer, pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=400, special_tokens=list(SPECIAL), unk_token="[UNK]", show_progress=False
+    )
+    made.train_from_iterator(TEXTS * 3, trainer)
+    made.post_processor, made.decoder = template(), decoders.Metaspace()
+    return made
+
+
+BERT = {f"{n}_token": f"[{n.upper()}]" for n in ("pad", "unk", "cls", "sep", "mask")}
+ROBERTA = {
+    "bos_token": "<s>",
+    "cls_token": "<s>",
+    "eos_token": "</s>",
+    "sep_token": "</s>",
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "mask_token": "<mask>",
+}
+
+
+def changed(part: str, value: Any, made: Tokenizer) -> Tokenizer:
+    setattr(made, part, value)
+    return made
+
+
+WAYS: dict[str, tuple[Callable[[], Tokenizer], str, str]] = {
+    "accents kept by an uncased BERT": (
+        lambda: changed(
+            "normalizer",
+            normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]),
+            wordpiece(),
+        ),
+        "BertTokenizerFast",
+        "normalizer",
+    ),
+    "capitals kept without do_lower_case": (
+        lambda: wordpiece(lowercase=False),
+        "BertTokenizer",
+        "normalizer",
+    ),
+    "a letter replaced": (
+        lambda: changed(
+            "normalizer",
+            normalizers.Sequence(
+                [normalizers.Replace("ß", "ss"), normalizers.BertNormalizer(lowercase=True)]
+            ),
+            wordpiece(),
+        ),
+        "DistilBertTokenizerFast",
+        "normalizer",
+    ),
+    "a letter taken out": (
+        lambda: changed(
+            "normalizer",
+            normalizers.Sequence([normalizers.Replace(Regex("[éü]"), ""), normalizers.NFC()]),
+            byte_pairs(),
+        ),
+        "RobertaTokenizerFast",
+        "normalizer",
+    ),
+    "words cut at blanks alone": (
+        lambda: changed("pre_tokenizer", pre_tokenizers.WhitespaceSplit(), wordpiece()),
+        "ElectraTokenizerFast",
+        "pre_tokenizer",
+    ),
+    "single digits": (
+        lambda: byte_pairs(
+            pre_tokenizers.Sequence(
+                [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel()]
+            )
+        ),
+        "RobertaTokenizerFast",
+        "pre_tokenizer",
+    ),
+    "a template without an end": (
+        lambda: changed(
+            "post_processor",
+            processors.TemplateProcessing(
+                single="[CLS] $A",
+                pair="[CLS] $A [SEP] $B:1",
+                special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+            ),
+            wordpiece(),
+        ),
+        "BertTokenizerFast",
+        "post_processor",
+    ),
+    "two separators": (
+        lambda: changed("post_processor", template("[CLS] $A [SEP] [SEP] $B [SEP]"), wordpiece()),
+        "BertTokenizerFast",
+        "post_processor",
+    ),
+    "other pieces of a word": (
+        lambda: changed(
+            "model",
+            models.WordPiece(
+                vocab=wordpiece().get_vocab(), unk_token="[UNK]", max_input_chars_per_word=4
+            ),
+            wordpiece(),
+        ),
+        "BertTokenizerFast",
+        "model",
+    ),
+    "ALBERT with accents and capitals": (
+        lambda: unigram(normalizers.NFKC()),
+        "AlbertTokenizerFast",
+        "normalizer",
+    ),
+    "XLNet with marks": (
+        lambda: unigram(normalizers.NFC()),
+        "XLNetTokenizerFast",
+        "normalizer",
+    ),
+    "a token of a user's own": (
+        lambda: with_token(AddedToken("café", single_word=True, normalized=False)),
+        "BertTokenizerFast",
+        "",
+    ),
+}
+
+
+def with_token(token: AddedToken) -> Tokenizer:
+    made = changed("normalizer", normalizers.NFC(), wordpiece())
+    made.add_tokens([token])
+    return made
+
+
+def write(folder: Path, made: Tokenizer, name: str, family: str = "bert", **settings: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    made.save(str(folder / "tokenizer.json"))
+    special = BERT if made.token_to_id("[CLS]") is not None else ROBERTA
+    told = {"tokenizer_class": name, "model_max_length": 64, **special, **settings}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+    return folder
+
+
+def file_ids(folder: Path, *texts: str) -> list[int]:
+    told = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    told.no_truncation()
+    told.no_padding()
+    return told.encode(*texts).ids
+
+
+def assert_reads_as_the_file(tokenizer: Any, folder: Path) -> None:
+    for text in TEXTS:
+        assert tokenizer(text)["input_ids"] == file_ids(folder, text), text
+        assert tokenizer(text, TEXTS[3])["input_ids"] == file_ids(folder, text, TEXTS[3]), text
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tokenizer_file_is_obeyed_whatever_class_is_named(tmp_path: Path, way: str):
+    make, name, part = WAYS[way]
+    family = "roberta" if name.startswith("Roberta") else "bert"
+    folder = write(tmp_path / "given", make(), name, family)
+    tokenizer = load_tokenizer(folder, make_config(family))
+    assert_reads_as_the_file(tokenizer, folder)
+    assert part in tokenizer.source.unlike or not part
+    assert tokenizer.source.file == "tokenizer.json"
+    kind = name.removesuffix("Fast").replace("Electra", "Bert")  # one class under two names
+    assert tokenizer.source.instead_of == kind
+    side = "left" if "XLNet" in name else "right"
+    assert (tokenizer.model_max_length, tokenizer.padding_side) == (64, side)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_written_reads_the_same_in_transformers_alone(tmp_path: Path, way: str):
+    make, name, _ = WAYS[way]
+    family = "roberta" if name.startswith("Roberta") else "bert"
+    folder = write(tmp_path / "given", make(), name, family)
+    tokenizer = load_tokenizer(folder, make_config(family))
+    written = tmp_path / "written"
+    written.mkdir()
+    (written / "config.json").write_text((folder / "config.json").read_text())
+    save_tokenizer(tokenizer, written)
+    plain = AutoTokenizer.from_pretrained(written)
+    assert_reads_as_the_file(plain, folder)
+    assert plain.special_tokens_map == tokenizer.special_tokens_map
+    ours = tokenizer(TEXTS, TEXTS[::-1])
+    assert plain(TEXTS, TEXTS[::-1]).data == ours.data
+    again = load_tokenizer(written, make_config(family))
+    assert again.source.instead_of == ""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_familys_own_tokenizer_is_left_as_it_is(tmp_path: Path, family: str):
+    config = make_config(family)
+    given = make_family_tokenizer(family)
+    given.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    tokenizer = load_tokenizer(tmp_path, config)
+    assert type(tokenizer) is type(given)
+    assert tokenizer.source.to_json() == {
+        "reader": type(given).__name__,
+        "file": "tokenizer.json",
+    }
+    assert_reads_as_the_file(tokenizer, tmp_path)
+    told = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ids = tokenize_ids(TEXTS, tokenizer)
+    for text in TEXTS:
+        assert ids[text].tolist() == told.encode(text, add_special_tokens=False).ids
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_the_ids_of_an_odd_tokenizer_are_those_of_its_file(tmp_path: Path, name: str):
+    odd_tokenizer(name).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "BertTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = load_tokenizer(tmp_path, make_config("bert"))
+    assert_reads_as_the_file(tokenizer, tmp_path)
+    told = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    for text, tokens in tokenize(TEXTS, tokenizer).items():
+        assert tokens.ids.tolist() == told.encode(text, add_special_tokens=False).ids
+
+
+def test_a_setting_that_contradicts_the_file_is_told(tmp_path: Path):
+    folder = write(tmp_path, wordpiece(lowercase=False), "BertTokenizerFast", do_lower_case=True)
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    assert_reads_as_the_file(tokenizer, folder)
+    assert tokenizer.source.texts > 50
+    assert tokenizer.source.of > 100
+
+
+def test_a_difference_without_a_trace_is_not_told(tmp_path: Path):
+    lower = normalizers.Sequence([normalizers.BertNormalizer(lowercase=True)])
+    folder = write(tmp_path, changed("normalizer", lower, wordpiece()), "BertTokenizerFast")
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    assert (tokenizer.source.texts, tokenizer.source.unlike) == (0, ("normalizer",))
+    assert_reads_as_the_file(tokenizer, folder)
+
+
+def test_a_file_that_cuts_and_fills_reads_whole_texts(tmp_path: Path):
+    made = changed("normalizer", normalizers.NFC(), wordpiece())
+    made.enable_truncation(8)
+    made.enable_padding(length=8)
+    for name in ("BertTokenizerFast", "PreTrainedTokenizerFast"):
+        folder = write(tmp_path / name, made, name)
+        tokenizer = load_tokenizer(folder, make_config("bert"))
+        assert_reads_as_the_file(tokenizer, folder)
+
+
+def test_tokens_that_a_user_added_beside_the_file_stay(tmp_path: Path):
+    made = changed("normalizer", normalizers.NFC(), wordpiece())
+    size = made.get_vocab_size()
+    folder = write(tmp_path, made, "BertTokenizerFast")
+    (folder / "added_tokens.json").write_text(json.dumps({"[E1]": size}))
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    assert tokenizer("a [E1]", add_special_tokens=False)["input_ids"][-1] == size
+    assert_reads_as_the_file(tokenizer, folder)
+
+
+def test_a_class_of_another_kind_of_vocabulary_does_not_stop_the_file(tmp_path: Path):
+    folder = write(tmp_path, wordpiece(), "RemBertTokenizerFast", do_lower_case=True)
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    assert_reads_as_the_file(tokenizer, folder)
+    assert tokenizer.source.file == "tokenizer.json"
+    assert tokenizer.sep_token == "[SEP]"
+
+
+def test_a_file_that_the_library_cannot_read_is_one_sentence(tmp_path: Path):
+    folder = write(tmp_path, unigram(normalizers.NFKC()), "AlbertTokenizerFast")
+    told = json.loads((folder / "tokenizer.json").read_text())
+    told["normalizer"] = {"type": "NoSuchNormalizer"}
+    (folder / "tokenizer.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError, match="tokenizer"):
+        load_tokenizer(folder, make_config("bert"))
+
+
+# Token types.
+
+TYPED = ("albert", "bert", "convbert", "electra", "ernie", "megatron-bert", "mobilebert")
+MORE = {"rembert": "RemBertTokenizer", "splinter": "SplinterTokenizer", "layoutlm": "BertTokenizer"}
+
+
+@pytest.mark.parametrize("family", [*TYPED, *MORE])
+@pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "RobertaTokenizer", "own"])
+def test_token_types_follow_the_network_and_the_template(tmp_path: Path, family: str, name: str):
+    config = make_config("bert", type_vocab_size=2)
+    config.model_type = family
+    named = MORE.get(family, "BertTokenizer") if name == "own" else name  # or one of others
+    folder = write(tmp_path, wordpiece(), named, "bert")
+    frame = Frame.of(load_tokenizer(folder, config), texts=2)
+    assert frame.has_types
+    assert frame.texts == (0, 1)
+
+
+@pytest.mark.parametrize("processor", [None, processors.ByteLevel(trim_offsets=False)])
+def test_without_a_template_types_are_of_the_texts(tmp_path: Path, processor: Any):
+    made = wordpiece()
+    told = json.loads(made.to_str())
+    told["post_processor"] = processor and json.loads(processor.__getstate__())
+    folder = write(tmp_path, Tokenizer.from_str(json.dumps(told)), "PreTrainedTokenizerFast")
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    examples = [PairExample(id="1", text_a="the café", text_b="was")]
+    features = pair.encode(examples, tokenizer, Limits(max_tokens=32))
+    sizes = [len(tokenizer(t, add_special_tokens=False)["input_ids"]) for t in ("the café", "was")]
+    assert features.token_types is not None
+    assert features.token_types.tolist() == np.repeat([0, 1], sizes).tolist()
+
+
+@pytest.mark.parametrize("types", [0, 1])
+def test_a_network_of_one_type_is_given_none(tmp_path: Path, types: int):
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast")
+    config = make_config("bert", type_vocab_size=2)
+    config.type_vocab_size = types
+    assert not Frame.of(load_tokenizer(folder, config), texts=2).has_types
+
+
+@pytest.mark.parametrize("family", ZEROS)
+def test_families_that_knew_one_type_alone_are_given_none(tmp_path: Path, family: str):
+    folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")
+    config = make_config("bert", type_vocab_size=2)
+    config.model_type = family
+    assert not Frame.of(load_tokenizer(folder, config), texts=2).has_types
+
+
+@pytest.mark.parametrize("types", [[], ["token_type_ids"]])
+@pytest.mark.parametrize("family", ["bert", "big_bird"])
+def test_a_list_of_inputs_in_the_settings_is_obeyed(tmp_path: Path, types: list[str], family: str):
+    names = ["input_ids", "attention_mask", *types]
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast", model_input_names=names)
+    config = make_config("bert", type_vocab_size=2)
+    config.model_type = family
+    assert Frame.of(load_tokenizer(folder, config), texts=2).has_types is bool(types)
+
+
+def test_a_part_in_python_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Halves:
+        def pre_tokenize(self, text: Any) -> None:
+            text.split(lambda _, piece: [piece[:2], piece[2:]])
+
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast")
+    read = AutoTokenizer.from_pretrained
+
+    def with_halves(*words: Any, **settings: Any) -> Any:
+        found = read(*words, **settings)
+        found.backend_tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Halves())
+        return found
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", with_halves)
+    assert load_tokenizer(folder, make_config("bert")).source.instead_of == ""
+
+
+def test_a_template_of_one_type_is_obeyed(tmp_path: Path):
+    made = changed("post_processor", template("[CLS] $A [SEP] $B [SEP]"), wordpiece())
+    folder = write(tmp_path, made, "PreTrainedTokenizerFast")
+    assert Frame.of(load_tokenizer(folder, make_config("bert")), texts=2).texts == (0, 0)
+
+
+def test_what_a_run_has_left_gives_types_as_that_run_did(tmp_path: Path):
+    config = make_config("bert")
+    folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")  # which lists none
+    before = load_tokenizer(folder, config, was_kept=True)
+    assert not Frame.of(before, texts=2).has_types
+    given = load_tokenizer(folder, config)
+    given.save_pretrained(folder)
+    assert Frame.of(load_tokenizer(folder, config, was_kept=True), texts=2).has_types
+
+
+# Capitals.
+
+
+def cased(folder: Path, *, vocabulary: bool = True, **settings: Any) -> Path:
+    write(folder, wordpiece(lowercase=not vocabulary), "BertTokenizer")
+    pieces = sorted((n, piece) for piece, n in wordpiece(not vocabulary).get_vocab().items())
+    (folder / "vocab.txt").write_text("\n".join(piece for _, piece in pieces) + "\n")
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    if settings:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def keeps_capitals(tokenizer: Any) -> bool:
+    return bool(tokenizer("Anna")["input_ids"] != tokenizer("anna")["input_ids"])
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"model_max_length": 64}, {"tokenizer_class": "BertTokenizer"}]
+)
+def test_a_vocabulary_with_capitals_keeps_them_where_no_file_decides(
+    tmp_path: Path, settings: dict[str, Any]
+):
+    tokenizer = load_tokenizer(cased(tmp_path, **settings), make_config("bert"))
+    assert keeps_capitals(tokenizer)
+    assert tokenizer.source.case == "kept, as its vocabulary has them (no file says do_lower_case)"
+    assert tokenizer.source.file == "vocab.txt"
+
+
+def test_a_file_that_lowers_a_vocabulary_with_capitals_is_obeyed(tmp_path: Path):
+    tokenizer = load_tokenizer(cased(tmp_path, do_lower_case=True), make_config("bert"))
+    assert not keeps_capitals(tokenizer)
+    assert tokenizer.source.case == ""
+
+
+def test_a_vocabulary_without_capitals_is_lowered_as_before(tmp_path: Path):
+    tokenizer = load_tokenizer(cased(tmp_path, vocabulary=False), make_config("bert"))
+    assert not keeps_capitals(tokenizer)
+    assert tokenizer.source.case == ""
+
+
+def test_a_few_words_in_capitals_make_no_cased_vocabulary(tmp_path: Path):
+    folder = cased(tmp_path, vocabulary=False)
+    with (folder / "vocab.txt").open("a") as file:
+        file.write("URL\n[E1]\n[E2]\n")
+    assert not keeps_capitals(load_tokenizer(folder, make_config("bert")))
+
+
+@pytest.mark.parametrize(("model", "row"), [("SpanBERT/spanbert-base-cased", True), ("x/y", False)])
+def test_the_table_of_models_decides_where_no_file_does(tmp_path: Path, model: str, row: bool):
+    folder = cased(tmp_path, vocabulary=False)
+    tokenizer = load_tokenizer(folder, make_config("bert"), checkpoint=model)
+    assert keeps_capitals(tokenizer) is row
+    assert ("the table of models has it" in tokenizer.source.case) is row
+
+
+def test_files_against_the_table_of_models_are_told(tmp_path: Path):
+    folder = write(tmp_path, wordpiece(), "BertTokenizer", do_lower_case=True)
+    tokenizer = load_tokenizer(
+        folder, make_config("bert"), checkpoint="SpanBERT/spanbert-base-cased"
+    )
+    assert tokenizer.source.case == "lowered by its files, and cased in the table of models"
+
+
+def test_the_class_that_is_written_is_one_that_every_transformers_has(tmp_path: Path):
+    folder = write(tmp_path / "given", WAYS["two separators"][0](), "BertTokenizerFast")
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    save_tokenizer(tokenizer, folder)
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    assert told["tokenizer_class"] == "PreTrainedTokenizerFast"
+
+
+def test_a_vocabulary_of_one_script_has_a_frame_too(tmp_path: Path):
+    made = Tokenizer(models.BPE(vocab={"[CLS]": 0, "[SEP]": 1, "м": 2, "и": 3, "р": 4}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 0), ("[SEP]", 1)],
+    )
+    folder = write(tmp_path, made, "PreTrainedTokenizerFast", "bert")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    tokenizer = load_tokenizer(folder, make_config("bert"))
+    features = pair.encode(
+        [PairExample(id="1", text_a="мир", text_b="ир x")], tokenizer, Limits(max_tokens=16)
+    )
+    assert features.token_ids.tolist() == [0, 2, 3, 4, 1, 3, 4, 1]
