@@ -95,8 +95,10 @@ def load_encoder(
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
-    reading = _how_it_reads(network, config, folder, called(checkpoint))
-    if reading.sees_padding and not whole:
+    reading = Reading(is_causal=False, sees_padding=False)  # as one with its decoder
+    if not whole:
+        reading = _how_it_reads(network, config, folder, called(checkpoint))
+    if reading.sees_padding:
         compute_by_length(network)
     if reading.is_causal:
         _mark_texts(tokenizer, network, config)
