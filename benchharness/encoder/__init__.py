@@ -95,8 +95,10 @@ def load_encoder(
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
-    reading = _how_it_reads(network, config, folder, called(checkpoint))
-    if reading.sees_padding and not whole:
+    reading = Reading(is_causal=False, sees_padding=False)  # as one with its decoder
+    if not whole:
+        reading = _how_it_reads(network, config, folder, called(checkpoint))
+    if reading.sees_padding:
         compute_by_length(network)
     if reading.is_causal:
         _mark_texts(tokenizer, network, config)
@@ -162,7 +164,7 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
-    tokenizer = load_tokenizer(folder, config, trust)
+    tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     if config.model_type not in GPT:
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):

@@ -1,6 +1,7 @@
 """A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
 
 import json
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -10,7 +11,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.spec import NOTHING, ModelSpec, known_family, shown, sort_files
+from benchharness.models.spec import (
+    ADAPTER,
+    NOTHING,
+    ModelSpec,
+    find_weights,
+    known_family,
+    merging,
+    shown,
+    sort_files,
+)
 from benchharness.tasks.errors import ModelError
 
 if TYPE_CHECKING:
@@ -53,6 +63,8 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     missing, and what is there instead.
     """
     names = _names_in(folder)
+    if ADAPTER in names and not find_weights(names):
+        raise ModelError(f"{shown(folder)} is not a checkpoint: {_merging(folder)}")
     groups = sort_files(names, shown(folder), trust, folder)
     files = {kind: [folder / name for name in found] for kind, found in groups.items()}
     for path in files["weights"]:
@@ -94,6 +106,46 @@ def wrapping(names: Collection[str]) -> str:
                 "mark out of the names."
             )
     return ""
+
+
+# An adapter of peft instead of a checkpoint.
+
+_PEFT_CLASSES = {
+    "CAUSAL_LM": "ForCausalLM",
+    "FEATURE_EXTRACTION": "ForFeatureExtraction",
+    "QUESTION_ANS": "ForQuestionAnswering",
+    "SEQ_2_SEQ_LM": "ForSeq2SeqLM",
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+}
+"""The endings of peft's classes, by the task that an adapter says."""
+
+
+def _merging(folder: Path) -> str:
+    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
+    adapter = read_object(folder / ADAPTER)
+    base = str(adapter.get("base_model_name_or_path") or "BASE")
+    own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
+    merged = f"{folder}-merged"
+    tokenizer = base if count_tokens(folder) is None else str(folder)
+    labels = (
+        f", num_labels={n}" if (n := _count_labels(folder / "adapter_model.safetensors")) else ""
+    )
+    command = (
+        f"import peft, transformers; m = peft.{own}.from_pretrained({str(folder)!r}{labels}); "
+        f"m.merge_and_unload().save_pretrained({merged!r}); "
+        f"transformers.AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})"
+    )
+    return merging(base, merged, shlex.join(["python", "-c", command]))
+
+
+def _count_labels(weights: Path) -> int | None:
+    """How many outputs a head has that was trained beside an adapter; None where there is none."""
+    if not weights.is_file():
+        return None
+    # BERT's and RoBERTa's classifiers, those of models that read from left to right, and SQuAD's.
+    heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
+    return next((s[0] for name, s in shapes_in(weights).items() if name.endswith(heads)), None)
 
 
 # Whether transformers can load a folder as an encoder at all, told without importing it.

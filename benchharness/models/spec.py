@@ -2,8 +2,9 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchharness.leaderboard.job import Stage, Start, Trust
@@ -185,12 +186,6 @@ def sort_files(
     }
 
 
-def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
-    from benchharness.models.instead import instead  # noqa: PLC0415  (only where one is refused)
-
-    return instead(names, lacks, folder)
-
-
 def find_weights(names: Collection[str]) -> list[str]:
     """The files of weights that are read, of all names; empty where there are none."""
     for form in (_SAFETENSORS, _PICKLED):
@@ -217,6 +212,100 @@ def _parts_of(weights: str) -> list[str]:
     start, end = weights[: found.start()], Path(weights).suffix
     parts = [f"{start}-{n:0{digits}}-of-{found[2]}{end}" for n in range(1, min(count, 10**4) + 1)]
     return [*parts, index_of(weights)]
+
+
+# What people have instead of a checkpoint, and the way from there to one.
+
+_OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "TensorFlow's": (
+        ("tf_model*.h5", "*.ckpt.index", "*.ckpt.data-*", "*.ckpt-*", "saved_model.pb"),
+        "convert them by transformers 4 and TensorFlow (AutoModel's from_tf=True)",
+    ),
+    "Flax's": (
+        ("flax_model*.msgpack",),
+        "convert them by transformers 4 and Flax (AutoModel's from_flax=True)",
+    ),
+    "GGUF's": (("*.gguf",), "they are rounded: get the checkpoint that they were made from"),
+    "ONNX's": (("*.onnx",), "get the checkpoint that they were exported from"),
+    "OpenVINO's": (("openvino_model*",), "get the checkpoint that they were exported from"),
+    "rust-bert's": (("rust_model.ot",), "get the checkpoint that they were made from"),
+    "a variant's": (
+        ("model.*.safetensors", "pytorch_model.*.bin", "model-*.safetensors"),
+        "load them where they were made (variant=...) and save_pretrained them to a folder",
+    ),
+}
+"""Weights that are not read: the names of their files, and what to do."""
+
+
+def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
+    """What a folder or repository has where the `lacks` is not, and what to do with it."""
+    if ADAPTER in names:
+        return merging("another model", "MERGED", "peft's merge_and_unload()")
+    if inner := _inner(names):
+        more = f" and {len(inner) - _FEW} more" if len(inner) > _FEW else ""
+        if folder is None:
+            return f"its checkpoints are in {', '.join(inner[:_FEW])}{more}: download one of them."
+        shown = ", ".join(str(folder / name) for name in inner[:_FEW])
+        return f"its checkpoints are {shown}{more}; give one of them."
+    for whose, (patterns, way) in _OTHERS.items():
+        if found := _matching(names, patterns):
+            return (
+                f"it has no {lacks}; {found[0]} holds {whose} weights, which are not read: {way}."
+            )
+    return f"it has no {lacks}; {bare(_bare(names))}"
+
+
+_FEW = 5
+"""Folders in an error."""
+
+
+def _inner(names: Iterable[str]) -> list[str]:
+    """The folders one level below that hold checkpoints, or adapters, by the numbers in them."""
+    inside: dict[str, list[str]] = {}
+    for name in names:
+        folder, _, file = name.rpartition("/")
+        inside.setdefault(folder, []).append(file)
+    found = (f for f, own in inside.items() if f and (ADAPTER in own or find_weights(own)))
+    return sorted(found, key=lambda name: _natural(Path(name)))
+
+
+def _natural(path: Path) -> tuple[list[int], str]:
+    """Folders by the numbers in their names, checkpoint-9 before checkpoint-10."""
+    return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
+
+
+def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
+    """The names that fit one of the patterns, wherever they are."""
+    inner = {name: name.rpartition("/")[2] for name in names}
+    return sorted(n for n, last in inner.items() if any(fnmatchcase(last, p) for p in patterns))
+
+
+_BARE = (".bin", ".ckpt", ".pt", ".pth", ".safetensors")
+
+
+def _bare(names: Iterable[str]) -> list[str]:
+    return [name for name in names if "/" not in name and Path(name).suffix in _BARE]
+
+
+def bare(weights: Collection[str]) -> str:
+    """The end of a sentence about files of weights without their config.json, if there are any."""
+    if not weights:
+        return (
+            "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
+        )
+    return (
+        f"{min(weights)} is weights alone, without the network that they are of: load them where "
+        "they were made, and save both there, by model.save_pretrained(FOLDER) and "
+        "tokenizer.save_pretrained(FOLDER)."
+    )
+
+
+def merging(base: str, merged: str, way: str) -> str:
+    """The end of a sentence about an adapter of peft: how a checkpoint is made of it."""
+    return (
+        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by {way}, and give "
+        f"{merged}."
+    )
 
 
 # How a checkpoint is called in a sentence.

@@ -5,7 +5,9 @@ from argparse import Namespace
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
+from io import BytesIO
 from pathlib import Path
+from random import Random
 from traceback import format_exception
 from typing import Any
 
@@ -17,11 +19,12 @@ from transformers import TrainingArguments
 from benchharness.driver.start_checkpoints import model_bytes
 from benchharness.encoder import load_encoder
 from benchharness.machine import estimate_memory, estimate_seconds
-from benchharness.models import Trust, find_model
+from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models.folder import checkpoint_files, sizes_in
-from benchharness.models.pickles import write_safetensors
+from benchharness.models.pickles import DAMAGED, write_safetensors
 from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.fuzz.damage import damaged
 from tests.helpers.plans import plan_job
 
 PICKLE = Trust(pickle=True)
@@ -203,6 +206,43 @@ def test_35_a_file_that_is_cut_anywhere_is_one_sentence(tmp_path: Path, old: boo
         with pytest.raises(ModelError, match=r"pytorch_model.bin is no whole|holds more") as raised:
             find_model(str(folder))
         assert "\n" not in str(raised.value)
+
+
+def test_35_what_identifies_pickled_weights_is_the_file_whatever_is_allowed(pickled: Path):
+    before = weights_identity(find_model(str(pickled)))
+    load_encoder(str(pickled), None, 1)
+    assert weights_identity(find_model(str(pickled))) == before
+    assert weights_identity(find_model(str(pickled), PICKLE)) == before
+    file = pickled / "pytorch_model.bin"
+    torch.save(torch.load(file, weights_only=True), file, _use_new_zipfile_serialization=False)
+    assert weights_identity(find_model(str(pickled))) != before
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
+def test_35_a_damaged_file_is_never_read_as_other_tensors_than_torch_reads(
+    tmp_path: Path, old: bool
+):
+    """Both refuse most; where neither does, they agree."""
+    file = tmp_path / "w.bin"
+    whole = torch.arange(12.0).reshape(3, 4)
+    weights = OrderedDict(a=whole, tied=whole, part=whole[1:, ::2], b=torch.ones(2).half())
+    torch.save(weights, file, _use_new_zipfile_serialization=not old)
+    content, both = file.read_bytes(), 0
+    for seed in range(400):
+        file.write_bytes(damaged(Random(seed), content))
+        try:
+            write_safetensors(file, tmp_path / "w.safetensors")
+            theirs = torch.load(BytesIO(file.read_bytes()), weights_only=True)
+        except (*DAMAGED, pickle.UnpicklingError, AssertionError):
+            continue
+        ours = load_file(tmp_path / "w.safetensors")
+        found = theirs if isinstance(theirs, dict) else {}
+        tensors = {name: t for name, t in found.items() if isinstance(t, torch.Tensor)}
+        assert ours.keys() == tensors.keys()
+        assert all(ours[name].equal(t) or t.isnan().any() for name, t in tensors.items())
+        both += 1
+    assert both > 10
 
 
 def test_35_a_tensor_outside_its_numbers_is_refused(tmp_path: Path):
