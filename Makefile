@@ -17,6 +17,7 @@
 #              JOBS at once
 # make equivalence MODEL=checkpoint DATA=folder   trainings on real data beside transformers' Trainer,
 #              ten seeds a side, for the same page; goes on where it stopped
+# make hub     whether the hub still has the models and data sets of our tables; REPORT=file writes what differs
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
 
@@ -32,7 +33,7 @@ SEED ?= 1
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence gold clean
+.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence hub gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -111,6 +112,9 @@ parity: $(VENV)/installed-dev
 equivalence: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.equivalence --model $(MODEL) --data $(DATA)
 	$(BIN)/python -m benchmarks.parity_page --page
+
+hub: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.hub $(if $(REPORT),--report $(REPORT))
 
 gold: $(VENV)/installed-dev
 	BENCH_UPDATE_GOLD=1 $(BIN)/pytest -q tests -m gold

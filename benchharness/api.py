@@ -75,9 +75,12 @@ from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
+from benchharness.tasks.own.cells import read_cells
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.documents import objects_table
 from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.own.places import split_of
-from benchharness.tasks.own.tables import Table, hub_table, objects_table
+from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task
@@ -503,7 +506,8 @@ def _table_of(rows: Any) -> Table:
     objects = _frame_of(rows).to_dict("records")
     if not objects:
         raise DataError("rows has no rows to predict.")
-    return objects_table(Path("rows"), [(str(n), row) for n, row in enumerate(objects)], "row")
+    rows = [(str(n), row) for n, row in enumerate(objects)]
+    return read_cells(objects_table(Path("rows"), rows, "row"))
 
 
 @speaks_python

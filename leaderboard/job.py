@@ -111,9 +111,10 @@ class Teacher:
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """What a checkpoint may do besides being read; both can run whatever its author wrote.
+    """What a checkpoint may do besides being read.
 
-    Whether code that comes with it is run, and whether pickled weights are loaded.
+    Whether code that comes with it is run, which is whatever its author wrote, and whether weights
+    are taken out of pickled files that hold more than weights, of which nothing is run.
     """
 
     remote_code: bool = False

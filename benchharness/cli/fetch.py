@@ -24,7 +24,7 @@ from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions, option
 from benchharness.models import Trust, find_model
-from benchharness.models.files import called
+from benchharness.models.spec import called
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
 from benchharness.recipes.resolve import with_start_tasks

@@ -264,7 +264,7 @@ class RunOptions:
         TRUST, False, "Run the Python code that a checkpoint comes with: read it first."
     )
     allow_pickle: bool = _option(
-        TRUST, False, "Load pickled weights, which can run code, where a checkpoint has no others."
+        TRUST, False, "Take weights out of pickles that hold more than weights; nothing is run."
     )
     db: str = _option(
         OUTPUT,

@@ -26,9 +26,8 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import digest
 from benchharness.machine import BERT_BASE
 from benchharness.models import MODELS, ModelSpec, find_model
-from benchharness.models.files import find_weights
 from benchharness.models.folder import sizes_in
-from benchharness.models.spec import NOTHING
+from benchharness.models.spec import NOTHING, find_weights
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import DISTILLATION, kept_layers
 from benchharness.tasks.answers import compare_answers

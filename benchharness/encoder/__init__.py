@@ -18,15 +18,14 @@ from benchharness.encoder.network import (
     is_foreign,
     load_config,
     load_network,
+    loadable,
     takes_input,
 )
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.encoder.padding import SEES_PADDING, Reading, compute_by_length, try_out
 from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
-from benchharness.models.converted import loadable
 from benchharness.models.families import is_causal, is_unchecked
-from benchharness.models.files import called
 from benchharness.models.folder import (
     GPT,
     NO_LIMIT,
@@ -35,7 +34,7 @@ from benchharness.models.folder import (
     longest_row,
     read_config,
 )
-from benchharness.models.spec import NOTHING
+from benchharness.models.spec import NOTHING, called
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.errors import ModelError

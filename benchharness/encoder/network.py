@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,15 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.converted import loadable
 from benchharness.models.families import is_causal
-from benchharness.models.files import called, shown, wrapping
-from benchharness.models.folder import no_decoder, read_config, untrusted
-from benchharness.models.spec import NOTHING
+from benchharness.models.folder import (
+    checkpoint_files,
+    no_decoder,
+    read_config,
+    untrusted,
+    wrapping,
+)
+from benchharness.models.spec import NOTHING, called, shown
 from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
@@ -131,8 +135,9 @@ def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
     """A weight of a layer that the network would have if its config said more of them."""
     known = {_DIGITS.sub("N", key) for key in network.state_dict()}
     prefix = f"{getattr(network, 'base_model_prefix', '')}."
-    for key in sorted(unread):
-        if _DIGITS.search(key) and _DIGITS.sub("N", key.removeprefix(prefix)) in known:
+    for key in sorted(filter(_DIGITS.search, unread)):
+        # A network that is saved with a head has its own name before those of its weights.
+        if not known.isdisjoint(_DIGITS.sub("N", each) for each in (key, key.removeprefix(prefix))):
             return key
     return ""
 
@@ -140,6 +145,16 @@ def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
 def _is_on_top(key: str) -> bool:
     names = key.split(".")
     return names[0] in NOT_ENCODER or "position_ids" in names
+
+
+def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
+    """The folder from which transformers loads weights: another one where they are pickled."""
+    weights = checkpoint_files(folder, trust)["weights"]
+    if all(path.suffix != ".bin" for path in weights):
+        return nullcontext(folder)
+    from benchharness.models import converted  # noqa: PLC0415  (few checkpoints need it)
+
+    return converted.loadable(folder, trust)
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:

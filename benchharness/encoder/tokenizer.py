@@ -18,9 +18,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from benchharness.encoder.network import check_trusted
 from benchharness.encoder.probes import PROBES
 from benchharness.leaderboard.job import Trust
-from benchharness.models.files import shown
 from benchharness.models.folder import read_object
-from benchharness.models.spec import MODELS, NOTHING
+from benchharness.models.spec import MODELS, NOTHING, shown
 from benchharness.tasks.errors import ModelError, first_line
 
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"

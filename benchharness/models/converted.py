@@ -19,9 +19,9 @@ from filelock import FileLock
 
 from benchharness.leaderboard.job import Trust
 from benchharness.leaderboard.text import flush_to_disk
-from benchharness.models.files import index_of, shown
-from benchharness.models.folder import checkpoint_files, damaged, holds_more
-from benchharness.models.pickles import DAMAGED, write_safetensors
+from benchharness.models.folder import checkpoint_files
+from benchharness.models.pickles import DAMAGED, damaged, holds_more, write_safetensors
+from benchharness.models.spec import index_of, shown
 from benchharness.models.weights import file_digest
 from benchharness.tasks.errors import ModelError
 
@@ -31,16 +31,16 @@ _DIGESTS = "converted.json"
 
 @contextmanager
 def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
-    """The folder from which transformers loads a checkpoint's weights.
+    """The folder from which transformers loads a checkpoint's pickled weights.
 
-    It is the folder itself, unless the weights are pickled and from the hub, or hold more than
-    weights. Raises ModelError where they cannot be read.
+    It is the folder itself, unless they are from the hub, or hold more than weights. Raises
+    ModelError where they cannot be read.
     """
-    pickled = [p for p in checkpoint_files(folder, trust)["weights"] if p.suffix == ".bin"]
+    pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name
-    if pickled and folder.parent.name == "snapshots" and _keep(folder, kept, pickled):
+    if folder.parent.name == "snapshots" and _keep(folder, kept, pickled):
         yield kept
-    elif pickled and holds_more(pickled):
+    elif holds_more(pickled):
         with TemporaryDirectory() as draft:
             try:
                 _convert(folder, Path(draft), pickled)

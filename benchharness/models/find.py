@@ -7,7 +7,6 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from benchharness.leaderboard.job import Stage, Trust
-from benchharness.models.files import bare
 from benchharness.models.folder import describe_folder, read_object
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec
 from benchharness.tasks.errors import ModelError, unknown_name
@@ -51,6 +50,8 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
 
 def _refuse_file(path: Path) -> None:
     if path.name and _is_there(str(path)) and not _is_folder(path):
+        from benchharness.models.instead import bare  # noqa: PLC0415  (only where one is refused)
+
         raise ModelError(f"{path} is a file and not a checkpoint: {bare([path.name])}")
 
 

@@ -1,28 +1,20 @@
 """A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
 
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.files import (
-    ADAPTER,
-    find_weights,
-    merging,
-    natural,
-    shown,
-    sort_files,
-    wrapping,
-)
-from benchharness.models.pickles import DAMAGED, PickledWeights, read_pickled
-from benchharness.models.spec import NOTHING, ModelSpec
+from benchharness.models.spec import NOTHING, ModelSpec, shown, sort_files
 from benchharness.tasks.errors import ModelError
+
+if TYPE_CHECKING:
+    from benchharness.models.pickles import PickledWeights
 
 _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
 """Families, and all whose names hold one of these, that count positions as RoBERTa does."""
@@ -61,8 +53,6 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     missing, and what is there instead.
     """
     names = _names_in(folder)
-    if ADAPTER in names and not ("config.json" in names and find_weights(names)):
-        raise ModelError(f"{shown(folder)} is not a checkpoint: {_merging(folder)}")
     groups = sort_files(names, shown(folder), trust, folder)
     files = {kind: [folder / name for name in found] for kind, found in groups.items()}
     for path in files["weights"]:
@@ -73,86 +63,37 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
 
 def _names_in(folder: Path) -> list[str]:
     """The files of a folder and of those in it, relative to it."""
-    found = sorted((*folder.glob("*"), *folder.glob("*/*")), key=natural)
+    found = sorted((*folder.glob("*"), *folder.glob("*/*")))
     return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
 
 
-def _pickled(path: Path, trust: Trust) -> PickledWeights:
-    """The weights of a file of torch.save; ModelError where it is no file of weights alone.
+def _pickled(path: Path, trust: Trust) -> "PickledWeights":
+    from benchharness.models.pickles import weights_of  # noqa: PLC0415  (few checkpoints need it)
 
-    With trust in pickles it may hold more, which is left out: nothing of it is made either.
-    """
-    try:
-        found = read_pickled(path)
-    except DAMAGED as error:
-        raise damaged(path, error) from None
-    if found.others and not trust.pickle:
-        raise ModelError(
-            f"{shown(path)} holds more than weights ({', '.join(found.others[:3])}), and pickled "
-            "weights are read without running anything: get model.safetensors, or take the weights "
-            "alone with --allow-pickle."
-        )
-    if not found.tensors:
-        within = f"they are inside {found.inside[0]!r} of it" if found.inside else "it has none"
-        raise ModelError(
-            f"{shown(path)} holds more than weights, or none by their names ({within}): load them "
-            "where they were made, and save both by model.save_pretrained(FOLDER) and "
-            "tokenizer.save_pretrained(FOLDER)."
-        )
-    return found
+    return weights_of(path, trust)
 
 
-def damaged(path: Path, error: Exception) -> ModelError:
-    """The error for pickled weights that cannot be read at all."""
-    return ModelError(
-        f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
-    )
-
-
-def holds_more(weights: Iterable[Path]) -> bool:
-    """Whether pickled weights hold anything else, which torch's own reader refuses."""
-    return any(read_pickled(path).others for path in weights if path.suffix == ".bin")
-
-
-# What people have instead of a checkpoint folder, and the way from there to one.
-
-
-_PEFT_CLASSES = {
-    "CAUSAL_LM": "ForCausalLM",
-    "FEATURE_EXTRACTION": "ForFeatureExtraction",
-    "QUESTION_ANS": "ForQuestionAnswering",
-    "SEQ_2_SEQ_LM": "ForSeq2SeqLM",
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
+_WRAPPERS = {
+    "module.": "DataParallel or DistributedDataParallel",
+    "_orig_mod.": "torch.compile",
+    "_fsdp_wrapped_module.": "FSDP",
+    "_forward_module.": "Lightning Fabric",
 }
-"""The endings of peft's classes, by the task that an adapter says."""
+"""What is put before the names of a network's weights, and by whom."""
 
 
-def _merging(folder: Path) -> str:
-    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
-    adapter = read_object(folder / ADAPTER)
-    base = str(adapter.get("base_model_name_or_path") or "BASE")
-    own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
-    merged = f"{folder}-merged"
-    tokenizer = base if _count_tokens(folder) is None else str(folder)
-    labels = (
-        f", num_labels={n}" if (n := _count_labels(folder / "adapter_model.safetensors")) else ""
-    )
-    command = (
-        f"import peft, transformers; m = peft.{own}.from_pretrained({str(folder)!r}{labels}); "
-        f"m.merge_and_unload().save_pretrained({merged!r}); "
-        f"transformers.AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})"
-    )
-    return merging(base, merged, shlex.join(["python", "-c", command]))
-
-
-def _count_labels(weights: Path) -> int | None:
-    """How many outputs a head has that was trained beside an adapter; None where there is none."""
-    if not weights.is_file():
-        return None
-    # BERT's and RoBERTa's classifiers, those of models that read from left to right, and SQuAD's.
-    heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
-    return next((s[0] for name, s in _shapes(weights).items() if name.endswith(heads)), None)
+def wrapping(names: Collection[str]) -> str:
+    """The end of a sentence about weights of a wrapped network; empty where they are of none."""
+    for mark, whose in _WRAPPERS.items():
+        inside = mark != "module."  # which networks call parts of theirs
+        has = [mark in name if inside else name.startswith(mark) for name in names]
+        if has and (all(has) or (inside and any(has))):
+            return (
+                f"the names of its weights hold {mark!r}, which {whose} puts there: save what is "
+                "wrapped (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or take the "
+                "mark out of the names."
+            )
+    return ""
 
 
 # Whether transformers can load a folder as an encoder at all, told without importing it.
@@ -190,7 +131,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
             "give its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
         )
     if family not in GPT and not trust.remote_code:
-        check_tokens(shown(folder), _count_tokens(folder) or 0, config.get("vocab_size"))
+        check_tokens(shown(folder), count_tokens(folder) or 0, config.get("vocab_size"))
 
 
 GPT = ("gpt2", "openai-gpt")
@@ -206,7 +147,7 @@ def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
         )
 
 
-def _count_tokens(folder: Path) -> int | None:
+def count_tokens(folder: Path) -> int | None:
     """How many tokens a folder's tokenizer.json has; None where it has none, or is damaged."""
     tokenizer = read_object(folder / "tokenizer.json")
     try:
@@ -324,7 +265,7 @@ def _count_parameters(weights: list[Path], trust: Trust) -> float:
 def _count_numbers(path: Path, trust: Trust) -> int:
     if path.suffix == ".bin":
         return _pickled(path, trust).count()
-    return sum(map(prod, _shapes(path).values()))
+    return sum(map(prod, shapes_in(path).values()))
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
@@ -342,11 +283,11 @@ def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, 
         if path.suffix == ".bin":
             shapes |= {name: each.shape for name, each in _pickled(path, trust).tensors.items()}
         else:
-            shapes |= _shapes(path)
+            shapes |= shapes_in(path)
     return shapes
 
 
-def _shapes(path: Path) -> dict[str, list[int]]:
+def shapes_in(path: Path) -> dict[str, list[int]]:
     """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
     try:
         with path.open("rb") as file:

@@ -13,7 +13,7 @@ import pickletools
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchharness.leaderboard.job import Trust
+from benchharness.models.spec import shown
+from benchharness.tasks.errors import ModelError
 
 LARGEST = 16 * 2**20
 """Bytes of a pickle without its tensors. A Trainer's arguments are 5,000, T5's names 200,000."""
@@ -257,6 +261,43 @@ def read_pickled(path: Path) -> PickledWeights:
     """The weights in a file of torch.save. One of DAMAGED where it is none, or not whole."""
     with _opened(path) as (made, _):
         return made
+
+
+def weights_of(path: Path, trust: Trust) -> PickledWeights:
+    """The weights of a file of torch.save; ModelError where it is no file of weights alone.
+
+    With trust in pickles it may hold more, which is left out: nothing of it is made either.
+    """
+    try:
+        found = read_pickled(path)
+    except DAMAGED as error:
+        raise damaged(path, error) from None
+    if found.others and not trust.pickle:
+        raise ModelError(
+            f"{shown(path)} holds more than weights ({', '.join(found.others[:3])}), and pickled "
+            "weights are read without running anything: get model.safetensors, or take the weights "
+            "alone with --allow-pickle."
+        )
+    if not found.tensors:
+        within = f"they are inside {found.inside[0]!r} of it" if found.inside else "it has none"
+        raise ModelError(
+            f"{shown(path)} holds more than weights, or none by their names ({within}): load them "
+            "where they were made, and save both by model.save_pretrained(FOLDER) and "
+            "tokenizer.save_pretrained(FOLDER)."
+        )
+    return found
+
+
+def damaged(path: Path, error: Exception) -> ModelError:
+    """The error for pickled weights that cannot be read at all."""
+    return ModelError(
+        f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
+    )
+
+
+def holds_more(weights: Iterable[Path]) -> bool:
+    """Whether pickled weights hold anything else, which torch's own reader refuses."""
+    return any(read_pickled(path).others for path in weights)
 
 
 class _Weights(Machine):

@@ -1,12 +1,13 @@
 """What a model is before its weights are loaded."""
 
+import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchharness.leaderboard.job import Stage, Start, Trust
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, ModelError
 
 NOTHING = Trust()
 
@@ -115,3 +116,125 @@ def add_model(model: ModelSpec) -> None:
 
 def _names(spec: ModelSpec) -> tuple[str, ...]:
     return (spec.name.lower(), *(alias.lower() for alias in spec.aliases))
+
+
+# Which files make a checkpoint, by their names: those of a folder, or of a repository's list.
+
+VOCABULARY_FILES = (
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "spm.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+)
+"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
+
+TOKENIZER_FILES = (
+    "added_tokens.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    *VOCABULARY_FILES,
+)
+
+ADAPTER = "adapter_config.json"
+"""What peft's save_pretrained writes instead of a checkpoint's config.json."""
+
+_SAFETENSORS, _PICKLED = "model{}.safetensors", "pytorch_model{}.bin"
+_PART = re.compile(r"-(\d+)-of-(\d+)\.\w+$")
+
+Groups = dict[str, list[str]]
+"""The names of a checkpoint's files: its "config", "weights", "tokenizer" and "code"."""
+
+
+def sort_files(
+    names: Collection[str], place: str, trust: Trust = NOTHING, folder: Path | None = None
+) -> Groups:
+    """The files that a loaded checkpoint depends on, of all that a folder or repository has.
+
+    `names` are relative to it, `place` is its name for people, and `folder` where it is on this
+    machine, unless it is a repository. Safetensors come before pickled
+    weights, one file before parts. Code is among the files where it is trusted. Raises ModelError
+    naming what is missing, and what is there instead.
+    """
+    if "config.json" not in names:
+        raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'config.json', folder)}")
+    weights = find_weights(names)
+    if not weights:
+        raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
+    if missing := sorted(set(_parts_of(weights[0])).difference(names)):
+        raise ModelError(
+            f"{place} is not whole: it lacks {', '.join(missing[:3])}; copy the checkpoint again."
+        )
+    tokenizer = [name for name in TOKENIZER_FILES if name in names]
+    if not set(tokenizer).intersection(VOCABULARY_FILES):
+        raise ModelError(
+            f"{place} is not a checkpoint: it has no vocabulary; expected tokenizer.json or "
+            "vocab.txt next to config.json (the tokenizer's save_pretrained writes it)."
+        )
+    code = sorted(name for name in names if re.fullmatch(r"[^/]+\.py", name))
+    return {
+        "config": ["config.json"],
+        "weights": weights,
+        "tokenizer": tokenizer,
+        "code": code if trust.remote_code else [],
+    }
+
+
+def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
+    from benchharness.models.instead import instead  # noqa: PLC0415  (only where one is refused)
+
+    return instead(names, lacks, folder)
+
+
+def find_weights(names: Collection[str]) -> list[str]:
+    """The files of weights that are read, of all names; empty where there are none."""
+    for form in (_SAFETENSORS, _PICKLED):
+        if (whole := form.format("")) in names:
+            return [whole]
+        pattern = re.compile(re.escape(form).replace(r"\{\}", r"-\d+-of-\d+"))
+        if parts := sorted(name for name in names if pattern.fullmatch(name)):
+            return parts
+    return []
+
+
+def index_of(weights: str) -> str:
+    """The file that says which weight is in which part; empty of weights in one file."""
+    found = _PART.search(weights)
+    return f"{weights[: found.start()]}{Path(weights).suffix}.index.json" if found else ""
+
+
+def _parts_of(weights: str) -> list[str]:
+    """All files that belong to one part of weights, its index among them."""
+    found = _PART.search(weights)
+    if found is None:
+        return []
+    digits, count = len(found[1]), int(found[2])
+    start, end = weights[: found.start()], Path(weights).suffix
+    parts = [f"{start}-{n:0{digits}}-of-{found[2]}{end}" for n in range(1, min(count, 10**4) + 1)]
+    return [*parts, index_of(weights)]
+
+
+# How a checkpoint is called in a sentence.
+
+
+def called(hub_id: str) -> str:
+    """A repository of the hub by the name of the known model too, as people type either."""
+    names = [spec.name for spec in MODELS.values() if spec.checkpoint == hub_id]
+    return f"{names[0]} ({hub_id})" if names else hub_id
+
+
+def shown(path: Path) -> str:
+    """A checkpoint's folder, or a file in it, as people know it.
+
+    A model of the hub has its own name, and not that of a folder of its cache.
+    """
+    for folder in (path, *path.parents):
+        # CACHE/models--ORG--NAME/snapshots/COMMIT
+        repository = folder.parent.parent.name
+        if folder.parent.name == "snapshots" and repository.startswith("models--"):
+            name = called("/".join(repository.split("--")[1:]))
+            return name if folder == path else f"{path.relative_to(folder)} of {name}"
+    return str(path)

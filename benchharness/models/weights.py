@@ -12,15 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.files import (
-    TOKENIZER_FILES,
-    VOCABULARY_FILES,
-    Groups,
-    called,
-    find_weights,
-    index_of,
-    sort_files,
-)
 from benchharness.models.folder import (
     check_loadable,
     checkpoint_files,
@@ -29,7 +20,19 @@ from benchharness.models.folder import (
     read_config,
     read_object,
 )
-from benchharness.models.spec import MODELS, NOTHING, UNPINNED, ModelSpec
+from benchharness.models.spec import (
+    MODELS,
+    NOTHING,
+    TOKENIZER_FILES,
+    UNPINNED,
+    VOCABULARY_FILES,
+    Groups,
+    ModelSpec,
+    called,
+    find_weights,
+    index_of,
+    sort_files,
+)
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 

@@ -8,7 +8,7 @@ from benchharness.progress import Reporter
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, PairPrediction, Prediction
-from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.columns import Table
 from benchharness.tasks.task import Task
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.rows import reader_of

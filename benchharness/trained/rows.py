@@ -6,10 +6,11 @@ from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example
-from benchharness.tasks.own.columns import NAMED, PAIRS, key_of
-from benchharness.tasks.own.roles import SHAPES, SPLIT, Kind, parse_roles
-from benchharness.tasks.own.tables import Table
+from benchharness.tasks.own.annotations import words_in
+from benchharness.tasks.own.columns import NAMED, PAIRS, Table, key_of
+from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT, Kind, parse_roles
 from benchharness.tasks.own.task import HIDDEN, OwnData, no_column, to_examples
+from benchharness.tasks.own.verdicts import VERDICT
 from benchharness.tasks.task import Task, find_fault
 
 KINDS: Mapping[str, Kind] = {
@@ -45,7 +46,8 @@ def reader_of(task: Task, columns: str = "") -> Reader:
 
     def read(table: Table) -> list[Example]:
         if own is not None:
-            examples = _by_roles(replace(own, columns={**own.columns, **given}), table)
+            asked, rows = (own, table) if given else _with_plain_text(own, table)
+            examples = _by_roles(replace(asked, columns={**asked.columns, **given}), rows)
         elif given or not _is_official(task, table):
             examples = _by_roles(_as_own(task, given or _named_roles(task, table), table), table)
         else:
@@ -72,15 +74,35 @@ def _by_roles(own: OwnData, table: Table) -> list[Example]:
     hidden = {name for role in HIDDEN for name in own.columns.get(role, ())} | {""}
     inputs = {n for r, names in own.columns.items() if r not in HIDDEN for n in names}
     columns = {n: v for n, v in table.columns.items() if n in inputs or n not in hidden}
-    roles = {role: names for role, names in own.columns.items() if role not in (SPLIT, "keys")}
+    beside = (SPLIT, VERDICT, "keys")
+    roles = {role: names for role, names in own.columns.items() if role not in beside}
     return list(
         to_examples(replace(own, columns=roles), replace(table, columns=columns), may_hide=True)
     )
 
 
+def _with_plain_text(own: OwnData, table: Table) -> tuple[OwnData, Table]:
+    """A table of one text a row under the names of the columns that the model was trained on.
+
+    The text stands for those that were joined, and its words for a sentence of words.
+    """
+    name = next((n for n in ("text", *table.columns) if n in table.columns), "")
+    is_plain = len(table.columns) == 1 or name == "text"
+    first, *others = own.columns.get("words" if own.kind == "tags" else "text", ("",))
+    if not is_plain or {first, *others} & {*table.columns, ""} or "text2" in own.columns:
+        return own, table
+    texts = table.columns[name]
+    columns: dict[str, Sequence[Any]] = {each: [""] * len(texts) for each in others}
+    columns[first] = texts
+    if own.kind == "tags":
+        columns[first] = [words_in(text) if isinstance(text, str) else text for text in texts]
+        own = replace(own, columns={r: n for r, n in own.columns.items() if r != "sentence"})
+    return own, replace(table, columns={**table.columns, **columns})
+
+
 def _check_roles(task: Task, given: Mapping[str, Sequence[str]], own: OwnData | None) -> None:
     shape = SHAPES[KINDS[task.kind]]
-    roles = [r for r in (*shape.needed, *shape.allowed) if r not in (*HIDDEN, "group", "keys")]
+    roles = [r for r in (*shape.needed, *shape.allowed) if r not in (*HIDDEN, *BESIDE, "keys")]
     known = {*roles, *(own.columns if own else ())}
     lacking = [r for r in shape.needed if given and r in roles and r not in given]
     if given and (given.keys() - known or (lacking and not own)):
@@ -129,7 +151,7 @@ def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
     shape = SHAPES[KINDS[task.kind]]
     found: dict[str, tuple[str, ...]] = {}
     for role in (*shape.needed, *shape.allowed):
-        if role in HIDDEN or role in ("group", "keys", "sentence"):
+        if role in HIDDEN or role in (*BESIDE, "keys", "sentence"):
             continue
         keys = [role, *sorted(NAMED.get(role, frozenset()) - NAMED["right"])]
         if name := next((by_key[key] for key in keys if key in by_key), ""):

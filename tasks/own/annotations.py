@@ -1,4 +1,4 @@
-"""Exports of annotation tools: marked spans as tagged words, Label Studio's tasks as rows."""
+"""Exports of annotation tools and of other programs: their rows, and marked spans as tagged words."""
 
 import re
 import unicodedata
@@ -6,19 +6,43 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.columns import FEW_ODD, Table, key_of
 
 Numbered = Sequence[tuple[str, Any]]
 """Rows as they are read, each with its number."""
 
-# doccano's, Prodigy's and spaCy's offsets, and Label Studio's.
+
+class ToolRows(NamedTuple):
+    """Rows as objects with a value for each column, and what to tell of them."""
+
+    rows: Numbered
+    notes: tuple[str, ...] = ()
+
+
+def tool_rows(name: str, rows: Numbered) -> ToolRows:
+    """The rows of a file that a tool or a program wrote in a layout of its own; else as they are."""
+    for title, has_layout, read in _LAYOUTS:
+        if rows and all(has_layout(row) for _, row in rows):
+            try:
+                return read(name, rows)
+            except (AttributeError, IndexError, KeyError, TypeError) as error:
+                raise DataError(
+                    f"{name} is not as {title} writes it ({error!r} in a row): export it "
+                    "again, or as CSV."
+                ) from error
+    return ToolRows(rows)
+
+
+# Marked spans of a text: by characters, as most tools write them.
 
 
 class Span(NamedTuple):
-    """A span of a text by its characters."""
+    """A span of a text by its characters; the words that it holds, where they are written too."""
 
     start: int
     end: int
     label: str
+    text: str = ""
 
 
 _PIECE = re.compile(r"\w+|[^\w\s]")
@@ -51,64 +75,133 @@ def _goes_on(before: str, character: str) -> bool:
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M" or character in _JOINERS
 
+_STARTS = ("start", "startoffset", "beginoffset", "begin", "startchar")
+_ENDS = ("end", "endoffset", "endchar")
+_KINDS = ("label", "labels", "tag", "entity", "entitylabel", "displayname", "type", "entitytype")
+_TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "source", "body")
 
-def words_of_spans(
-    columns: Mapping[str, Sequence[Any]], place: Callable[[int], str]
-) -> tuple[dict[str, list[Any]], tuple[str, ...]]:
-    """The columns `words` and `tags` of texts with one column of marked spans; and a note.
 
-    Words are as `_words` cuts them. A span that begins or ends within a
-    word has all of it, which is said.
+def words_in(text: str) -> list[str]:
+    """The words of a text, as `_words` finds them."""
+    return [text[start:end] for start, end in _words(text)]
+
+
+def with_words(table: Table) -> Table:
+    """A table with columns of words and of tags, where one of its columns marks spans of a text.
+
+    A span that begins or ends within a word has all of it, which is said.
     """
-    marked = [name for name, values in columns.items() if _is_marked(values)]
-    texts = [n for n in ("text", "data", "sentence", "content") if n in columns]
-    if len(marked) != 1 or not texts or {"words", "tags"} & set(columns):
-        return {}, ()
+    marked = [name for name, values in table.columns.items() if _is_marked(values)]
+    by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
+    text = next((by_key[key] for key in _TEXTS if key in by_key), None)
+    if len(marked) != 1 or text is None:
+        return table
+    (spans,) = marked
+    taken = {"words", "tags"} & set(table.columns)
+    names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
+    values = table.columns[spans]
+    if "answer" in table.columns:  # Prodigy's rows of which nothing is marked lack the column
+        answers = table.columns["answer"]
+        pairs = zip(values, answers, strict=True)
+        values = [[] if v is None and a == "accept" else v for v, a in pairs]
+    found, notes = _tagged(table, table.columns[text], values, spans)
+    return Table(
+        name=table.name,
+        columns={**table.columns, **dict(zip(names, found, strict=True))},
+        ids=table.ids,
+        unit=table.unit,
+        has_header=table.has_header,
+        notes=(*table.notes, *notes),
+        made=(*names, spans),
+    )
+
+
+def _tagged(
+    table: Table, texts: Sequence[Any], marked: Sequence[Any], name: str
+) -> tuple[tuple[list[Any], list[Any]], tuple[str, ...]]:
     words: list[Any] = []
     tags: list[Any] = []
     cut = 0
-    for row, (text, found) in enumerate(zip(columns[texts[0]], columns[marked[0]], strict=True)):
+    each_spans = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
+    more = int(_is_inclusive(texts, each_spans))
+    for row, (text, found) in enumerate(zip(texts, marked, strict=True)):
         places = _words(str(text or ""))
-        spans = [span for each in found or () if (span := _span(each))]
+        spans = [span._replace(end=span.end + more) for span in each_spans[row]]
         words.append([str(text)[start:end] for start, end in places])
         # A row without a list is one to be predicted; an empty list says that nothing is marked.
-        tags.append(None if found is None or not places else _tags(places, spans, place(row)))
+        tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
-    said = f"{cut} spans in {marked[0]} begin or end within a word: all of it is taken"
-    return {"words": words, "tags": tags}, (said,) if cut else ()
+    said = f"{cut} spans in {name} begin or end within a word: all of it is taken"
+    return (words, tags), (said,) if cut else ()
+
+
+def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
+    """The spans of a row; DataError for what is none among others."""
+    if found in (None, ""):
+        return []
+    spans = [_span(each) for each in found] if isinstance(found, list) else [None]
+    if None in spans:
+        odd = found[spans.index(None)] if isinstance(found, list) else found
+        raise DataError(
+            f"{table.place(row)} has {str(odd)[:60]!r} in the column {name!r}, which is no span: "
+            "expected its start, its end and its label."
+        )
+    return [span for span in spans if span is not None]
+
+
+def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
+    """Whether ends are of the last character (Dataturks), by the words that spans have beside."""
+    known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
+    return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)
 
 
 def _is_marked(values: Sequence[Any]) -> bool:
     found = [each for value in values if isinstance(value, list) for each in value]
-    return bool(found) and all(map(_span, found))
+    spans = sum(_span(each) is not None for each in found)
+    return bool(spans) and spans >= (1 - FEW_ODD) * len(found)
 
 
 def _span(found: Any) -> Span | None:
+    """A marked span in any tool's form; None for anything else."""
     match found:
-        # doccano's list and its object, then Prodigy's and spaCy's object, and Label Studio's.
-        case (
-            [int(start), int(end), str(label)]
-            | {"start_offset": int(start), "end_offset": int(end), "label": str(label)}
-            | {"start": int(start), "end": int(end), "label": str(label)}
-            | {"start": int(start), "end": int(end), "labels": [str(label)]}
-        ):
+        case [int(start), int(end), str(label)]:  # doccano's and spaCy's
             return Span(start, end, label)
+        case dict():
+            by_key = {key_of(str(name)): value for name, value in found.items()}
+            start, end = (_first(by_key, keys, int) for keys in (_STARTS, _ENDS))
+            label = _first(by_key, _KINDS, str | list)
+            if isinstance(label, list) and len(label) == 1:  # Label Studio's
+                (label,) = label
+            if isinstance(start, int) and isinstance(end, int) and isinstance(label, str):
+                text = by_key.get("text") or by_key.get("value")
+                return Span(start, end, label, text if isinstance(text, str) else "")
     return None
 
 
-def _tags(places: Sequence[tuple[int, int]], spans: Sequence[Span], row: str) -> list[str]:
+def _first(found: Mapping[str, Any], keys: Sequence[str], kind: Any) -> Any:
+    return next((found[key] for key in keys if isinstance(found.get(key), kind)), None)
+
+
+def _tags(
+    places: Sequence[tuple[int, int]], spans: Sequence[Span], table: Table, row: int
+) -> list[str]:
     tags = ["O"] * len(places)
     for span in spans:
+        where = f"{table.place(row)} marks {span.start} to {span.end}"
         inside = [
             n for n, (start, end) in enumerate(places) if start < span.end and span.start < end
         ]
         if not inside:
-            raise DataError(f"{row} marks {span.start} to {span.end}, where its text has no word.")
+            raise DataError(f"{where}, where its text has no word.")
         if any(tags[number] != "O" for number in inside):
             raise DataError(
-                f"{row} marks {span.start} to {span.end} ({span.label}), which overlaps with "
-                "another one: a word has one tag, so leave one of them out."
+                f"{where} ({span.label}), which overlaps with another one: a word has one tag, so "
+                "leave one of them out."
             )
         # A word that a span touches is in it, whole.
         for number in inside:
@@ -119,13 +212,8 @@ def _tags(places: Sequence[tuple[int, int]], spans: Sequence[Span], row: str) ->
 # Label Studio's JSON: a task has its data, and what each annotator said.
 
 
-def label_studio_rows(name: str, rows: Numbered) -> Numbered:
-    """Rows with a column for each control of the labelling page; others stay as they are."""
-    if not all(
-        isinstance(r, dict) and isinstance(r.get("data"), dict) and "annotations" in r
-        for _, r in rows
-    ):
-        return rows
+def _label_studio(name: str, rows: Numbered) -> ToolRows:
+    """Rows with a column for each control of the labelling page."""
     done = [list(_answers(name, task)) for _, task in rows]
     marking = {  # spans of a text, or several choices of a list
         control
@@ -145,25 +233,204 @@ def label_studio_rows(name: str, rows: Numbered) -> Numbered:
         # no such column, which is a missing value.
         empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
         found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
-    return found
+    cancelled = sum(
+        bool(task["annotations"]) and not answers
+        for (_, task), answers in zip(rows, done, strict=True)
+    )
+    said = f"left out of {name}: {cancelled} cancelled (Label Studio's was_cancelled)"
+    return ToolRows(found, (said,) if cancelled else ())
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each annotator said of a task, by the control's name; cancelled ones said nothing."""
+    """What each annotator said of a task, by the control's name; cancelled ones said nothing.
+
+    Where some are ground truth the others do not count.
+    """
     try:
-        for annotation in task["annotations"]:
-            if not annotation.get("was_cancelled"):
-                said: dict[str, Any] = {}
-                for result in annotation["result"]:
-                    control, value = result.get("from_name"), result.get("value")
-                    # Every span of a text is a result of its own, while a choice is one result.
-                    if control and "start" in value:
-                        said.setdefault(control, []).append(value)
-                    elif control:
-                        said[control] = value[result["type"]]
-                yield said
+        kept = [each for each in task["annotations"] if not each.get("was_cancelled")]
+        truths = [each for each in kept if each.get("ground_truth")]
+        for annotation in truths or kept:
+            said: dict[str, Any] = {}
+            for result in annotation["result"]:
+                control, value = result.get("from_name"), result.get("value")
+                # Every span of a text is a result of its own, while a choice is one result.
+                if control and "start" in value:
+                    said.setdefault(control, []).append(value)
+                elif control:
+                    said[control] = value[result["type"]]
+            yield said
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(
             f"{name} is not as Label Studio exports JSON ({error!r} in a task): export it again, "
             "or as CSV."
         ) from error
+
+
+# Other layouts, a row each.
+
+
+def _pairs(_name: str, rows: Numbered) -> ToolRows:
+    """SpaCy's training data: a text, and an object with its entities or its cats."""
+    return ToolRows([(n, {"text": text, **facts}) for n, (text, facts) in rows])
+
+
+def _pieces(_name: str, rows: Numbered) -> ToolRows:
+    """Snips' utterances, which are pieces of text, some of them entities."""
+    found = []
+    for number, row in rows:
+        text, spans = "", []
+        for piece in row["data"]:
+            if kind := piece.get("entity") or piece.get("slot_name"):
+                spans.append([len(text), len(text) + len(piece["text"]), kind])
+            text += piece["text"]
+        rest = {name: value for name, value in row.items() if name != "data"}
+        found.append((number, {"text": text, "entities": spans, **rest}))
+    return ToolRows(found)
+
+
+def _messages(_name: str, rows: Numbered) -> ToolRows:
+    """A chat of one turn: a column for each role."""
+    found = []
+    for number, row in rows:
+        rest = {name: value for name, value in row.items() if name != "messages"}
+        found.append((number, {**{m["role"]: m["content"] for m in row["messages"]}, **rest}))
+    return ToolRows(found)
+
+
+def _points(_name: str, rows: Numbered) -> ToolRows:
+    """Dataturks' spans: a label, and the points that it has in the text."""
+    found = []
+    for number, row in rows:
+        spans = [
+            {**point, "label": label}
+            for each in row["annotation"] or ()
+            for label in each["label"]
+            for point in each["points"]
+        ]
+        found.append((number, {**row, "annotation": spans}))
+    return ToolRows(found)
+
+
+def _questions(_name: str, rows: Numbered) -> ToolRows:
+    """MRQA's paragraphs, below a line about the data set: a row for each question."""
+    found = []
+    for number, row in rows:
+        rest = {name: value for name, value in row.items() if name != "qas"}
+        for place, asked in enumerate(row.get("qas", ()), start=1):
+            found.append((f"{number}.{place}", {**rest, **asked}))
+    return ToolRows(found)
+
+
+def _is_label_studio(row: Any) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, list) and list(map(type, row)) == [str, dict]
+
+
+def _has_pieces(row: Any) -> bool:
+    pieces = _objects(row, "data")
+    return bool(pieces) and all(isinstance(each.get("text"), str) for each in pieces)
+
+
+def _has_messages(row: Any) -> bool:
+    said = _objects(row, "messages")
+    if not said or not all({"role", "content"} <= each.keys() for each in said):
+        return False
+    return len({str(each["role"]) for each in said}) == len(said)  # more turns are no one text
+
+
+def _has_points(row: Any) -> bool:
+    if not isinstance(row, dict) or "content" not in row or "annotation" not in row:
+        return False
+    found = _objects(row, "annotation")
+    return row["annotation"] is None or (bool(found) and all("points" in each for each in found))
+
+
+def _has_questions(row: Any) -> bool:
+    if not isinstance(row, dict):
+        return False
+    return list(row) == ["header"] or ("context" in row and bool(_objects(row, "qas")))
+
+
+def _objects(row: Any, name: str) -> list[dict[str, Any]]:
+    """The objects of a list in a row; none where it holds anything else."""
+    found = row.get(name) if isinstance(row, dict) else None
+    is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    return found or [] if is_one else []
+
+
+_LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
+    ("Label Studio", _is_label_studio, _label_studio),
+    ("spaCy", _is_pair, _pairs),
+    ("Snips", _has_pieces, _pieces),
+    ("a chat's log", _has_messages, _messages),
+    ("Dataturks", _has_points, _points),
+    ("MRQA", _has_questions, _questions),
+)
+"""The layouts of rows, each with its reader, and who writes them."""
+
+
+# Files of words: INCEpTION's and WebAnno's TSV, and brat's texts with their annotations beside.
+
+WEBANNO = "#FORMAT=WebAnno TSV"
+
+
+def webanno_rows(name: str, text: str) -> Numbered:
+    """The sentences of a WebAnno TSV 3, with the first column of spans that has any.
+
+    A word is "1-2", its characters, the word, and a cell for each layer: "_" is nothing, "PER[1]"
+    a part of the first span of several words.
+    """
+    sentences: dict[str, list[tuple[int, list[str]]]] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        fields = line.removesuffix("\r").split("\t")
+        if re.fullmatch(r"\d+-\d+", fields[0]):  # "1-2.1" is a part of a word
+            sentences.setdefault(fields[0].partition("-")[0], []).append((number, fields))
+    if any(len(fields) < 4 for words in sentences.values() for _, fields in words):
+        raise DataError(f"{name} marks no spans: export it with a layer of them.")
+    width = min(len(f) for words in sentences.values() for _, f in words) if sentences else 0
+    spans = range(3, width)
+    layer = next((at for at in spans if any(map(_mark_at(at), sentences.values()))), 3)
+    return [
+        (
+            str(words[0][0]),
+            {
+                "words": [fields[2] for _, fields in words],
+                "tags": _tags_of_marks([fields[layer] for _, fields in words]),
+            },
+        )
+        for words in sentences.values()
+    ]
+
+
+def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
+    return lambda words: any(fields[column] not in ("_", "*", "") for _, fields in words)
+
+
+def _tags_of_marks(marks: Sequence[str]) -> list[str]:
+    tags, before = [], ""
+    for mark in marks:
+        first = mark.partition("|")[0]
+        kind = re.sub(r"\[\d+\]$", "", first)
+        is_more = first == before and first.endswith("]")
+        tags.append("O" if kind in ("_", "*", "") else f"{'I' if is_more else 'B'}-{kind}")
+        before = first
+    return tags
+
+
+def brat_spans(name: str, text: str) -> list[list[Any]]:
+    """The spans of brat's .ann file: "T1\\tPER 0 4\\tAnna" a line; relations and notes are none."""
+    found: list[list[Any]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith("T"):
+            continue
+        said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)", line)
+        if said is None or said[4]:
+            what = "a span in several pieces" if said else "no span"
+            raise DataError(
+                f"{name} line {number} has {what}: expected one such as 'T1\\tPER 0 4\\tAnna'."
+            )
+        found.append([int(said[2]), int(said[3]), said[1]])
+    return found

@@ -1,9 +1,11 @@
-"""The columns of a table: what their names and their values say of them."""
+"""Tables of rows, and what the names and the values of their columns say of them."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 NAMED: Mapping[str, frozenset[str]] = {
@@ -17,7 +19,7 @@ NAMED: Mapping[str, frozenset[str]] = {
         "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
         "duplicate categories tag tags relation entailment labelname",
         "number": "score rating stars similarity grade price value points similarityscore "
-        "relatedness relatednessscore number",
+        "relatedness relatednessscore number overall",
         "words": "tokens words token word form forms",
         "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
         "context": "context passage paragraph article document text story",
@@ -33,6 +35,9 @@ NAMED: Mapping[str, frozenset[str]] = {
 "number" are what a text is classified as or scored with, "category" says so less surely, and
 "right" is the right one of several options."""
 
+MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
+"""What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""
+
 CLASSES = NAMED["label"] | NAMED["category"]
 
 PAIRS = (
@@ -45,7 +50,16 @@ PAIRS = (
 
 # "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
-CURRENCY = re.compile(r"[$€£¥₹]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
+CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
+
+PER_CENT = "%"
+
+FEW_ODD, MOST_ODD = 0.1, 3
+"""Odd values among many of one form that are mistakes: at most this share, and as many different
+ones. With more of them the column is of no form."""
+
+SEEN = 100
+"""How many values tell texts from numbers."""
 
 # Words of a label at most, and classes; different whole numbers from which on they are no classes;
 # readings of a table that an error names; and words of a column's name at most.
@@ -60,12 +74,15 @@ def key_of(name: str) -> str:
 
 
 def to_number(value: Any, decimal: str = ".") -> float:
-    """A cell as a number, without its currency; ValueError or TypeError where it is none.
+    """A cell as a number, without its currency or "%"; ValueError or TypeError where it is none.
 
     "1,234.5" has a `decimal` point, "1.234,5" and "12,50" a decimal comma.
     """
     if not isinstance(value, str):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:  # of a whole number with hundreds of digits
+            raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
     # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
@@ -85,6 +102,45 @@ def looks_grouped(values: Iterable[Any]) -> list[str]:
     words = (CURRENCY.sub("", value).strip() for value in values if isinstance(value, str))
     pointed = [word for word in words if "." in word]
     return pointed if all(map(GROUPED.fullmatch, pointed)) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows by column, and the place of each as errors name it ("reviews.csv line 7").
+
+    `ids` tell rows apart within the file: the number of a line, of a row or of a question. `notes`
+    say what was guessed about how it is written. `made` are the columns of words and of tags that
+    were made of marked spans, and the column of those. With `is_conll` a row is a sentence that
+    begins at a line, and its words are lines.
+    """
+
+    name: str
+    columns: Mapping[str, Sequence[Any]]
+    ids: Sequence[str]
+    unit: str = "line"
+    has_header: bool = False
+    notes: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    is_conll: bool = False
+
+    def take(self, rows: Sequence[int]) -> "Table":
+        """Some of the rows, by their indices."""
+        columns = {name: [values[n] for n in rows] for name, values in self.columns.items()}
+        return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
+
+    def place(self, row: int) -> str:
+        """Where a row stands."""
+        return f"{self.name} {self.unit} {self.ids[row]}"
+
+    def place_of_word(self, row: int, word: int) -> str:
+        """Where a word of a row stands, by its number from 0."""
+        if self.is_conll and self.ids[row].isdigit():
+            return f"{self.name} line {int(self.ids[row]) + word}"
+        return f"{self.place(row)} word {word + 1}"
+
+
+def _is_missing(value: Any) -> bool:
+    return str(value).strip().lower() in MISSING
 
 
 @dataclass(frozen=True)
@@ -119,12 +175,53 @@ class Column:
         """The values as numbers; None where one is none."""
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
-        marks = {mark for v in self.known if isinstance(v, str) for mark in CURRENCY.findall(v)}
-        try:
-            # Amounts in two currencies cannot be compared: nothing is read, and that is None.
-            return [to_number(v, self.decimal) for v in self.known if len(marks) < 2] or None
-        except (TypeError, ValueError):
+        found = [number for _, number in self._read_numbers]
+        if len(found) == len(self.known):
+            return found or None
+        # "NA" among many numbers is a missing one; among few whole ones it may be a class.
+        odd = {str(v).strip().lower() for v in self.known} - {w for w, _ in self._read_numbers}
+        if odd == {"nan"}:
+            return found or None
+        is_many = len(set(found)) > FEW or any(number % 1 for number in found)
+        return found if is_many and odd <= MISSING else None
+
+    @cached_property
+    def _read_numbers(self) -> list[tuple[str, float]]:
+        """The values that are numbers, as written and as read; none where they are of two units."""
+        if not self._may_be_numbers:
+            return []
+        texts = [v for v in self.known if isinstance(v, str)]
+        marks = {mark for text in texts for mark in CURRENCY.findall(text)}
+        # Amounts in two currencies cannot be compared, nor "45%" with 0.45.
+        shares = sum(PER_CENT in text for text in texts)
+        if len(marks) > 1 or (shares and shares < len(self.known) - self._count_missing):
+            return []
+        found = []
+        for value in self.known:
+            if _is_missing(value):
+                continue
+            try:
+                found.append((str(value).strip().lower(), to_number(value, self.decimal)))
+            except (TypeError, ValueError):
+                continue
+        return found
+
+    @property
+    def _count_missing(self) -> int:
+        return sum(map(_is_missing, self.known))
+
+    @cached_property
+    def odd_number(self) -> tuple[int, str] | None:
+        """The row and the value of the first one that is no number, where nearly all are numbers."""
+        if self.numbers is not None or self.is_list or not self._read_numbers:
             return None
+        numbers = {word for word, _ in self._read_numbers}
+        words = [str(v).strip().lower() for v in self.values]
+        odd = Counter(w for w in words if w not in numbers and w not in MISSING)
+        if not odd or len(odd) > MOST_ODD or odd.total() > FEW_ODD * len(self.known):
+            return None
+        row = next(n for n, word in enumerate(words) if word in odd)
+        return row, str(self.values[row])
 
     @cached_property
     def decimal(self) -> str:
@@ -134,14 +231,28 @@ class Column:
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
-        for mark in ",." if is_mixed else ".,":
-            try:
-                # `or True`, because a 0 would end it before a later value that is no number.
-                all(to_number(value, mark) or True for value in self.known)
-            except (TypeError, ValueError):
+        marks = ",." if is_mixed else ".,"
+        if not self._may_be_numbers:
+            return "."
+        return min(marks, key=lambda mark: self._count_odd(mark, self.known))
+
+    @cached_property
+    def _may_be_numbers(self) -> bool:
+        """Whether half of the first values are numbers, or say that one is missing."""
+        first = self.known[:SEEN]
+        return any(self._count_odd(mark, first) <= len(first) / 2 for mark in ".,")
+
+    def _count_odd(self, mark: str, values: Sequence[Any]) -> int:
+        """How many of some values are no numbers with this before their decimals."""
+        odd = 0
+        for value in values:
+            if _is_missing(value):
                 continue
-            return mark
-        return "."
+            try:
+                to_number(value, mark)
+            except (TypeError, ValueError):
+                odd += 1
+        return odd
 
     @cached_property
     def mean_words(self) -> float:
@@ -159,11 +270,12 @@ class Column:
 
     @cached_property
     def is_flag(self) -> bool:
-        """Whether every value is 0 or 1."""
+        """Whether every value is 0 or 1, but for a few that are missing."""
+        if len(self.known) < (1 - FEW_ODD) * len(self.values):
+            return False
         if self.known and all(isinstance(value, bool) for value in self.known):
-            return len(self.known) == len(self.values)
-        numbers = self.numbers or [2.0]
-        return set(numbers) <= {0.0, 1.0} and len(self.known) == len(self.values)
+            return True
+        return set(self.numbers or [2.0]) <= {0.0, 1.0}
 
     @cached_property
     def is_text(self) -> bool:
@@ -181,6 +293,10 @@ class Column:
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
+        # GitHub's "number" of an issue: it counts, in one direction.
+        if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
+            steps = [after > one for one, after in pairwise(self.numbers or ())]
+            return all(steps) or not any(steps)
         if self.is_list or self.is_text or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
             return False
         if self.known and all(DATE.fullmatch(str(value)) for value in self.known):

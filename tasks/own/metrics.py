@@ -28,10 +28,12 @@ from benchharness.tasks.metrics import (
     spearman,
 )
 from benchharness.tasks.metrics.entities import (
+    are_entity_tags,
     entity_f1,
     entity_precision,
     entity_recall,
     tag_accuracy,
+    word_accuracy,
 )
 from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2
 from benchharness.tasks.own.roles import Kind
@@ -50,20 +52,45 @@ class Script(NamedTuple):
     best: float
 
 
-def known_metrics(kind: Kind, labels: Sequence[str], *, no_answer: bool) -> dict[str, AnyMetric]:
-    """Ours that fit a kind of task, by name; the first is what counts where nothing is said."""
+def known_metrics(
+    kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
+) -> dict[str, AnyMetric]:
+    """Ours that fit a kind of task, by name; the first is what counts where nothing is said.
+
+    Of the labels that are `unseen` in train, means over labels have those that are in the split.
+    """
     found: Mapping[Kind, tuple[AnyMetric, ...]] = {
-        "class": (macro_f1(labels), accuracy, matthews),
-        "labels": (label_f1(labels, "micro"), label_f1(labels, "macro"), accuracy),
+        "class": (_of_occurring(macro_f1, labels, unseen), accuracy, matthews),
+        "labels": (
+            label_f1(labels, "micro"),
+            _of_occurring(lambda found: label_f1(found, "macro"), labels, unseen),
+            accuracy,
+        ),
         "number": (pearson, spearman),
         "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
         # F1 first: it is what counts of answers in a context.
         "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
         "choice": (choice_accuracy,),
     }
-    if kind == "tags" and not all(tag == "O" or tag[1:2] == "-" for tag in labels):
-        return {tag_accuracy.name: tag_accuracy}  # parts of speech: nothing begins or goes on
+    if kind == "tags" and not are_entity_tags(labels):
+        return {word_accuracy.name: word_accuracy}  # parts of speech: nothing begins or goes on
     return {metric.name: metric for metric in found[kind]}
+
+
+def _of_occurring(
+    metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
+) -> AnyMetric:
+    """A mean over the labels of train, and over those of `unseen` that the examples have."""
+    whole = metric(labels)
+    if not unseen:
+        return whole
+
+    def compute(predictions: Sequence[Any], examples: Sequence[Any]) -> float | None:
+        there = {label for example in examples for label in example.traits.labels}
+        kept = [label for label in labels if label not in unseen or label in there]
+        return metric(kept).compute(predictions, examples)
+
+    return replace(whole, compute=compute)
 
 
 def metric_of(

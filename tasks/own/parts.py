@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.cells import read_cells
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.documents import is_object, objects_table, parsed
 from benchharness.tasks.own.places import ending_of, kind_of
 from benchharness.tasks.own.tables import (
     Lines,
-    Table,
     check_widths,
     delimiter_of,
     has_quotes,
-    is_object,
-    objects_table,
-    parsed,
     read_table,
     reading_parquet,
     table_of_rows,
@@ -43,6 +42,10 @@ def read_parts(name: str) -> Iterator[Table]:
     asked for; other files as a whole. Raises DataError as `read_table` does, and for what is no
     file.
     """
+    return map(read_cells, _parts(name))
+
+
+def _parts(name: str) -> Iterator[Table]:
     path = Path(name)
     if name == STDIN:
         stdin: Any = sys.stdin.buffer

@@ -21,6 +21,7 @@ ENDINGS = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
     ".parquet": "parquet",
+    **dict.fromkeys((".arrow", ".feather"), "arrow"),
     ".xlsx": "workbook",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }
@@ -43,11 +44,17 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     if path.is_file() and not path.name.lower().endswith(ARCHIVES):
         return {"all": [path]}
     place = _archive(path, stamp_of(path)) if path.is_file() else path
-    if _is_classes(place):
+    if _is_classes(place) or is_brat(place):
         return {"all": [place]}
-    rows = [child for child in children(place) if child.is_file() and kind_of(child)]
-    found = _by_split([child for child in children(place) if _is_classes(child)])
+    folders = [child for child in children(place) if child.is_dir()]
+    rows = _files_of_rows(place)
+    # The hub's clones have their files in "data".
+    if not rows and [folder.name for folder in folders] == ["data"]:
+        rows, folders = _files_of_rows(folders[0]), []
+    found = _by_split([f for f in folders if _is_classes(f) or is_brat(f)])
     found = found if "train" in found else _by_split(rows)
+    # A folder for each split, as `DatasetDict.save_to_disk` makes them.
+    found = found if "train" in found or rows else _in_folders(folders)
     # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
         if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
@@ -55,13 +62,29 @@ def split_files(path: Path) -> dict[str, list[Place]]:
             raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
     if "train" in found:
         return {split: found[split] for split in SPLIT_NAMES if split in found}
-    if not found and len(rows) == 1:
+    is_cut = all(re.search(r"-\d{5}-of-\d{5}\.", file.name) for file in rows)
+    if not found and rows and (is_cut or len(rows) == 1):
         return {"all": [*rows]}
     names = ", ".join(file.name for file in rows[:4]) or "no file of rows"
     raise DataError(
         f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
         "test, or name one file; or give each class a folder of .txt files."
     )
+
+
+def _files_of_rows(folder: Place) -> list[Place]:
+    found = [child for child in children(folder) if child.is_file() and kind_of(child)]
+    return [child for child in found if child.name not in _ABOUT]
+
+
+def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:
+    """The files of rows of folders that are called as splits; of one folder each."""
+    named = _by_split(folders)
+    return {split: rows for split, (first, *_) in named.items() if (rows := _files_of_rows(first))}
+
+
+_ABOUT = ("dataset_dict.json", "dataset_info.json", "state.json")
+"""What `Dataset.save_to_disk` writes beside rows."""
 
 
 def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
@@ -95,9 +118,19 @@ def _is_classes(folder: Place) -> bool:
     """Whether its folders are classes: two or more that hold texts, none named as a split."""
     classes = [p for p in children(folder) if p.is_dir()] if folder.is_dir() else []
     return len(classes) > 1 and all(
-        not split_of(place.name) and any(p.name.endswith(".txt") for p in place.iterdir())
-        for place in classes
+        not split_of(place.name) and any(map(is_text, place.iterdir())) for place in classes
     )
+
+
+def is_text(place: Place) -> bool:
+    """Whether a file in a class's folder is a text: a .txt, or one named by a number alone."""
+    return place.name.endswith(".txt") or place.name.isdigit()
+
+
+def is_brat(folder: Place) -> bool:
+    """Whether a folder holds texts with brat's annotations beside them."""
+    names = {child.name for child in children(folder)} if folder.is_dir() else set()
+    return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
 
 
 def ending_of(path: Place) -> str:

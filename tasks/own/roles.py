@@ -11,13 +11,14 @@ A mapping gives columns roles, and the roles make the kind of task:
     question option label [context]   the same, a row an option
 
 `group` may be beside any of them: rows of one group stay on one side of a split that is made. So
-may `split`, which says of each row whether it is of train, dev or test. `keys` are what the answer
-calls the options, where that is neither their place nor their text.
+may `split`, which says of each row whether it is of train, dev or test, and `verdict`, which says
+whether it counts (see verdicts.py). `keys` are what the answer calls the options, where that is
+neither their place nor their text.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import contains
 from typing import Any, Literal, NamedTuple
@@ -25,7 +26,9 @@ from typing import Any, Literal, NamedTuple
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.columns import (
     CLASSES,
+    DATE,
     FEW,
+    FEW_ODD,
     LONG_NAME,
     MOST_CLASSES,
     MOST_SHOWN,
@@ -34,15 +37,23 @@ from benchharness.tasks.own.columns import (
     SEPARATORS,
     SHORT_WORDS,
     Column,
+    Table,
     key_of,
 )
 from benchharness.tasks.own.places import SPLIT_NAMES, split_of
-from benchharness.tasks.own.tables import CONLLU, Table
+from benchharness.tasks.own.tables import CONLLU
+from benchharness.tasks.own.tags import is_entity_tag, spelling_of
+from benchharness.tasks.own.verdicts import VERDICT, accepted, beside_responses, verdict_column
+from benchharness.tasks.sources.formats import fields_of
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 
 Columns = Mapping[str, tuple[str, ...]]
 """The columns of each role; most roles have one."""
+
+
+BESIDE = ("group", VERDICT)
+"""The roles that any kind of task may have too, but for `split`."""
 
 
 class Shape(NamedTuple):
@@ -55,7 +66,7 @@ class Shape(NamedTuple):
 
 
 def _shape(needed: str, allowed: str, said: str, head: str = "") -> Shape:
-    return Shape(tuple(needed.split()), (*allowed.split(), "group"), said, head or said)
+    return Shape(tuple(needed.split()), (*allowed.split(), *BESIDE), said, head or said)
 
 
 SHAPES: Mapping[Kind, Shape] = {
@@ -85,6 +96,11 @@ class ColumnMapping:
         return ",".join(f"{role}={'+'.join(names)}" for role, names in self.columns.items())
 
     @property
+    def names(self) -> set[str]:
+        """All columns that have a role."""
+        return {name for names in self.columns.values() for name in names}
+
+    @property
     def is_long_choice(self) -> bool:
         """Whether a row is an option."""
         return "option" in self.columns
@@ -112,7 +128,7 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
 def mapping_of(columns: Columns, words: str) -> ColumnMapping:
     """The mapping of columns with roles; `words` is how an error names them."""
     given = set(columns) - {SPLIT}
-    if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", "group"}:
+    if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", *BESIDE}:
         return ColumnMapping(kind="choice", columns=columns)
     for kind, shape in SHAPES.items():
         if set(shape.needed) <= given <= {*shape.needed, *shape.allowed}:
@@ -129,11 +145,28 @@ def find_mapping(table: Table) -> ColumnMapping:
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
-    # A column without any value says nothing of what it holds.
-    columns = [column for column in every if column.known and column.name != split]
-    found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
-    if split:
-        found = [replace(r, columns={**r.columns, SPLIT: (split,)}) for r in found]
+    verdict, is_sure = verdict_column(table)
+    if is_sure:
+        every = [Column(n, values) for n, values in accepted(table, verdict).columns.items()]
+    # A column without any value says nothing of what it holds, and one that is written twice
+    # (Argilla's "text" and "inputs.text") says it once.
+    skipped = {
+        split,
+        *(verdict if is_sure else "",),
+        *table.made,
+        *beside_responses(table, verdict),
+    }
+    columns = [c for c in _different(every) if c.known and c.name not in skipped]
+    found = list(_made(table, columns)) if table.made else []
+    if not found:
+        found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
+        if found and found[0].kind == "tags":
+            found += _named_labels(columns, found[0])
+    _check_odd(table, columns, found)
+    found = [_beside(r, split, verdict if is_sure else "") for r in found]
+    if verdict and not is_sure:
+        others = [r for r in found if verdict not in r.names]
+        found += [_beside(r, "", verdict) for r in others]
     if len(found) == 1:
         return found[0]
     if found:
@@ -154,14 +187,83 @@ def find_mapping(table: Table) -> ColumnMapping:
     )
 
 
+def _different(columns: Sequence[Column]) -> list[Column]:
+    """The columns without those that hold what one before them does."""
+    texts = [column for column in columns if column.is_text]
+    same = {
+        column.name
+        for place, column in enumerate(texts)
+        if any(list(column.values) == list(other.values) for other in texts[:place])
+    }
+    return [column for column in columns if column.name not in same]
+
+
+def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
+    """A mapping with the columns of these two roles, where there are any."""
+    more = {role: (name,) for role, name in ((SPLIT, split), (VERDICT, verdict)) if name}
+    return replace(mapping, columns={**mapping.columns, **more})
+
+
+def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """Words and tags that were made of marked spans, and a class that is beside them."""
+    words, tags, _ = table.made
+    mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
+    yield mapping
+    yield from _named_labels(columns, mapping)
+
+
+def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
+    """The classes of texts beside tags of their words, where a column is called so."""
+    rest = [column for column in columns if column.name not in tags.columns["tags"]]
+    for mapping in _labels(rest):
+        (target,) = mapping.columns.get("label", ("",))[:1]
+        column = next((c for c in rest if c.name == target), None)
+        if column is not None and _words_of(column) & CLASSES - NAMED["tags"] | (
+            {column.key} & NAMED["label"]
+        ):
+            yield mapping
+
+
+def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]) -> None:
+    """DataError for a cell that is no number where nearly all are, if its column may be meant."""
+    targets = {n for r in found for role in ("label", "labels") for n in r.columns.get(role, ())}
+    is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
+    for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
+        odd = column.odd_number
+        is_named = bool(_words_of(column) & (CLASSES | NAMED["number"]))
+        if (
+            odd is None
+            or column.is_id
+            or column.name in targets
+            or not (not found or (is_named and is_open))
+        ):
+            continue
+        row, value = odd
+        text = next((c.name for c in columns if c.is_text), "COLUMN")
+        raise DataError(
+            f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
+            "others are numbers: leave the cell empty, or say --columns "
+            f"text={text},label={column.name} where these are classes."
+        )
+
+
 def check_header(table: Table, columns: Sequence[Column]) -> None:
     """DataError where the first line of a table is a row: names are none of the values."""
+    # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
+    is_named = any(
+        (column.numbers is not None or all(DATE.fullmatch(str(v)) for v in column.known))
+        and not DATE.fullmatch(column.name)
+        and not re.fullmatch(r"[-+]?\d[\d.,]*", column.name)
+        for column in columns
+        if column.known
+    )
     for column in columns if table.has_header else ():
         # Rows that give themselves away: "pos" above few values of which it is one, "3.5" above
         # numbers, or a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
-        if is_value or is_number or (column.is_text and len(column.name.split()) > LONG_NAME):
+        is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
+        if is_value or is_number or (column.is_text and is_long and not is_named):
             raise DataError(
                 f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
                 "columns from 1, or write their names above it."
@@ -175,7 +277,9 @@ def split_column(table: Table) -> str:
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
-        if key_of(name) not in NAMED["split"] or len(found) < 2:
+        # Vertex AI's is "aiplatform.googleapis.com/ml_use".
+        key = key_of(name)
+        if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
         # "set" or "fold" with values such as 0 to 4, which name no split, is a column like others.
@@ -229,21 +333,70 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     lists = [column for column in columns if column.is_list]
     if all(re.fullmatch(r"\d+", column.name) for column in lists) and len(lists) == len(columns):
-        if len(lists) > 1:  # CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth
-            is_u = len(lists) == CONLLU and {value[0] for value in lists[0].known} == {"1"}
-            word, tag = (lists[1], lists[3]) if is_u else (lists[0], lists[-1])
+        if len(lists) > 1:
+            yield from _conll(lists)
+        return
+    # Words are a list, or a text that is as long in words.
+    texts = [c for c in columns if c.mean_words > 1]
+    # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
+    inner = next(
+        (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
+    )
+    for words in filter(None, (_called(lists, "words"), inner, *texts)):
+        lengths = [len(_parts(value)) for value in words.values]
+        beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
+        fitting = [c for c in beside if _fits(lengths, c)]
+        entities = [c for c in fitting if _are_spans(c)]
+        if not words.is_list:
+            fitting = [c for c in fitting if c.is_list or c in entities]
+        # Any list of the same lengths may be the tags, unless one of them is called so.
+        named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
+        chosen = [c for c in named if c in entities] or named
+        for tags in chosen:
+            yield _mapping("tags", words=words, tags=tags)
+        if chosen:
+            return
+
+
+def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth.
+
+    Where words are numbered they are the second, and any column of spans behind may be meant.
+    """
+    first, *others = columns
+    is_numbered = {value[0] for value in first.known} == {"1"}
+    if is_numbered and len(columns) == CONLLU:
+        yield _mapping("tags", words=others[0], tags=others[2])
+    elif is_numbered and len(others) > 1:
+        word, *tags = others
+        few = [c for c in tags if 1 < len({str(each) for v in c.known for each in v}) < FEW_TAGS]
+        for tag in [c for c in tags if _are_spans(c)] or few or tags[-1:]:
             yield _mapping("tags", words=word, tags=tag)
-        return
-    words = _called(lists, "words")
-    if words is None:
-        return
-    lengths = [len(value or ()) for value in words.values]
-    beside = (column for column in lists if column is not words)
-    fitting = [c for c in beside if [len(value or ()) for value in c.values] == lengths]
-    # Any list of the same lengths may be the tags, unless one of them is called so.
-    named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
-    for tags in named:
-        yield _mapping("tags", words=words, tags=tags)
+    else:
+        yield _mapping("tags", words=first, tags=others[-1])
+
+
+FEW_TAGS = 100
+"""A column of more different values than this is of no tags but of lemmas or heads, where nothing
+else says which is meant."""
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    return fields_of(value) if isinstance(value, str) else value or ()
+
+
+def _fits(lengths: Sequence[int], column: Column) -> bool:
+    """Whether a column has a value for each word, but for a few mistakes or rows without any."""
+    found = [len(_parts(value)) for value in column.values]
+    same = sum(a == b for a, b in zip(found, lengths, strict=True))
+    none = sum(not b for b in found)
+    return same > none and same + none >= (1 - FEW_ODD) * len(found)
+
+
+def _are_spans(column: Column) -> bool:
+    """Whether lists or texts hold tags that begin spans or go on with them."""
+    tags = Counter(str(each) for value in column.known for each in _parts(value))
+    return any(is_entity_tag(tag) and tag != "O" for tag in tags) and bool(spelling_of(tags).kinds)
 
 
 def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -253,8 +406,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
-    # "O" and "B-PER" or "I-PER"; "E-", "S-", "L-" and "U-" are of the schemes BIOES and BILOU.
-    entities = [c for c in tags if all(re.fullmatch(r"O|[BIESLU]-.+", v) for v in c.distinct)]
+    entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
     # Such as "Sentence #", "sent_id", "doc", "s" and "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
@@ -280,27 +432,39 @@ def _tells_apart(column: Column) -> bool:
 
 def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     lists = [column for column in columns if column.is_list]
-    inner = (column for column in lists if column.name.endswith(".choices.text"))
+    inner = (column for column in lists if column.name.endswith((".choices.text", "options.text")))
     options = _called(lists, "options") or next(inner, None)
-    answer = _called([column for column in columns if column is not options], "right")
-    if options is None or answer is None or answer.is_list:
+    rest = [column for column in columns if column is not options]
+    # Prodigy's "accept" is a list of one key; options that are the same in each row are classes.
+    answer = _called(rest, "right") or _first(rest, {"accept"})
+    if options is None or answer is None or len(options.distinct) < 2:
         return
-    pairs = zip(options.values, answer.values, strict=True)
+    rights = [v[0] if isinstance(v, list) and len(v) == 1 else v for v in answer.values]
+    if any(isinstance(right, list) for right in rights):
+        return
+    pairs = zip(options.values, rights, strict=True)
     both = [(right, given) for given, right in pairs if given and right not in (None, "")]
     # ARC has the options' names beside them: choices.text ["red", "blue"], choices.label ["A",
     # "B"] and answerKey "B".
-    keys = _first(columns, {key_of(f"{options.name.removesuffix('.text')}.label")})
+    start = options.name.removesuffix(".text")
+    keys = _first(columns, {key_of(f"{start}.label"), key_of(f"{start}.id")})
     if keys is not None and keys.is_list:
-        named = zip(options.values, keys.values, answer.values, strict=True)
+        named = zip(options.values, keys.values, rights, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
         # By the keys "1" to "4" the answer "1" is the first option, as a number from 0 it is the
         # second: where both ways differ the keys decide, if they name every answer.
         if any(one != other for one, other in places):
-            if all(other is not None for _, other in places):
+            if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
             return
-    if all(place_of(right, given) is not None for right, given in both):
+    if _nearly_all(place_of(right, given) is not None for right, given in both):
         yield from _choice(columns, (options,), answer)
+
+
+def _nearly_all(found: Iterable[bool]) -> bool:
+    """Whether all are true but for a few, which are mistakes that are named when rows are read."""
+    every = list(found)
+    return sum(every) >= (1 - FEW_ODD) * len(every)
 
 
 # Keys such as "optiona", "ending0", "choice1" and "b" alone, of "option_a" or "Option A".
@@ -314,8 +478,8 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         # Three columns are too few: a question, two options and the letter are four.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
-        if len(between) > 1 and all(
-            re.fullmatch("[A-Ha-h]", str(right)) and place_of(right, given) is not None
+        if len(between) > 1 and _nearly_all(
+            bool(re.fullmatch("[A-Ha-h]", str(right))) and place_of(right, given) is not None
             for right, *given in rows
         ):
             yield from _choice([question, *between, last], between, last)
@@ -331,7 +495,9 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
             continue
         _check_counting(answer, len(options))
         rows = zip(answer.values, *(column.values for column in options), strict=True)
-        if all(place_of(right, given) is not None for right, *given in rows if right):
+        # Of two options nothing tells a mistake from a column that is about something else.
+        is_near = _nearly_all if len(options) > 2 else all
+        if is_near(place_of(right, given) is not None for right, *given in rows if right):
             yield from _choice(columns, options, answer)
 
 
@@ -404,8 +570,8 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     """Texts with a class, labels or a number."""
-    group = _called(columns, "group")
-    beside = {"group": (group.name,)} if group and _repeats(group) else {}
+    group = next((c for c in columns if c.key in NAMED["group"] and _repeats(c)), None)
+    beside = {"group": (group.name,)} if group else {}
     rest = [column for column in columns if column is not group]
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
@@ -423,7 +589,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _repeats(column: Column) -> bool:
-    return 1 < len(column.distinct) < len(column.known)
+    return 1 < len(column.distinct) < len(column.known) and not column.is_list
 
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
@@ -435,13 +601,20 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
-            yield {"text": (by_key[one].name,), "text2": (by_key[other].name,)}
+            pair = (by_key[one].name, by_key[other].name)
+            yield {"text": pair[:1], "text2": pair[1:]}
+            # An answer beside a question on a passage may be what is judged.
+            answer = _called([column for column in texts if column.name not in pair], "answer")
+            if one == "question" and answer is not None:
+                yield {"text": (pair[0], answer.name), "text2": pair[1:]}
             return
     # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
     for column in texts:
         yield {"text": (column.name,)}
     if len(texts) == 2:
         yield {"text": (texts[0].name,), "text2": (texts[1].name,)}
+    if len(texts) > 2:
+        yield {"text": tuple(column.name for column in texts)}
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
@@ -458,7 +631,10 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
     # "label" goes before "sentiment" and "score", and these before any column that could be one.
     chosen = best or named or fitting
-    return [{role: (column.name,)} for column, roles in chosen for role in roles]
+    together = [{"labels": tuple(column.name for column in flags)}]
+    return (together if chosen is fitting and len(flags) > 1 else []) + [
+        {role: (column.name,)} for column, roles in chosen for role in roles
+    ]
 
 
 def _words_of(column: Column) -> set[str]:
@@ -469,8 +645,13 @@ def _words_of(column: Column) -> set[str]:
 def _label_roles(column: Column) -> tuple[str, ...]:
     """The roles that a column can have as what is predicted: none, one or two of them."""
     if column.is_list:
-        words = all(isinstance(each, str) for value in column.known for each in value)
+        inner = [each for value in column.known for each in value]
+        words = all(isinstance(each, str) for each in inner)
         if not words or column.key in NAMED["words"] or not any(column.known):
+            return ()
+        # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
+        is_menu = column.key.startswith("options") and len(column.distinct) == 1
+        if all(map(is_entity_tag, inner)) or is_menu:
             return ()
         # Lists of exactly one are classes; with empty lists among them both readings are possible.
         counts = frozenset(map(len, column.known))
@@ -482,11 +663,21 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     if column.numbers is not None:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
+    if _are_sentences_of_tags(column):
+        return ()
     if not is_bool and separator_of(column.known):
         return ("labels",)
+    if column.odd_number is not None:
+        return ()  # which is said, if nothing else is meant
     # A class has at least three rows on the average; of two classes that is not asked.
     is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
+
+
+def _are_sentences_of_tags(column: Column) -> bool:
+    """Whether every value is tags of words, with any sign between."""
+    parts = [each for value in column.known for each in re.split(r"[\s,;|]+", str(value).strip())]
+    return len(parts) > len(column.known) and all(map(is_entity_tag, parts))
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:

@@ -12,45 +12,33 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO, StringIO
 from itertools import islice
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.annotations import label_studio_rows, words_of_spans
-from benchharness.tasks.own.places import ENDINGS, children, ending_of, kind_of, stamp_of
-from benchharness.tasks.sources.formats import DOCUMENT, content_of, sentences_of, squad_questions
+from benchharness.tasks.own.annotations import WEBANNO, brat_spans, webanno_rows
+from benchharness.tasks.own.cells import read_cells
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.documents import objects_table, read_json
+from benchharness.tasks.own.places import (
+    ENDINGS,
+    children,
+    ending_of,
+    is_brat,
+    is_text,
+    kind_of,
+    split_of,
+    stamp_of,
+)
+from benchharness.tasks.own.tags import is_entity_tag
+from benchharness.tasks.sources.formats import DOCUMENT, Word, content_of, fields_of, sentences_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
 """A file is read as a whole, and takes several times its size in memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows by column, and the place of each as errors name it ("reviews.csv line 7").
-
-    `ids` tell rows apart within the file: the number of a line, of a row or of a question. `notes`
-    say what was guessed about how it is written.
-    """
-
-    name: str
-    columns: Mapping[str, Sequence[Any]]
-    ids: Sequence[str]
-    unit: str = "line"
-    has_header: bool = False
-    notes: tuple[str, ...] = ()
-
-    def take(self, rows: Sequence[int]) -> "Table":
-        """Some of the rows, by their indices."""
-        columns = {name: [values[n] for n in rows] for name, values in self.columns.items()}
-        return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
-
-    def place(self, row: int) -> str:
-        """Where a row stands."""
-        return f"{self.name} {self.unit} {self.ids[row]}"
 
 
 # Reading a file.
@@ -86,27 +74,26 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
-    kind = "classes" if path.is_dir() else kind_of(path)
+    kind = _folder_kind(path) if path.is_dir() else kind_of(path)
     if not kind:
         raise DataError(
             f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
             "of them in .gz or .zip, or a folder of .txt files for each class."
         )
     notes: tuple[str, ...] = ()
-    if kind == "classes":
-        rows: Table | Lines = _class_folders(path, encoding)
+    if kind in FOLDERS:
+        rows: Table | Lines = FOLDERS[kind](path, encoding)
     elif kind in BINARY:
         rows = BINARY[kind](path, _content(path))
     else:
         text, notes = text_of(path, _content(path), encoding)
-        kind = _text_kind(text) if kind == "text" else kind
-        rows = READERS[kind](path, text)
+        rows = READERS[_text_kind(kind, text)](path, text)
     if no_header and isinstance(rows, Table):
         raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
     table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
     if not table.ids:
         raise DataError(f"{path.name} has no rows below line 1.")
-    return replace(table, notes=(*notes, *table.notes))
+    return read_cells(replace(table, notes=(*notes, *table.notes)))
 
 
 def _check_size(path: Place, size: int) -> None:
@@ -137,11 +124,31 @@ def _class_folders(folder: Place, encoding: str) -> Table:
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
         label = None if place.name.startswith("unsup") else place.name
-        for path in (child for child in children(place) if child.name.endswith(".txt")):
+        for path in filter(is_text, children(place)):
             text, said = text_of(path, content_of(path), encoding)
             notes += said
             rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _brat(folder: Place, encoding: str) -> Table:
+    """A text a file, with the spans of the file of annotations beside it."""
+    rows: list[tuple[str, Any]] = []
+    notes: list[str] = []
+    beside = {child.name: child for child in children(folder)}
+    for name, path in beside.items():
+        if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
+            (text, said), (spans, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
+            notes += said
+            rows.append((name, {"text": text, "entities": brat_spans(found.name, spans)}))
+    return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _folder_kind(folder: Place) -> str:
+    return "brat" if is_brat(folder) else "classes"
+
+
+FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {"classes": _class_folders, "brat": _brat}
 
 
 MAGIC = {
@@ -182,13 +189,25 @@ def text_of(
         return _western(path, content, error.start, above), (note.format("cp1252"),)
 
 
+MOST_STRANGE = 0.4
+"""The share of letters that are not ASCII, from which on a text is in no western language."""
+
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
+_WITHIN = re.compile(
+    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
+)
+"""A sign between two letters."""
+
+
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
-    """The text in Windows' western encoding, if it is letters there; `odd` is no UTF-8."""
+    """The text in Windows' western encoding, if it is likely to be that; `odd` is no UTF-8."""
     found = content.decode("cp1252", "replace")
+    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
+    # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
     strange = [letter for letter in found if ord(letter) > 127]
-    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). In western text most of what is
-    # beyond ASCII are letters such as "é", and the rest quotes and dashes.
-    if "\ufffd" in found or sum(map(str.isalpha, strange)) < 0.7 * len(strange):
+    letters = sum(map(str.isalpha, found))
+    is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         raise DataError(
@@ -214,15 +233,27 @@ def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
         ) from error
 
 
-def _text_kind(text: str) -> str:
-    """What a file of no known ending holds: tables have tabs, CoNLL's columns empty lines too."""
-    if text.lstrip().startswith(FASTTEXT):
+def _text_kind(kind: str, text: str) -> str:
+    """The reader of a text: tables have tabs, columns of words have empty lines too."""
+    if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
+        return "webanno"
+    if kind not in ("text", "table"):
+        return kind
+    if kind == "text" and text.lstrip().startswith(FASTTEXT):
         return "fasttext"
-    lines = text[:20_000].splitlines()
+    lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
     # The last line may be cut in the middle, and an empty line at an end parts no sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
-    widths = {len(line.split()) for line in lines[:-1] if line.strip()}
-    return "conll" if blank and len(widths) == 1 and widths != {1} else "table"
+    said = [line for line in lines[:-1] if line.strip() and not line.startswith("#")]
+    widths = {len(fields_of(line)) for line in said}
+    is_even = bool(blank) and len(widths) == 1 and widths != {1}
+    if kind == "text":
+        return "conll" if is_even else "table"
+    # A .tsv is a table, but where nearly every field is one word and sentences have several.
+    fields = [field for line in said for field in line.split("\t")]
+    are_words = sum(" " in field for field in fields) < 0.1 * len(fields)
+    are_columns = is_even and are_words and len(said) > 2 * blank
+    return "conll" if are_columns and "\t" in text else "table"
 
 
 # Tables with commas, semicolons, bars or tabs.
@@ -287,6 +318,10 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     """Rows as a table; DataError where two of its columns have one name."""
+    # Sheets have columns to the right that hold nothing, not even a name.
+    empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
+    kept = [n for n in range(len(header)) if n not in empty]
+    header, body = [header[n] for n in kept], [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
@@ -351,122 +386,6 @@ def _open_quote(line: str, delimiter: str) -> int:
     return places[-1] if places else 1
 
 
-# JSON: an object a line, one list of objects, or SQuAD's articles.
-
-
-def _json(path: Place, text: str) -> Table:
-    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    # People call JSON lines .json too: a first line that is an object tells them.
-    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and is_object(lines[0][1]))
-    document = None if is_lines and not text.lstrip().startswith("[") else parsed(path, text)
-    match document:
-        case None:
-            objects = [(str(n), parsed(path, line, n)) for n, line in lines]
-            return objects_table(path, objects, "line")
-        case list():
-            return objects_table(path, [(str(n), row) for n, row in enumerate(document, 1)], "row")
-        case {"data": list()}:
-            return _squad(path, document)
-        case dict() if document and all(isinstance(v, list) for v in document.values()):
-            return _column_lists(path, document)
-    raise DataError(
-        f"{path.name} is JSON, but no rows: expected a list of objects, an object a line, or "
-        "SQuAD's layout."
-    )
-
-
-def is_object(line: str) -> bool:
-    """Whether a line is a JSON object."""
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def parsed(path: Place, text: str, line: int = 1) -> Any:
-    """What a JSON text of a file says that begins at that line; DataError where it is none."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path.name} line {line + error.lineno - 1} column {error.colno} is not JSON: "
-            f"{error.msg}."
-        ) from error
-    except RecursionError as error:
-        raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
-
-
-def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Objects as rows; a column inside another one has a dotted name, and None is missing.
-
-    Marked spans of a text are words and tags.
-    """
-    flat = []
-    for number, found in label_studio_rows(path.name, objects):
-        if not isinstance(found, dict):
-            raise DataError(
-                f"{path.name} {unit} {number} is a {type(found).__name__}: expected an object with "
-                "a value for each column."
-            )
-        flat.append(_flat(found))
-    names = dict.fromkeys(name for row in flat for name in row)
-    columns: dict[str, list[Any]] = {}
-    for name in names:
-        columns |= _even(name, [row.get(name) for row in flat])
-    table = Table(name=path.name, columns=columns, ids=[n for n, _ in objects], unit=unit)
-    more, notes = words_of_spans(columns, table.place)
-    return replace(table, columns=columns | more, notes=notes)
-
-
-def _even(name: str, values: list[Any]) -> dict[str, list[Any]]:
-    """A column as it is; several lists of objects with a text, and lists beside single texts."""
-    known = [value for value in values if value is not None]
-    if not any(isinstance(value, list) for value in known):
-        return {name: values}
-    # "Rome" beside ["Rome", "the capital"] is a list of one answer.
-    if all(isinstance(value, str | list) for value in known):
-        values = [[value] if isinstance(value, str) else value for value in values]
-    inner = [each for value in known if isinstance(value, list) for each in value]
-    if not (inner and all(isinstance(each, dict) and "text" in each for each in inner)):
-        return {name: values}
-    if any("start" in each for each in inner):  # marked spans
-        return {name: values}
-    # "answers" of [{"text": "Rome", "answer_start": 3}] becomes "answers.text" of ["Rome"] and
-    # "answers.answer_start" of [3], as the hub's SQuAD has them.
-    return {
-        f"{name}.{key}": [None if v is None else [each.get(key) for each in v] for v in values]
-        for key in dict.fromkeys(key for each in inner for key in each)
-    }
-
-
-def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for name, value in found.items():
-        if isinstance(value, dict) and list(value) == ["choices"]:  # of Label Studio, where several
-            row[str(name)] = value["choices"]
-        elif isinstance(value, dict):
-            row |= {f"{name}.{inner}": each for inner, each in _flat(value).items()}
-        else:
-            row[str(name)] = value
-    return row
-
-
-def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
-    lengths = {len(values) for values in document.values()}
-    if len(lengths) != 1:
-        raise DataError(f"{path.name} has columns of {min(lengths)} to {max(lengths)} rows.")
-    ids = [str(number) for number in range(1, lengths.pop() + 1)]
-    return Table(name=path.name, columns=dict(document), ids=ids, unit="row")
-
-
-def _squad(path: Place, document: Mapping[str, Any]) -> Table:
-    """SQuAD's articles, of version 1.1 or 2.0."""
-    records = [record.fields for record, _ in squad_questions(document, path.name)]
-    names = ("context", "question", "answers.text", "answers.answer_start")
-    rows = [(str(row["id"]), {name: row[name] for name in names}) for row in records]
-    return objects_table(path, rows, "question")
-
-
 # CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
 
 
@@ -476,27 +395,63 @@ CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 
 def _conll(path: Place, text: str) -> Table:
     rows: list[tuple[str, Any]] = []
+    lines = text.split("\n")
+    comments = _comments(lines)
+    # As empty lines they keep the numbers of the lines below.
+    kept = ("" if number in comments else line for number, line in enumerate(lines))
     width = 0
-    # CoNLL-U's comments, "# text = She left.", become empty lines, so that the numbers of lines
-    # stay. A hash alone may be a word.
-    for found in sentences_of("" if x.startswith("# ") else x for x in text.split("\n")):
+    for found in sentences_of(kept):
         # CoNLL-U has contractions, whose words follow, and words that are not there.
         words = [
             w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
         ]
         if not words or words[0].columns[0] == DOCUMENT:
             continue
-        for number, fields in words:
-            width = width or len(fields)
-            if len(fields) != width or width == 1:
-                expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
-                raise DataError(
-                    f"{path.name} line {number} has {len(fields)} field"
-                    f"{'' if len(fields) == 1 else 's'}: expected {expected}."
-                )
+        width = width or len(words[0].columns)
+        for word in words:
+            _check_word(path, word, width)
         columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
         rows.append((str(words[0].line), columns))
-    return objects_table(path, rows, "line")
+    said = f"{len(comments)} lines of {path.name} that begin with # are read as comments"
+    table = objects_table(path, rows, "line")
+    return replace(table, is_conll=True, notes=(said,) if comments and width != CONLLU else ())
+
+
+def _check_word(path: Place, word: Word, width: int) -> None:
+    number, fields = word
+    if len(fields) != width or width == 1:
+        expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
+        raise DataError(
+            f"{path.name} line {number} has {len(fields)} field"
+            f"{'' if len(fields) == 1 else 's'}: expected {expected}."
+        )
+
+
+def _comments(lines: Sequence[str]) -> set[int]:
+    """The lines, from 0, that are comments: they stand before a sentence, and are no word of it.
+
+    A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
+    """
+    fields = [fields_of(line) for line in lines]
+    words = [found for found in fields if found and not found[0].startswith("#")]
+    width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
+    tags = {found[-1] for found in words if len(found) == width}
+    comments: set[int] = set()
+    is_first = True
+    for number, found in enumerate(fields):
+        if is_first and found and found[0].startswith("#"):
+            is_word = len(found) == width and (
+                found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
+            )
+            comments |= set() if is_word else {number}
+        is_first = not found or (is_first and number in comments)
+    return comments
+
+
+def _webanno(path: Place, text: str) -> Table:
+    return replace(
+        objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
+    )
 
 
 # fastText: the labels of a line before its text.
@@ -516,8 +471,9 @@ def _fasttext(path: Place, text: str) -> Table:
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
-    "json": _json,
+    "json": read_json,
     "conll": _conll,
+    "webanno": _webanno,
     "fasttext": _fasttext,
 }
 
@@ -538,14 +494,58 @@ def reading_parquet(path: Place) -> Iterator[Any]:
 
 def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
-        rows = parquet.read_table(BytesIO(content)).to_pylist()
+        return _of_arrow(path, parquet.read_table(BytesIO(content)))
+
+
+def _arrow(path: Place, content: bytes) -> Table:
+    """A file of `Dataset.save_to_disk`, or of Feather."""
+    from pyarrow import ArrowException, ipc  # noqa: PLC0415  (half a second)
+
+    try:
+        is_file = content.startswith(b"ARROW1")
+        found = (ipc.open_file if is_file else ipc.open_stream)(BytesIO(content)).read_all()
+    except (OSError, ValueError, ArrowException) as error:
+        raise DataError(f"{path.name} is not a whole file of Arrow: save it again.") from error
+    return _of_arrow(path, found)
+
+
+def _of_arrow(path: Place, found: Any) -> Table:
+    rows = found.to_pylist()
     if not rows:
         raise DataError(f"{path.name} has no rows.")
-    return objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
+    table = objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
+    names = {
+        name: each for name, each in label_names(found.schema).items() if name in table.columns
+    }
+    columns = {name: [_named(v, names[name]) for v in table.columns[name]] for name in names}
+    return replace(table, columns={**table.columns, **columns})
 
 
-def _workbook(path: Place, content: bytes) -> Lines:
-    """The rows of the one sheet that has any, cells as text or numbers."""
+def label_names(schema: Any) -> dict[str, Sequence[str]]:
+    """The names of labels by column, as the library `datasets` writes them into a schema."""
+    try:
+        said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = said.get("info", {}).get("features", {})
+        found = {
+            name: names for name, each in features.items() if (names := _names_of(each)) is not None
+        }
+    except (AttributeError, ValueError, RecursionError):
+        return {}  # of another writer, who names nothing
+    return found
+
+
+def _names_of(feature: Any) -> Sequence[str] | None:
+    """The names of a ClassLabel, or of a list of them in either form of the library."""
+    inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
+    inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
+    if not isinstance(inner, dict) or inner.get("_type") != "ClassLabel":
+        return None
+    names = inner.get("names")
+    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
+
+
+def _workbook(path: Place, content: bytes) -> Table | Lines:
+    """The rows of a workbook, cells as text or numbers."""
     try:
         from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -559,11 +559,45 @@ def _workbook(path: Place, content: bytes) -> Lines:
     except Exception as error:  # whatever its parsers of zip and XML raise
         raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
-    if len(held) > 1:
-        raise DataError(f"{path.name} has the sheets {', '.join(held)}: save one of them as CSV.")
-    numbered = [
-        (n, list(map(_cell, row))) for rows in held.values() for n, row in enumerate(rows, 1)
-    ]
+    return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
+
+
+def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
+    """The rows of the one sheet that is a table, or of one for each split with its name beside."""
+    tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
+    if len(sheets) < 2 or len(tables) == 1:
+        chosen = tables or sheets
+        rows = next(iter(chosen.values()), [])
+        others = ", ".join(repr(title) for title in sheets if title not in chosen)
+        if not others:
+            return rows
+        said = f"{path.name}: the sheet {next(iter(chosen))!r} is read, and not {others}"
+        return replace(table_of_rows(path, rows[0][1], rows[1:]), notes=(said,))
+    splits = {title: split_of(title) for title in tables}
+    heads = {tuple(map(str, rows[0][1])) for rows in tables.values()}
+    is_split = len(heads) == 1 and len(set(splits.values()) - {""}) == len(tables)
+    if not is_split or "train" not in splits.values():
+        raise DataError(f"{path.name} has the sheets {', '.join(sheets)}: save one of them as CSV.")
+    parts = [table_of_rows(path, rows[0][1], rows[1:]) for rows in tables.values()]
+    names = [*parts[0].columns]
+    if "split" in names:
+        raise DataError(f"{path.name} has sheets and a column named as splits: leave one out.")
+    columns = {name: [v for part in parts for v in part.columns[name]] for name in names}
+    columns["split"] = [s for s, part in zip(splits.values(), parts, strict=True) for _ in part.ids]
+    ids = [f"{t}:{n}" for t, part in zip(tables, parts, strict=True) for n in part.ids]
+    return Table(name=path.name, columns=columns, ids=ids, unit="row", has_header=True)
+
+
+def _is_sheet_of_rows(rows: Lines) -> bool:
+    """Whether a sheet is a table: names above two columns or more, and rows that fill most."""
+    if len(rows) < 3 or len(rows[0][1]) < 2:
+        return False
+    cells = [value for _, row in rows for value in row]
+    return "" not in rows[0][1] and sum(value != "" for value in cells) > len(cells) / 2
+
+
+def _filled(rows: Sequence[Sequence[Any]]) -> Lines:
+    numbered = [(n, list(map(_cell, row))) for n, row in enumerate(rows, 1)]
     # Cells to the right that only have a format are there too, and empty.
     width = max((at for _, row in numbered for at, v in enumerate(row, 1) if v != ""), default=0)
     return [(n, row[:width]) for n, row in numbered if any(value != "" for value in row)]
@@ -575,6 +609,7 @@ def _cell(value: Any) -> Any:
 
 BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
     "parquet": _parquet,
+    "arrow": _arrow,
     "workbook": _workbook,
 }
 
@@ -596,4 +631,4 @@ def _named(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, list):
         found = [_named(each, names) for each in value]
         return None if None in found else found
-    return None if value is None or value < 0 else names[value]
+    return None if value is None or value < 0 else names[value] if value < len(names) else value

@@ -7,7 +7,8 @@ more than it and the rows.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -23,13 +24,17 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.metrics.entities import to_iob2
-from benchharness.tasks.own.columns import to_number
+from benchharness.tasks.own.cells import read_cells
+from benchharness.tasks.own.columns import MISSING, Table, to_number
 from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
 from benchharness.tasks.own.roles import SPLIT, ColumnMapping, Kind, mapping_of, place_of
-from benchharness.tasks.own.tables import Table, hub_table, read_table
+from benchharness.tasks.own.tables import hub_table, read_table
+from benchharness.tasks.own.tags import kinds_of, to_iob
+from benchharness.tasks.own.verdicts import VERDICT, accepted
 from benchharness.tasks.read import sample
+from benchharness.tasks.sources.formats import fields_of
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split
 from benchharness.tasks.squad import find_answer
@@ -49,7 +54,8 @@ class OwnData:
     `splits` are the hub's names by ours, empty names for files; `held_out` is the share of train
     that is made dev, where the data have none. `encoding` and `no_header` are set where they were
     said, `decimal` is what numbers have before their decimals. `hub`, `config` and `revision` (a
-    commit) say where on the hub the rows are.
+    commit) say where on the hub the rows are. `unseen` are the labels that dev or test has and
+    train lacks: they are among `labels`, and a row of theirs counts as wrong.
     """
 
     title: str
@@ -57,6 +63,7 @@ class OwnData:
     columns: Mapping[str, tuple[str, ...]]
     metrics: tuple[str, ...]
     labels: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
     scripts: Mapping[str, Script] = field(default_factory=dict)
     separator: str = ""
     value_range: tuple[float, float] | None = None
@@ -142,7 +149,7 @@ def add(task: Task) -> Task:
 
 def own_task(own: OwnData, name: str = "") -> Task:
     """The task of a definition; a plugin may give it another name ("mine/reviews")."""
-    known = known_metrics(own.kind, own.labels, no_answer=own.no_answer)
+    known = known_metrics(own.kind, own.labels, no_answer=own.no_answer, unseen=own.unseen)
     chosen = metrics_of(own.metrics, known, own.labels, own.scripts)
     counted = {metric.name for metric in chosen}
     facts: dict[str, Any] = {
@@ -195,6 +202,14 @@ def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Exampl
 
 def table_of(own: OwnData, split: str, place: Path | None) -> Table:
     """The rows of a split as they are."""
+    table = _of_split(own, split, place)
+    if VERDICT not in own.columns:
+        return table
+    is_class = own.kind == "class" and len(own.columns["label"]) == 1
+    return accepted(table, own.columns[VERDICT][0], own.columns["label"][0] if is_class else "")
+
+
+def _of_split(own: OwnData, split: str, place: Path | None) -> Table:
     table = _all_rows(own, split, place)
     if SPLIT not in own.columns:
         return table
@@ -209,7 +224,8 @@ def table_of(own: OwnData, split: str, place: Path | None) -> Table:
 
 def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     if place is None:
-        return hub_table(f"{own.hub} {own.splits[split]}", hub_dataset(own.source, split))
+        dataset = hub_dataset(own.source, split)
+        return read_cells(hub_table(f"{own.hub} {own.splits[split]}", dataset))
     files = split_files(place)
     found = files.get(split) or files.get("all")
     if found is None:
@@ -262,6 +278,8 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
     mapping = own.mapping
     table = _folded(mapping, table, may_hide=may_hide)
     for number, row in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+        if may_hide:
+            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in row.items()}
         yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
 
 
@@ -292,6 +310,24 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     return replace(folded, columns={**folded.columns, **whole})
 
 
+def _shown(own: OwnData) -> Callable[[Any], Any]:
+    """What makes None of a label that is written as a hidden one is, and leaves others."""
+    hidden = HIDDEN_LABELS - {*own.labels}
+    if own.kind == "number":  # of the numbers -1 may be one
+        hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list):
+            return None if value and all(shown(each) is None for each in value) else value
+        is_word = isinstance(value, str | int | float)
+        return None if is_word and class_name(value) in hidden else value
+
+    return shown if own.kind != "spans" else lambda value: value
+
+
+HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
+"""What stands where a test split hides a label, if train has no such label."""
+
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 """The roles that rows without labels need not have."""
 
@@ -302,7 +338,8 @@ def _role_values(
     columns: dict[str, list[Sequence[Any]]] = {}
     for role, names in mapping.columns.items():
         there = [name for name in names if name in table.columns]
-        if len(there) < len(names) and not (may_hide and role in HIDDEN) and role != "group":
+        is_optional = role in ("group", VERDICT) or (may_hide and role in HIDDEN)
+        if len(there) < len(names) and not is_optional:
             raise no_column(table, next(name for name in names if name not in table.columns))
         # A role whose column is not there has no values in any row: a test file without labels.
         columns[role] = [table.columns[name] for name in there] if len(there) == len(names) else []
@@ -321,8 +358,8 @@ def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> 
     second = row.get("text2")
     return PairExample(
         id=name,
-        text_a=_text(row["text"][0], place),
-        text_b=None if second is None else _text(second[0], place),
+        text_a=_joined(row["text"], place),
+        text_b=None if second is None else _joined(second, place),
         label=_LABELS[own.kind](own, row, place),
     )
 
@@ -338,14 +375,26 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     found = label_parts(values[0], "\n") if values and isinstance(values[0], list) else values
     if len(found) > 1:
         raise DataError(f"{place} has {len(found)} labels: expected one.")
-    return class_name(found[0]) if found and found[0] not in (None, "") else None
+    if not found or found[0] in (None, ""):
+        return None
+    label = class_name(found[0])
+    return None if label in NO_LABELS and own.labels and label not in own.labels else label
+
+
+NO_LABELS = ("-", "nan")
+"""What SNLI writes where its annotators did not agree, and pandas where there is nothing."""
 
 
 def class_name(value: Any) -> str:
-    """A label's name: as a file writes it, whole numbers without a point."""
+    """A label's name: as a file writes it, whole numbers without a point, letters in one form.
+
+    "é" may be one character of Unicode or two, which look the same.
+    """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return unicodedata.normalize("NFC", str(value).strip())
 
 
 def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[str, ...] | None:
@@ -364,7 +413,7 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
 def label_parts(value: Any, separator: str) -> list[str]:
     """The labels of a cell: of a list, or of a text with something between them."""
     parts = value if isinstance(value, list) else str(value).split(separator or None)
-    return [name for part in parts if (name := str(part).strip())]
+    return [name for part in parts if (name := class_name(part))]
 
 
 def _flag(value: Any, place: str) -> int:
@@ -376,8 +425,7 @@ def _flag(value: Any, place: str) -> int:
 
 def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | None:
     value = row["number"][0] if row["number"] else None
-    # What pandas ("nan", "") and R ("NA") write where a number is missing.
-    if value is None or str(value).strip().lower() in ("", "nan", "na", "n/a", "null", "none"):
+    if value is None or str(value).strip().lower() in MISSING:
         return None
     try:
         number = to_number(value, own.decimal)
@@ -392,6 +440,12 @@ def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | N
 _LABELS: Mapping[str, Any] = {"class": _class, "labels": _several, "number": _number}
 
 
+def _joined(values: Sequence[Any], place: str) -> str:
+    """The text of a column, or those of several one after the other."""
+    texts = [_text(value, place) for value in values]
+    return texts[0] if len(texts) == 1 else " ".join(filter(None, texts))
+
+
 def _text(value: Any, place: str) -> str:
     if value is None:
         return ""
@@ -402,6 +456,7 @@ def _text(value: Any, place: str) -> str:
 
 def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> TagExample:
     words, tags = row["words"][0], row["tags"][0] if row["tags"] else None
+    words, tags = (fields_of(v) if isinstance(v, str) else v for v in (words, tags))
     if not isinstance(words, list) or not isinstance(tags, list | None):
         raise DataError(f"{place} has no list of words with a list of tags.")
     if tags is not None and len(tags) != len(words):
@@ -412,22 +467,15 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
         raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
     # One sentence does not tell: where any label of the task is no entity's, tags stay as written.
-    if named is not None and all(map(is_entity_tag, (*own.labels, *named))):
-        named = to_iob2(tuple(map(_in_iob, named)))
+    if named is not None and (kinds := kinds_of(own.labels)):
+        read = [to_iob(tag, kinds) for tag in named]
+        if None in read:
+            raise DataError(
+                f"{place} has the tag {named[read.index(None)]!r} among {', '.join(own.labels)}: "
+                "write it as one of them."
+            )
+        named = to_iob2([tag for tag in read if tag is not None])
     return TagExample(id=name, words=tuple(map(str, words)), tags=named)
-
-
-def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is O, or begins, goes on with or ends an entity in any of the usual schemes."""
-    return tag == "O" or (tag[:2] in _IN_IOB and len(tag) > 2)
-
-
-_IN_IOB = {"B-": "B-", "I-": "I-", "E-": "I-", "L-": "I-", "S-": "B-", "U-": "B-"}
-"""What the beginnings of IOBES and BILOU are in IOB."""
-
-
-def _in_iob(tag: str) -> str:
-    return tag if tag == "O" else _IN_IOB[tag[:2]] + tag[2:]
 
 
 def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> SpanExample:
@@ -474,6 +522,7 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
         is_list = len(given) == 1 and isinstance(given[0], list | None)
         options = given[0] or () if is_list else given
         right = row["answer"][0] if row["answer"] else None
+        right = right[0] if isinstance(right, list) and len(right) == 1 else right
         keys = row["keys"][0] if row.get("keys") else None
         found = None if right in (None, "") else place_of(right, options, keys)
         if found is None and right not in (None, ""):

@@ -428,15 +428,26 @@ class Word(NamedTuple):
     columns: list[str]
 
 
+def fields_of(line: str) -> list[str]:
+    """The columns of a line: with a tab in it those between tabs, else those between blanks.
+
+    Blanks are those of ASCII: a word may hold any other, and with tabs these too.
+    """
+    line = line.strip(" \r\f\v")
+    if "\t" in line:
+        return [field.strip(" ") for field in line.split("\t")] if line.strip("\t ") else []
+    return [field for field in line.split(" ") if field]
+
+
 def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
     """The words of each sentence, which an empty line ends; a document's line is one of its own.
 
-    Columns are parted by blanks unless a `separator` is said.
+    Columns are parted as `fields_of` has it unless a `separator` is said.
     """
     sentence: list[Word] = []
     # One more empty line, which ends the last sentence.
     for number, line in enumerate([*lines, ""], start=1):
-        columns = line.split(separator) if line else []
+        columns = fields_of(line) if separator is None else line.split(separator) if line else []
         if columns and columns[0] != DOCUMENT:
             sentence.append(Word(number, columns))
             continue

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from benchharness.encoder import load_encoder
 from benchharness.models import find_model
 from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.families import save_family
 from tests.helpers.plans import plan_jobs
 
 
@@ -154,3 +155,69 @@ def test_peft_merges_by_that_command(tmp_path: Path):
         found = merged(ids).last_hidden_state
         there = tuned.eval().base_model.model.bert(ids).last_hidden_state
     torch.testing.assert_close(found, there, rtol=1e-4, atol=1e-5)
+
+
+def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Path:
+    """The folder with other names of its weights, as safetensors or pickled."""
+    file = folder / "model.safetensors"
+    weights = {change(name): tensor for name, tensor in load_file(file).items()}
+    if pickled:
+        file.unlink()
+        torch.save(weights, folder / "pytorch_model.bin")
+    else:
+        save_file(weights, file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize("pickled", [False, True], ids=["safetensors", "pickled"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda name: f"module.{name}", "'module.', which DataParallel"),
+        (lambda name: f"module.bert.{name}", "'module.', which DataParallel"),
+        (lambda name: f"_orig_mod.{name}", "'_orig_mod.', which torch.compile"),
+        (lambda name: name.replace("encoder.", "encoder._orig_mod."), "'_orig_mod.'"),
+        (lambda name: f"_fsdp_wrapped_module.{name}", "which FSDP puts there"),
+        (lambda name: f"_forward_module.{name}", "which Lightning Fabric puts there"),
+    ],
+    ids=["module", "module and base", "compiled", "compiled inside", "FSDP", "Fabric"],
+)
+def test_weights_of_a_wrapped_network_are_refused_with_the_cause(
+    tmp_path: Path, change: Callable[[str], str], words: str, pickled: bool
+):
+    folder = renamed(save_checkpoint(tmp_path / "wrapped"), change, pickled=pickled)
+    with pytest.raises(ModelError, match=words) as caught:
+        find_model(str(folder))
+    assert "save_pretrained" in str(caught.value)
+    with pytest.raises(ModelError, match=words):
+        load_encoder(str(folder), None, 1)
+
+
+def test_weights_inside_a_larger_network_are_refused_with_its_name(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "larger")
+    renamed(folder, lambda name: f"text_tower.{name}", pickled=False)
+    with pytest.raises(ModelError, match=r"their names begin with 'text_tower\.'"):
+        load_encoder(str(folder), None, 1)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "deberta-v2", "modernbert"])
+def test_more_layers_than_the_config_says_are_refused(tmp_path: Path, family: str):
+    folder = save_family(tmp_path / "deep", family)
+    config = json.loads((folder / "config.json").read_text())
+    name = "n_layers" if family == "distilbert" else "num_hidden_layers"
+    fewer = {name: 1}
+    if "layer_types" in config:
+        fewer |= {"layer_types": config["layer_types"][:1]}
+    (folder / "config.json").write_text(json.dumps(config | fewer))
+    with pytest.raises(ModelError, match=r"weights of more layers .*\.1\..*--set layers=N"):
+        load_encoder(str(folder), None, 1)
+    (folder / "config.json").write_text(json.dumps(config))
+    load_encoder(str(folder), None, 1)
+
+
+def test_fewer_layers_than_the_config_says_are_refused(tmp_path: Path):
+    folder = save_checkpoint(tmp_path / "shallow")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(ModelError, match=r"lacks 16 weights of its encoder \(encoder\.layer\.2\."):
+        load_encoder(str(folder), None, 1)

@@ -68,10 +68,20 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubServer]:
 
 
 @pytest.fixture(scope="module")
-def answers(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, object]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def answers(hub: HubServer, home: Path) -> Mapping[str, object]:
+    return ask(environment(hub, home), *(spec.name for spec in KNOWN))
+
+
+def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
+    """What became of models of these names, or the sentence that says why nothing did."""
     done = subprocess.run(
-        (sys.executable, "-c", PROGRAM, *(spec.name for spec in KNOWN)),
-        env=environment(hub, tmp_path_factory.mktemp("home")),
+        (sys.executable, "-c", PROGRAM, *names),
+        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -106,6 +116,16 @@ def test_a_known_model_is_loaded_from_the_files_of_its_repository(
     lent = {"tokenizer.json", "vocab.txt"} if spec.lender else set()
     assert set(answer["files"]) == wanted | lent, "nothing else is fetched"
     assert answer["unknown"] < 0.5, "its own vocabulary was read"
+
+
+def test_what_was_fetched_is_loaded_when_the_hub_is_gone(
+    answers: Mapping[str, object], hub: HubServer, home: Path
+) -> None:
+    names = ("deberta-v3-base", "albert", "nomic-bert-2048", "gte-en-mlm-base", "t5-small")
+    names = tuple(name for name in answers if name in names)
+    gone = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HUB_OFFLINE": "1"}
+    again = ask(environment(hub, home) | gone, *names)
+    assert {name: answers[name] for name in names} == again
 
 
 @pytest.mark.parametrize("spec", NONE, ids=lambda spec: spec.name)

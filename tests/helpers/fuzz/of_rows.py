@@ -15,6 +15,8 @@ from unittest.mock import patch
 
 from benchharness.stored.scoring import score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
@@ -24,8 +26,11 @@ from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
+from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.own_files import GOOD
 from tests.helpers.prediction_files import guess, write
+from tests.helpers.public_layouts import PUBLIC
 from tests.helpers.small_submissions import clean, shrink, zipped
 
 MINI = Data(source="mini")
@@ -338,7 +343,34 @@ def _read_parquet(content: bytes, folder: Path) -> None:
 SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
 """How often answers of each kind are read."""
 
+
+def _own() -> list[Case]:
+    """A file of one's own in every layout that is one file, found and read in parts."""
+    cases = []
+    for layout in (*GOOD.values(), *PUBLIC.values()):
+        with TemporaryDirectory() as folder:
+            path = layout.write(Path(folder))
+            is_asked = getattr(layout, "expected", "").startswith(REFUSED)
+            if path.is_file() and not is_asked and not getattr(layout, "no_header", False):
+                content = path.read_bytes()
+                cases.append(Case(content=content, read=partial(_read_own, path.name)))
+    return cases
+
+
+REFUSED = ("asks", "refuses")
+
+
+def _read_own(name: str, content: bytes, folder: Path) -> None:
+    path = folder / name
+    path.write_bytes(content)
+    with suppress(BenchError):
+        list(read_parts(str(path)))
+    with tables_as_they_were():
+        find_own(str(path))
+
+
 ROWS = (
+    Reader(name="own data", cases=_own, share=2),
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
     Reader(name="csv", cases=partial(_files, "csv")),
     Reader(name="jsonl", cases=partial(_files, "jsonl"), share=1.5),

@@ -1,0 +1,166 @@
+"""What the cells of a table hold, read before anybody asks what its columns are for.
+
+A cell may be a value that was written as text: a list or an object as JSON, as Python or numpy
+print it. Objects become columns, and marked spans words and tags.
+"""
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.annotations import with_words
+from benchharness.tasks.own.columns import MISSING, Table
+from benchharness.tasks.own.documents import rows_of_objects
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_ITEM = rf"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_NUMBER}|True|False)"
+_NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
+"""numpy's lists of two or more: "['a' 'b']" and "[1 2]", which Python would join or refuse."""
+
+_BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
+"""A list of words without quotes: "[billing, bug]"."""
+
+_ARRAY = re.compile(
+    rf"array\(\s*(\[\s*(?:{_ITEM}(?:,\s*{_ITEM})*)?\s*\])\s*(?:,\s*dtype=[^)]*)?\)", re.DOTALL
+)
+"""numpy's arrays as they are printed inside of others: "{'text': array(['a'], dtype=object)}"."""
+
+_OPEN, _CLOSE = "[({'\"", "])}'\""
+
+
+def read_cells(table: Table) -> Table:
+    """The table with values where its cells write them as text, each under a column of its own.
+
+    Raises DataError, with its place, for a cell that is of another kind than those of its column.
+    """
+    columns = {name: _values(values) for name, values in table.columns.items()}
+    if any(columns[name] is not values for name, values in table.columns.items()):
+        numbers = range(len(table.ids))
+        rows = [(table.ids[n], {name: columns[name][n] for name in columns}) for n in numbers]
+        table = rows_of_objects(replace(table, columns={}), rows)
+    even: dict[str, Sequence[Any]] = {}
+    for name, values in table.columns.items():
+        even |= _even(table, name, values)
+    return with_words(replace(table, columns=even))
+
+
+# Values that were written as text.
+
+
+def _values(values: Sequence[Any]) -> Sequence[Any]:
+    """The values of a column whose every cell writes one; else the column as it is."""
+    known = [value for value in values if not _is_missing(value)]
+    if not known or not all(map(_may_be_value, known)):
+        # Label Studio's CSV writes a single choice as it is, and several as an object.
+        is_choice = any(isinstance(v, str) and v.startswith('{"choices"') for v in known)
+        if not is_choice or not all(isinstance(v, str) for v in known):
+            return values
+        return [_choices(value) for value in values]
+    try:
+        read = {value: value_of(value) for value in dict.fromkeys(known)}
+    except ValueError:
+        return values
+    # A list of numbers beside a number in brackets, or texts in quotes beside lists, is no column.
+    kinds = {type(value) for value in read.values()}
+    if len(kinds) > 1 or not kinds <= {list, dict, str}:
+        return values
+    return [
+        None if _is_missing(value) and value != "" else read.get(value, value) for value in values
+    ]
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() in MISSING)
+
+
+def _may_be_value(value: Any) -> bool:
+    text = value.strip() if isinstance(value, str) else ""
+    if text.startswith("array("):
+        return text.endswith(")")
+    return len(text) > 1 and text[0] in _OPEN and text[-1] == _CLOSE[_OPEN.index(text[0])]
+
+
+def value_of(text: str) -> Any:
+    """The list, object or text that a text writes as JSON, Python or numpy do; else ValueError."""
+    if not _may_be_value(text):
+        raise ValueError(text)
+    word = _ARRAY.sub(r"\1", text.strip()) if "array(" in text else text.strip()
+    if _NUMPY.fullmatch(word):
+        return [ast.literal_eval(item) for item in re.findall(_ITEM, word)]
+    found: Any = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(word)
+    if found is None and (bare := _BARE.fullmatch(word)):
+        found = [part.strip() for part in bare[1].split(",")]
+    if found is None:
+        found = _literal(word)
+    if isinstance(found, set):
+        return sorted(found, key=str)
+    return list(found) if isinstance(found, tuple) else found
+
+
+def _literal(word: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in Python's texts
+        try:
+            return ast.literal_eval(word)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+            raise ValueError(word) from error
+
+
+def _choices(value: Any) -> Any:
+    """Label Studio's choices of a cell, of which a single one is a text."""
+    try:
+        found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+    except (ValueError, RecursionError):
+        return value
+    match found:
+        case {"choices": list(names)}:
+            return names
+        case str() if found:
+            return [found]
+    return found
+
+
+# Columns of lists.
+
+
+def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
+    """A column as it is; several of lists of objects with texts, and lists beside single texts."""
+    known = [value for value in values if value not in (None, "")]
+    if not any(isinstance(value, list) for value in known):
+        return {name: values}
+    inner = [each for value in known if isinstance(value, list) for each in value]
+    are_parts = bool(inner) and any(
+        all(isinstance(e, dict) and key in e for e in inner) for key in ("text", "name")
+    )
+    # "Rome" beside ["Rome", "the capital"] is a list of one answer.
+    if not are_parts and all(isinstance(value, str | list) for value in known):
+        values = [[value] if isinstance(value, str) and value else value for value in values]
+    if not are_parts or any("start" in each for each in inner):  # others are marked spans
+        return {name: values}
+    for row, value in enumerate(values):
+        if not isinstance(value, list) and value not in (None, ""):
+            raise DataError(
+                f"{table.place(row)} has {_noun(value)} in the column {name!r}, where other rows "
+                "have a list of objects: write all rows alike."
+            )
+    # "answers" of [{"text": "Rome", "answer_start": 3}] becomes "answers.text" of ["Rome"] and
+    # "answers.answer_start" of [3], as the hub's SQuAD has them.
+    keys = dict.fromkeys(key for each in inner for key in each)
+    return {f"{name}.{key}": [_each(value, key) for value in values] for key in keys}
+
+
+def _each(value: Any, key: str) -> list[Any] | None:
+    return None if value in (None, "") else [each.get(key) for each in value]
+
+
+def _noun(value: Any) -> str:
+    nouns = {str: "a text", bool: "true or false", int: "a number", float: "a number"}
+    return nouns.get(type(value), "a value of another kind")

@@ -1,0 +1,225 @@
+"""Rows of JSON: an object a line, a list of objects, or a document that holds them in some way."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.annotations import tool_rows
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.places import ending_of, split_of
+from benchharness.tasks.sources.formats import squad_questions
+from benchharness.tasks.sources.source import Place
+
+
+def read_json(path: Place, text: str) -> Table:
+    """The rows of a file; DataError where it is not JSON, or holds none."""
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    # People call JSON lines .json too: a first line that is an object tells them.
+    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and is_object(lines[0][1]))
+    if is_lines and not text.lstrip().startswith("["):
+        return objects_table(path, [(str(n), parsed(path, line, n)) for n, line in lines], "line")
+    return _of_document(path, parsed(path, text))
+
+
+def _of_document(path: Place, document: Any) -> Table:
+    match document:
+        case list():
+            return objects_table(path, _numbered(_named(document)), "row")
+        case {"data": [{"paragraphs": _}, *_]}:
+            return _squad(path, document)
+        case {"columns": [*names], "data": [[*_], *_] as rows}:  # pandas, orient="split"
+            return objects_table(path, _numbered(_named(rows, [*map(str, names)])), "row")
+        case dict():
+            return _of_object(path, document)
+    raise _no_rows(path)
+
+
+def _of_object(path: Place, document: Mapping[str, Any]) -> Table:
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    if splits := _splits(lists):
+        rows = [
+            (f"{name}:{number}", {**row, SPLIT: splits[name]} if isinstance(row, dict) else row)
+            for name in splits
+            for number, row in _numbered(_named(lists[name]))
+        ]
+        return objects_table(path, rows, "row")
+    if document and len(lists) == len(document) and not _lists_of_objects(document):
+        return _column_lists(path, document)
+    found = _held(path, document)
+    if found is None:
+        raise _no_rows(path)
+    return objects_table(path, found, "row")
+
+
+def _no_rows(path: Place) -> DataError:
+    return DataError(
+        f"{path.name} is JSON, but no rows: expected a list of objects, an object a line, or "
+        "SQuAD's layout."
+    )
+
+
+SPLIT = "split"
+"""The column that says of each row which split it is of, where a document has a list for each."""
+
+
+def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """The split that each list is of, by its name; nothing where they are not lists of rows."""
+    splits = {name: split_of(name) for name in lists}
+    named = {name: split for name, split in splits.items() if split}
+    is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
+    are_rows = all(isinstance(row, dict | list) for name in named for row in lists[name])
+    return named if is_clear and are_rows else {}
+
+
+def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
+    """Rows that are lists as objects: by these names, or by the numbers of their columns from 1."""
+    lengths = {len(row) if isinstance(row, list) else -1 for row in rows}
+    if len(lengths) != 1 or min(lengths) < 2 or _are_pairs(rows):
+        return rows
+    columns = list(names) or [str(number + 1) for number in range(lengths.pop())]
+    if lengths and lengths != {len(columns)}:
+        return rows
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _are_pairs(rows: Sequence[Any]) -> bool:
+    """Whether they are spaCy's, which have an object behind a text."""
+    return all(isinstance(row[-1], dict) for row in rows)
+
+
+def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
+    return [(str(number), row) for number, row in enumerate(rows, start=1)]
+
+
+def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+    """The rows that an object holds: in its one list of objects, or as objects by their keys."""
+    lists = _lists_of_objects(document)
+    lists = [name for name in lists if name in _ROWS] or lists
+    if len(lists) > 1:
+        raise DataError(
+            f"{path.name} holds the lists {', '.join(map(repr, lists))}: write one of them to a "
+            "file of its own."
+        )
+    if lists:
+        return _numbered(document[lists[0]])
+    inner = {name: value for name, value in document.items() if isinstance(value, dict) and value}
+    if len(inner) == len(document) > 1:
+        return _by_key(document)
+    # "rasa_nlu_data" and "assets" hold what is asked for, and others are about the file.
+    found = [rows for value in inner.values() if (rows := _held(path, value)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+_ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterances")
+"""What a list of rows is called, where others beside it are about the file."""
+
+
+def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
+    return [
+        name
+        for name, value in document.items()
+        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
+    ]
+
+
+def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    """Objects by their keys, or pandas' columns by the keys of rows."""
+    first, *others = (list(value) for value in document.values())
+    is_columns = all(keys == first for keys in others) and (
+        len(first) > len(document) or all(key.isdigit() for key in first)
+    )
+    if is_columns:
+        return [(key, {name: document[name][key] for name in document}) for key in first]
+    return list(document.items())
+
+
+def is_object(line: str) -> bool:
+    """Whether a line is a JSON object."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def parsed(path: Place, text: str, line: int = 1) -> Any:
+    """The value that a JSON text of a file writes, which begins at that line.
+
+    DataError where it is none, or where an object names a key twice.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            ((key, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise DataError(
+                f"{path.name} line {line} names the column {key!r} twice: leave one of them out."
+            )
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{path.name} line {line + error.lineno - 1} column {error.colno} is not JSON: "
+            f"{error.msg}."
+        ) from error
+    except ValueError as error:  # a number of more digits than Python reads
+        raise DataError(
+            f"{path.name} line {line} is not JSON that can be read: {error}."
+        ) from error
+    except RecursionError as error:
+        raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
+
+
+def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
+    """Objects as rows; a column inside another one has a dotted name, and None is missing."""
+    return rows_of_objects(Table(name=path.name, columns={}, ids=[], unit=unit), objects)
+
+
+def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
+    """A table whose rows are objects, in the layout of a tool or as they are."""
+    found = tool_rows(table.name, objects)
+    flat = []
+    for number, row in found.rows:
+        if not isinstance(row, dict):
+            raise DataError(
+                f"{table.name} {table.unit} {number} is a {type(row).__name__}: expected an object "
+                "with a value for each column."
+            )
+        flat.append(_flat(row))
+    names = dict.fromkeys(name for row in flat for name in row)
+    columns = {name: [row.get(name) for row in flat] for name in names}
+    ids = [number for number, _ in found.rows]
+    return replace(table, columns=columns, ids=ids, notes=(*table.notes, *found.notes))
+
+
+def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in found.items():
+        if isinstance(value, dict) and list(value) == ["choices"]:  # of Label Studio, where several
+            row[str(name)] = value["choices"]
+        elif isinstance(value, dict):
+            row |= {f"{name}.{inner}": each for inner, each in _flat(value).items()}
+        else:
+            row[str(name)] = value
+    return row
+
+
+def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
+    lengths = {len(values) for values in document.values()}
+    if len(lengths) != 1:
+        raise DataError(f"{path.name} has columns of {min(lengths)} to {max(lengths)} rows.")
+    ids = [str(number) for number in range(1, lengths.pop() + 1)]
+    return Table(name=path.name, columns=dict(document), ids=ids, unit="row")
+
+
+def _squad(path: Place, document: Mapping[str, Any]) -> Table:
+    """SQuAD's articles, of version 1.1 or 2.0."""
+    found = squad_questions(document, path.name, has_titles=False)
+    records = [record.fields for record, _ in found]
+    names = ("context", "question", "answers.text", "answers.answer_start")
+    rows = [(str(row["id"]), {name: row[name] for name in names}) for row in records]
+    return objects_table(path, rows, "question")

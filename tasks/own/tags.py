@@ -1,0 +1,166 @@
+"""How tags of words are spelled: as spans in one of the usual schemes, or as they are.
+
+Spans are written B-PER and I-PER (IOB1, IOB2), with E-, S-, L-, U- or M- (IOBES, BILOU, BMES), with
+another sign between, in small letters, with the letter behind (PER-B), by the letter alone (B, I),
+or by the name alone where most words are outside (PER, PER, O). All of them become B- and I-.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+OUTSIDE = "O"
+
+IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
+"""What the letters of IOBES, BILOU and BMES are in IOB."""
+
+OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
+"""What words outside of every span are tagged with, in lower case."""
+
+SPAN = "SPAN"
+"""What spans are called whose tags are a letter alone."""
+
+MOSTLY = 0.5
+"""The share of words outside from which on names alone are spans."""
+
+FEW_MISTAKES = 0.25
+"""The share of tags of no scheme, of those of the scheme, up to which they are mistakes."""
+
+_BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
+_BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
+_ALONE = re.compile(r"([BIESLUM])[-_]?")
+
+
+class Spelling(NamedTuple):
+    """How the tags of a file are spelled.
+
+    `kinds` are the names of its spans, none where it has none; `odd` are the tags of no scheme among
+    others, and `said` is what to tell of a spelling that is not the usual one.
+    """
+
+    kinds: frozenset[str]
+    odd: tuple[str, ...] = ()
+    said: str = ""
+
+
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O, or begins, goes on with or ends a span in any of the usual schemes."""
+    return tag == OUTSIDE or (tag[:1] in IN_IOB and tag[1:2] == "-" and len(tag) > 2)
+
+
+def spelling_of(tags: Mapping[str, int]) -> Spelling:
+    """How tags are spelled, by how often each of them is there."""
+    for scheme in (_usual, _before, _behind, _alone):
+        if (found := scheme(tags)) is not None:
+            return found
+    return _by_name(tags) or Spelling(frozenset())
+
+
+def to_iob(tag: str, kinds: Collection[str]) -> str | None:
+    """A tag as O, B- or I- of one of these kinds; None where it is of no scheme."""
+    for letter, kind in _parts(tag):
+        if kind in kinds:
+            return f"{IN_IOB[letter]}-{kind}"
+    if tag in kinds:
+        return f"I-{tag}"
+    if is_entity_tag(tag):  # of a kind that train lacks
+        return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
+    return OUTSIDE if tag.lower() in OUTSIDES else None
+
+
+def kinds_of(labels: Sequence[str]) -> frozenset[str]:
+    """The kinds of spans that labels are of; none where any label is none of a span's."""
+    if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
+        return frozenset()
+    return frozenset(label[2:] for label in labels if label != OUTSIDE)
+
+
+def _parts(tag: str) -> Iterator[tuple[str, str]]:
+    """The letter and the kind of a tag, in each way to read it."""
+    if before := _BEFORE.fullmatch(tag):
+        yield before[1].upper(), before[2]
+    if behind := _BEHIND.fullmatch(tag):
+        yield behind[2], behind[1]
+    if alone := _ALONE.fullmatch(tag):
+        yield alone[1], SPAN
+
+
+def _usual(tags: Mapping[str, int]) -> Spelling | None:
+    kinds = {tag[2:] for tag in tags if is_entity_tag(tag) and tag != OUTSIDE}
+    odd = [tag for tag in tags if not is_entity_tag(tag)]
+    if not kinds or not _are_mistakes(tags, odd, is_entity_tag):
+        return None
+    return Spelling(frozenset(kinds), tuple(odd))
+
+
+def _before(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEFORE.fullmatch(tag)
+        return (found[1].upper(), found[2]) if found else None
+
+    return _spelled(tags, parts)
+
+
+def _behind(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEHIND.fullmatch(tag)
+        return (found[2], found[1]) if found else None
+
+    return _spelled(tags, parts)
+
+
+def _alone(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _ALONE.fullmatch(tag)
+        return (found[1], SPAN) if found else None
+
+    # With these alone every word is in a span, as in the segmentation of Chinese.
+    letters = {tag[0] for tag in tags if parts(tag)}
+    is_whole = all(map(parts, tags)) and "B" in letters and bool(letters & set("IME"))
+    return _spelled(tags, parts, has_outside=not is_whole)
+
+
+def _spelled(
+    tags: Mapping[str, int],
+    parts: Callable[[str], tuple[str, str] | None],
+    *,
+    has_outside: bool = True,
+) -> Spelling | None:
+    """Tags of another spelling: one is outside, and of the others some begin a span."""
+    read = {tag: found for tag in tags if (found := parts(tag))}
+    rest = [tag for tag in tags if tag not in read]
+    outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
+    odd = [tag for tag in rest if tag != outside]
+    begins = any(letter in "BSU" for letter, _ in read.values())
+    if (outside is None and has_outside) or not begins:
+        return None
+    if not _are_mistakes(tags, odd, read.__contains__):
+        return None
+    first = next(iter(read))
+    letter, kind = read[first]
+    said = f"tags such as {first} are read as {IN_IOB[letter]}-{kind}"
+    if outside not in (None, OUTSIDE):
+        said += f", and {outside} as {OUTSIDE}"
+    return Spelling(frozenset(kind for _, kind in read.values()), tuple(odd), said)
+
+
+def _by_name(tags: Mapping[str, int]) -> Spelling | None:
+    """Names alone, where most words are outside; numbers have no names."""
+    words = sum(tags.values())
+    outside = next((tag for tag in tags if tag.lower() in OUTSIDES - {"0"}), None)
+    kinds = frozenset(tag for tag in tags if tag != outside)
+    if outside is None or not kinds or tags[outside] < MOSTLY * words:
+        return None
+    first = next(tag for tag in tags if tag in kinds)
+    said = f"tags such as {first} are read as spans, neighbours of one tag as one"
+    return Spelling(kinds, (), f"{said}: {outside} is outside")
+
+
+def _are_mistakes(
+    tags: Mapping[str, int], odd: Sequence[str], is_read: Callable[[str], bool]
+) -> bool:
+    """Whether the tags of no scheme are few among those of one."""
+    counted = Counter(tags)
+    spans = sum(n for tag, n in counted.items() if is_read(tag) and tag.lower() not in OUTSIDES)
+    return sum(counted[tag] for tag in odd) <= FEW_MISTAKES * spans
