@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from benchharness.tasks.examples import (
+    Clusters,
     DocumentExample,
     Mention,
     RoleExample,
@@ -169,31 +170,43 @@ def _documents(rows: Sequence[Row]) -> list[Row]:
             "sentences": [_words(sentence) for sentence in sentences],
             "speakers": [sentence["speaker"] or NOBODY for sentence in sentences],
             "clusters": _clusters(chains),
-            ODDITIES: _odd_chains(chains),
+            "chains": [[*map(list, dict.fromkeys(chain))] for chain in chains if SHARED in odd],
+            ODDITIES: odd,
         }
         for name, sentences in _parts(rows)
         for chains in [_chains(sentences)]
+        for odd in [_odd_chains(chains)]
     ]
     if found and not any(row["clusters"] for row in found):
         raise ValueError("no document has a coreference chain")
     return found
 
 
-SHARED = "gold chains that share a mention with another are one with it; scorer.pl keeps both"
+SHARED = "gold chains that share a mention are one to learn, and several for scorer.pl"
 REPEATED = "mentions that a gold chain has again count once; scorer.pl counts them again"
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
-    """The mentions of each chain as they are marked."""
-    chains: dict[int, list[Mention]] = {}
+    """The mentions of each chain as they are marked, the chains in the order of their first mark.
+
+    Of several at a word those of one word are read first, as by scorer.pl.
+    """
+    found: list[tuple[Mention, int]] = []
     first = 0
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
-            mention = first + int(start), first + int(last) + 1
-            chains.setdefault(int(chain), []).append(mention)
+            found.append(((first + int(start), first + int(last) + 1), int(chain)))
         # Rows count words in their sentence, mentions count them in the document.
         first += len(sentence["words"])
+    chains: dict[int, list[Mention]] = {}
+    for mention, chain in sorted(found, key=_mark):
+        chains.setdefault(chain, []).append(mention)
     return list(chains.values())
+
+
+def _mark(found: tuple[Mention, int]) -> tuple[int, bool, int]:
+    (start, end), _ = found
+    return start, end > start + 1, -end
 
 
 def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
@@ -210,22 +223,25 @@ def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
 
 
 def _odd_chains(chains: Sequence[Sequence[Mention]]) -> list[str]:
-    """What scorer.pl counts in another way: it has a mention in each chain that marks it."""
     again = sum(len(chain) - len(set(chain)) for chain in chains)
     return [SHARED] * (len(chains) - len(_clusters(chains))) + [REPEATED] * again
 
 
 def _document(row: Row) -> DocumentExample:
     sentences: Any = row["sentences"]
-    clusters: Any = row["clusters"]
     name = text(row, "name")
     return DocumentExample(
         id=name,
         sentences=tuple(map(tuple, sentences)),
         speakers=texts(row, "speakers"),
         genre=name.partition("/")[0],
-        clusters=tuple(tuple((start, end) for start, end in cluster) for cluster in clusters),
+        clusters=_read(row["clusters"]),
+        chains=_read(row["chains"]),
     )
+
+
+def _read(clusters: Any) -> Clusters:
+    return tuple(tuple((start, end) for start, end in cluster) for cluster in clusters)
 
 
 COREF = CorefTask(

@@ -369,13 +369,15 @@ Clusters = tuple[tuple[Mention, ...], ...]
 class DocumentExample(Example):
     """The sentences of a document, who says each, and what in them is the same.
 
-    `genre` is OntoNotes' ("nw" for newswire).
+    `genre` is OntoNotes' ("nw" for newswire). `chains` are the gold clusters as they are marked,
+    where some of them share a mention: the official scorer counts these.
     """
 
     sentences: tuple[tuple[str, ...], ...]
     speakers: tuple[str, ...]
     genre: str = ""
     clusters: Clusters | None = None
+    chains: Clusters = field(default=(), metadata={"later": True})
     gold_field: ClassVar[str] = "clusters"
 
     @property

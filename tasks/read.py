@@ -9,7 +9,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError, first_line
+from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, TagExample
 from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.sources.source import ODDITIES
@@ -217,7 +217,9 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise DataError(f"{place} does not convert: {first_line(error)}.") from error
+        # A KeyError is the name of a column that the row lacks.
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
     odd: Any = row.get(ODDITIES)

@@ -293,7 +293,8 @@ def _begins_with_language(row: Row) -> str | None:
     return known.get(name)
 
 
-_TYDI_DEV = "tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json"
+# As XTREME fetches it, a file a language, or as it was released, one of all.
+_TYDI_DEV = ("tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json", "tydiqa-goldp-v1.1-dev.json")
 
 TYDIQA = _task(
     SpanTask,
@@ -301,7 +302,7 @@ TYDIQA = _task(
     _TYDI,
     {
         "train": "tydiqa/tydiqa-goldp-v1.1-train.json tydiqa-goldp-v1.1-train.json",
-        **dict.fromkeys(("dev", "test"), f"tydiqa/{_TYDI_DEV} {_TYDI_DEV}"),
+        **dict.fromkeys(("dev", "test"), " ".join(f"tydiqa/{each} {each}" for each in _TYDI_DEV)),
     },
     "google-research-datasets/tydiqa secondary_task validation",
     source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},

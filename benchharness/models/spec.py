@@ -22,7 +22,8 @@ class ModelSpec:
     `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
     recipe file that fits, where that is not the family's. `parameters` are in millions, as
     published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
-    includes the special tokens. All are None where unknown. `trust` is what the user allows it.
+    includes the special tokens. All are None where unknown. `configuration` says of layers and
+    sizes what the paper's table has. `trust` is what the user allows it.
 
     `is_baseline` is true for what stands below the encoders on a board, without weights and seed.
     `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
@@ -44,6 +45,7 @@ class ModelSpec:
     title: str = ""
     parameters: float | None = None
     backbone: float | None = None
+    configuration: str = ""
     max_tokens: int | None = None
     tokenizer: str = ""
     lender: str = ""

@@ -3,7 +3,7 @@
 The last by MUC, B3 and CEAF-e.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from benchharness.tasks.examples import (
     ClusterPrediction,
     Clusters,
     DocumentExample,
+    Mention,
     TagExample,
     TagPrediction,
 )
@@ -301,13 +302,30 @@ class Sums(NamedTuple):
 
 
 def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
-    """How many mentions a gold and a predicted cluster, by their numbers, have in common."""
+    """How many mentions a gold and a predicted cluster, by their numbers, have in common.
+
+    A mention that several gold clusters have is of the last of them, as in the scorer's index.
+    """
     place = {mention: number for number, cluster in enumerate(gold) for mention in cluster}
     return Counter(
         (place[mention], number)
         for number, cluster in enumerate(predicted)
         for mention in cluster
         if mention in place
+    )
+
+
+def _common(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
+    """The same with a mention in each gold cluster that has it."""
+    places = defaultdict[Mention, list[int]](list)
+    for number, cluster in enumerate(gold):
+        for mention in cluster:
+            places[mention].append(number)
+    return Counter(
+        (one, number)
+        for number, cluster in enumerate(predicted)
+        for mention in cluster
+        for one in places.get(mention, ())
     )
 
 
@@ -323,12 +341,13 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """Bagga and Baldwin 1998: for each mention the share of its cluster that is right."""
     shared = _shared(gold, predicted).items()
-    # Each of the `count` mentions that two clusters share has the share count / size: hence the
-    # square, summed over the pairs of clusters.
+    common = _common(gold, predicted)
+    # Each of the `count` mentions that two clusters share has the share common / size; both are
+    # equal where no mention is in two gold clusters.
     return Sums(
-        total(count * count / len(gold[one]) for (one, _), count in shared),
+        total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
-        total(count * count / len(predicted[other]) for (_, other), count in shared),
+        total(count * common[both] / len(predicted[both[1]]) for both, count in shared),
         sum(map(len, predicted)),
     )
 
@@ -342,7 +361,7 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
 
     alike = np.zeros((len(gold), len(predicted)))
-    for (one, other), count in _shared(gold, predicted).items():
+    for (one, other), count in _common(gold, predicted).items():
         # The paper's phi4: 2 |K and R| / (|K| + |R|) of a gold cluster K and a predicted one R.
         alike[one, other] = 2 * count / (len(gold[one]) + len(predicted[other]))
     best = float(alike[linear_sum_assignment(alike, maximize=True)].sum())
@@ -361,7 +380,7 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
     for prediction, example in zip(predictions, examples, strict=True):
         if example.clusters is None:
             raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
-        found.append(measure(example.clusters, prediction.clusters))
+        found.append(measure(example.chains or example.clusters, prediction.clusters))
     # The numerators and denominators of all documents, as the scorer does: no mean of documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 

@@ -82,7 +82,7 @@ _TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "sou
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, as `_words` finds them."""
+    """Return the words of a text: runs of letters with their accents, or single characters."""
     return [text[start:end] for start, end in _words(text)]
 
 

@@ -100,6 +100,19 @@ def test_a_checkpoint_has_its_facts(spec: ModelSpec) -> None:
     assert 512 <= spec.max_tokens <= 8192
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize(
+    ("size", "layers", "hidden"),
+    [("base", 12, 768), ("large", 24, 1024), ("xlarge", 24, 2048), ("xxlarge", 12, 4096)],
+)
+def test_alberts_configurations_are_those_of_its_table(
+    size: str, layers: int, hidden: int, version: str
+) -> None:
+    """Table 1 of the paper: all share their layers, all have embeddings of 128."""
+    found = MODELS[f"albert-{size}-{version}"].configuration
+    assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
+
+
 def test_flops_and_hardware_are_as_printed() -> None:
     assert MODELS["electra-large-discriminator"].flops == 3.1e21
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22

@@ -231,6 +231,18 @@ def test_pawsx_counts_what_nobody_translated(tmp_path: Path) -> None:
     assert dict(rows.odd) == {NOT_TRANSLATED: 2, EMPTY: 1}
 
 
+def test_tydi_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
+    """Other languages of the file are another split's."""
+    found = [
+        json.loads(squad("In Bonn.", ("Bonn", 3), name=f"{n}-1-0")) for n in ("korean", "swahili")
+    ]
+    text = json.dumps({"version": "1.1", "data": [a for each in found for a in each["data"]]})
+    files = {"xtreme/tydiqa/tydiqa-goldp-v1.1-dev.json": text}
+    assert [e.id for e in read_as(tmp_path, "xtreme/tydiqa", "test_sw", files).examples] == [
+        "swahili-1-0"
+    ]
+
+
 def test_what_is_odd_does_not_change_a_splits_digest(tmp_path: Path) -> None:
     moved = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 5))}
     right = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 3))}

@@ -90,7 +90,7 @@ def _no_text(row: Row) -> PairExample:
 @pytest.mark.parametrize(
     ("convert", "reason"),
     [
-        (_no_such_column, "does not convert: 'sentence' is missing"),
+        (_no_such_column, "does not convert: it has no 'sentence'"),
         (_other_label, "has the label 'sarcastic'; expected one of plain, ironic"),
         (_no_text, "has no text: found None"),
     ],

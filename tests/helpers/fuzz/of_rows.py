@@ -44,6 +44,9 @@ SINGLE_FILES = {
 }
 """Submissions that are one file, or should be several."""
 
+SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
+"""How often answers of each kind are read."""
+
 
 def _files(layout: str, *, blimp: bool = False) -> list[Case]:
     """The first rows of every embedded file of a layout; of BLiMP's all 67 are one split."""

