@@ -19,6 +19,8 @@ from benchharness.models.folder import (
     checkpoint_files,
     no_decoder,
     read_config,
+    read_object,
+    unsaid_family,
     untrusted,
     wrapping,
 )
@@ -40,9 +42,13 @@ would keep states for tokens that never follow."""
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """The config of a checkpoint; ModelError where it is not usable."""
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            folder, trust_remote_code=trust.remote_code, local_files_only=True
-        )
+        if family := unsaid_family(folder):
+            said = read_object(folder / "config.json")
+            config = transformers.AutoConfig.for_model(family, **said)
+        else:
+            config = transformers.AutoConfig.from_pretrained(
+                folder, trust_remote_code=trust.remote_code, local_files_only=True
+            )
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
         raise ModelError(

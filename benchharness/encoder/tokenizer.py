@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from benchharness.encoder.network import check_trusted
 from benchharness.encoder.probes import PROBES
 from benchharness.leaderboard.job import Trust
-from benchharness.models.folder import read_object
+from benchharness.models.folder import read_object, unsaid_family
 from benchharness.models.spec import MODELS, NOTHING, shown
 from benchharness.tasks.errors import ModelError, first_line
 
@@ -65,7 +65,7 @@ def load_tokenizer(
     the hub id that the table of models may know. Raises ModelError where the tokenizer is not
     usable, or not as its tokenizer.json says.
     """
-    tokenizer, case = _with_case(_load(folder, trust), folder, trust, checkpoint)
+    tokenizer, case = _with_case(_load(folder, config, trust), folder, config, trust, checkpoint)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ModelError(
             f"the tokenizer in {shown(folder)} is not usable: its model_max_length is "
@@ -105,9 +105,11 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
         (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
-def _load(folder: Path, trust: Trust, **settings: Any) -> Any:
+def _load(folder: Path, config: Any, trust: Trust, **settings: Any) -> Any:
     """What transformers makes of a folder, by the class that it names if that can read it."""
     code = {"trust_remote_code": trust.remote_code, "local_files_only": True}
+    if unsaid_family(folder):
+        code["config"] = config
     try:
         return AutoTokenizer.from_pretrained(folder, **code, **settings)
     except Exception as error:  # whatever a damaged file makes transformers run into
@@ -331,7 +333,9 @@ FEWEST_CAPITALS = 0.01
 uncased one may have some of a user's own."""
 
 
-def _with_case(tokenizer: Any, folder: Path, trust: Trust, checkpoint: str) -> tuple[Any, str]:
+def _with_case(
+    tokenizer: Any, folder: Path, config: Any, trust: Trust, checkpoint: str
+) -> tuple[Any, str]:
     """The tokenizer with or without capitals as its vocabulary has them, and who decided it."""
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
@@ -346,7 +350,9 @@ def _with_case(tokenizer: Any, folder: Path, trust: Trust, checkpoint: str) -> t
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
-    return _load(folder, trust, **{_CASE: not keeps}), f"{word}, as {why} (no file says {_CASE})"
+    return _load(
+        folder, config, trust, **{_CASE: not keeps}
+    ), f"{word}, as {why} (no file says {_CASE})"
 
 
 def _keeps_case(checkpoint: str) -> bool | None:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from benchharness.leaderboard.job import Trust
-from benchharness.models.spec import NOTHING, ModelSpec, shown, sort_files
+from benchharness.models.spec import NOTHING, ModelSpec, known_family, shown, sort_files
 from benchharness.tasks.errors import ModelError
 
 if TYPE_CHECKING:
@@ -207,19 +207,30 @@ def _is_known_family(family: str) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
-    """What a checkpoint's config.json says; ModelError where it is none of transformers."""
+    """What a checkpoint's config.json says; ModelError where it is none of transformers.
+
+    Some were uploaded without their family; that of a known model is in the table.
+    """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except _UNREADABLE as error:
         raise ModelError(
             f"{shown(path)} is not readable JSON ({error}); copy the checkpoint again."
         ) from None
+    if isinstance(config, dict) and (family := unsaid_family(path.parent)):
+        return {**config, "model_type": family}
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), str):
         raise ModelError(
             f"{shown(path)} has no model_type, so the encoder's family is unknown; expected a "
             "config.json that transformers wrote."
         )
     return config
+
+
+def unsaid_family(folder: Path) -> str:
+    """The family of a known model whose config.json does not say it; mostly empty."""
+    said = read_object(folder / "config.json")
+    return known_family(folder) if said and "model_type" not in said else ""
 
 
 def longest_row(folder: Path) -> int | None:

@@ -157,9 +157,9 @@ def sort_files(
     """The files that a loaded checkpoint depends on, of all that a folder or repository has.
 
     `names` are relative to it, `place` is its name for people, and `folder` where it is on this
-    machine, unless it is a repository. Safetensors come before pickled
-    weights, one file before parts. Code is among the files where it is trusted. Raises ModelError
-    naming what is missing, and what is there instead.
+    machine, unless it is a repository. Safetensors come before pickled weights, one file before
+    parts. Code is among the files where it is trusted. Raises ModelError naming what is missing,
+    and what is there instead.
     """
     if "config.json" not in names:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'config.json', folder)}")
@@ -233,10 +233,24 @@ def shown(path: Path) -> str:
 
     A model of the hub has its own name, and not that of a folder of its cache.
     """
+    hub_id, inside = _on_hub(path)
+    if not hub_id:
+        return str(path)
+    return f"{inside} of {called(hub_id)}" if inside else called(hub_id)
+
+
+def known_family(path: Path) -> str:
+    """The family that the table gives the model whose folder or file this is; mostly empty."""
+    hub_id, _ = _on_hub(path)
+    return next((spec.family for spec in MODELS.values() if spec.checkpoint == hub_id), "")
+
+
+def _on_hub(path: Path) -> tuple[str, str]:
+    """Of a path in the hub's cache, the repository and the file in it; else nothing."""
     for folder in (path, *path.parents):
         # CACHE/models--ORG--NAME/snapshots/COMMIT
         repository = folder.parent.parent.name
         if folder.parent.name == "snapshots" and repository.startswith("models--"):
-            name = called("/".join(repository.split("--")[1:]))
-            return name if folder == path else f"{path.relative_to(folder)} of {name}"
-    return str(path)
+            inside = "" if folder == path else str(path.relative_to(folder))
+            return "/".join(repository.split("--")[1:]), inside
+    return "", ""

@@ -52,11 +52,22 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
         if not find_weights([path.name for path in folder.iterdir()]):
             raise _unreachable(hub_id)  # its config alone was fetched
     else:
-        wanted = _wanted(hub_id, _names(hub_id, revision), trust)
-        # By the name that was given, for which the library then knows the commit without a network.
-        folder = _download(hub_id, revision, wanted)
-        _borrow_tokenizer(hub_id, revision, folder)
+        folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
+    return folder
+
+
+def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
+    try:
+        names = _names(hub_id, revision)
+    except ModelError:
+        folder = cache_folder(hub_id) / "snapshots" / str(revision)
+        if not folder.is_dir() or not find_weights([path.name for path in folder.iterdir()]):
+            raise
+        return folder  # a hub that has no answer today does not stop what was fetched before
+    # By the name that was given, for which the library then knows the commit without a network.
+    folder = _download(hub_id, revision, _wanted(hub_id, names, trust))
+    _borrow_tokenizer(hub_id, revision, folder)
     return folder
 
 

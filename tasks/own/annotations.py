@@ -1,8 +1,9 @@
-"""Exports of annotation tools and of other programs: their rows, and marked spans as tagged words."""
+"""Read exports of annotation tools and other programs, and turn marked spans into tagged words."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
@@ -13,14 +14,14 @@ Numbered = Sequence[tuple[str, Any]]
 
 
 class ToolRows(NamedTuple):
-    """Rows as objects with a value for each column, and what to tell of them."""
+    """Rows as objects with a value for each column, and notes for the user."""
 
     rows: Numbered
     notes: tuple[str, ...] = ()
 
 
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
-    """The rows of a file that a tool or a program wrote in a layout of its own; else as they are."""
+    """Convert the rows of a layout that a tool or program has of its own; leave others alone."""
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
             try:
@@ -37,7 +38,7 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
 
 
 class Span(NamedTuple):
-    """A span of a text by its characters; the words that it holds, where they are written too."""
+    """A marked span of a text by its characters, and its words if the file repeats them."""
 
     start: int
     end: int
@@ -75,6 +76,7 @@ def _goes_on(before: str, character: str) -> bool:
 def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M" or character in _JOINERS
 
+
 _STARTS = ("start", "startoffset", "beginoffset", "begin", "startchar")
 _ENDS = ("end", "endoffset", "endchar")
 _KINDS = ("label", "labels", "tag", "entity", "entitylabel", "displayname", "type", "entitytype")
@@ -87,10 +89,11 @@ def words_in(text: str) -> list[str]:
 
 
 def with_words(table: Table) -> Table:
-    """A table with columns of words and of tags, where one of its columns marks spans of a text.
+    """Add columns of words and tags to a table in which one column marks spans of a text.
 
     A span that begins or ends within a word has all of it, which is said.
     """
+    table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
     by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
     text = next((by_key[key] for key in _TEXTS if key in by_key), None)
@@ -105,15 +108,21 @@ def with_words(table: Table) -> Table:
         pairs = zip(values, answers, strict=True)
         values = [[] if v is None and a == "accept" else v for v, a in pairs]
     found, notes = _tagged(table, table.columns[text], values, spans)
-    return Table(
-        name=table.name,
+    return replace(
+        table,
         columns={**table.columns, **dict(zip(names, found, strict=True))},
-        ids=table.ids,
-        unit=table.unit,
-        has_header=table.has_header,
         notes=(*table.notes, *notes),
         made=(*names, spans),
     )
+
+
+def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Unwrap Argilla's spans of one person, which are a list of one list."""
+    inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
+    known = [value for value in values if value is not None]
+    if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
+        return values
+    return [None if value is None else value[0] for value in values]
 
 
 def _tagged(
@@ -137,7 +146,7 @@ def _tagged(
 
 
 def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
-    """The spans of a row; DataError for what is none among others."""
+    """Read the spans of a row; raise DataError for an element that is no span."""
     if found in (None, ""):
         return []
     spans = [_span(each) for each in found] if isinstance(found, list) else [None]
@@ -151,7 +160,7 @@ def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
 
 
 def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
-    """Whether ends are of the last character (Dataturks), by the words that spans have beside."""
+    """Tell whether ends name the last character (Dataturks), by the words repeated in the spans."""
     known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
     return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
 
@@ -167,9 +176,10 @@ def _is_marked(values: Sequence[Any]) -> bool:
 
 
 def _span(found: Any) -> Span | None:
-    """A marked span in any tool's form; None for anything else."""
+    """Read a marked span in any tool's form; None for anything else."""
     match found:
-        case [int(start), int(end), str(label)]:  # doccano's and spaCy's
+        # doccano's and spaCy's, and Argilla's
+        case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case dict():
             by_key = {key_of(str(name)): value for name, value in found.items()}
@@ -213,7 +223,7 @@ def _tags(
 
 
 def _label_studio(name: str, rows: Numbered) -> ToolRows:
-    """Rows with a column for each control of the labelling page."""
+    """Make a column for each control of the labelling page."""
     done = [list(_answers(name, task)) for _, task in rows]
     marking = {  # spans of a text, or several choices of a list
         control
@@ -242,7 +252,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What each annotator said of a task, by the control's name; cancelled ones said nothing.
+    """Yield each annotation of a task by the names of its controls; cancelled ones do not count.
 
     Where some are ground truth the others do not count.
     """
@@ -270,12 +280,12 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(_name: str, rows: Numbered) -> ToolRows:
-    """SpaCy's training data: a text, and an object with its entities or its cats."""
+    """Read spaCy's training data: a text, and an object with its entities or its cats."""
     return ToolRows([(n, {"text": text, **facts}) for n, (text, facts) in rows])
 
 
 def _pieces(_name: str, rows: Numbered) -> ToolRows:
-    """Snips' utterances, which are pieces of text, some of them entities."""
+    """Join Snips' pieces of text, some of which are entities."""
     found = []
     for number, row in rows:
         text, spans = "", []
@@ -289,7 +299,7 @@ def _pieces(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _messages(_name: str, rows: Numbered) -> ToolRows:
-    """A chat of one turn: a column for each role."""
+    """Make a column for each role of a chat of one turn."""
     found = []
     for number, row in rows:
         rest = {name: value for name, value in row.items() if name != "messages"}
@@ -298,7 +308,7 @@ def _messages(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _points(_name: str, rows: Numbered) -> ToolRows:
-    """Dataturks' spans: a label, and the points that it has in the text."""
+    """Read Dataturks' spans: a label, and its points in the text."""
     found = []
     for number, row in rows:
         spans = [
@@ -312,7 +322,7 @@ def _points(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _questions(_name: str, rows: Numbered) -> ToolRows:
-    """MRQA's paragraphs, below a line about the data set: a row for each question."""
+    """Make a row for each question of MRQA's paragraphs, and skip the line about the data set."""
     found = []
     for number, row in rows:
         rest = {name: value for name, value in row.items() if name != "qas"}
@@ -355,7 +365,7 @@ def _has_questions(row: Any) -> bool:
 
 
 def _objects(row: Any, name: str) -> list[dict[str, Any]]:
-    """The objects of a list in a row; none where it holds anything else."""
+    """Return the objects of a list in a row; none if it holds anything else."""
     found = row.get(name) if isinstance(row, dict) else None
     is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
     return found or [] if is_one else []
@@ -369,16 +379,16 @@ _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], Tool
     ("Dataturks", _has_points, _points),
     ("MRQA", _has_questions, _questions),
 )
-"""The layouts of rows, each with its reader, and who writes them."""
+"""The title, the test and the reader of each layout."""
 
 
-# Files of words: INCEpTION's and WebAnno's TSV, and brat's texts with their annotations beside.
+# INCEpTION's and WebAnno's TSV, and brat's files of annotations.
 
 WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """The sentences of a WebAnno TSV 3, with the first column of spans that has any.
+    """Read the sentences of a WebAnno TSV 3, with the first column of spans that has any.
 
     A word is "1-2", its characters, the word, and a cell for each layer: "_" is nothing, "PER[1]"
     a part of the first span of several words.
@@ -421,7 +431,7 @@ def _tags_of_marks(marks: Sequence[str]) -> list[str]:
 
 
 def brat_spans(name: str, text: str) -> list[list[Any]]:
-    """The spans of brat's .ann file: "T1\\tPER 0 4\\tAnna" a line; relations and notes are none."""
+    """Read the spans of brat's .ann file: "T1\\tPER 0 4\\tAnna" a line; relations and notes are none."""
     found: list[list[Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("T"):

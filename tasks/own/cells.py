@@ -1,4 +1,4 @@
-"""What the cells of a table hold, read before anybody asks what its columns are for.
+"""Read the cells of a table, before roles are found for its columns.
 
 A cell may be a value that was written as text: a list or an object as JSON, as Python or numpy
 print it. Objects become columns, and marked spans words and tags.
@@ -35,9 +35,9 @@ _OPEN, _CLOSE = "[({'\"", "])}'\""
 
 
 def read_cells(table: Table) -> Table:
-    """The table with values where its cells write them as text, each under a column of its own.
+    """Replace text by the value that it writes, and give every key of an object its own column.
 
-    Raises DataError, with its place, for a cell that is of another kind than those of its column.
+    Raises DataError, with the place, for a cell of another kind than the rest of its column.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
     if any(columns[name] is not values for name, values in table.columns.items()):
@@ -54,7 +54,7 @@ def read_cells(table: Table) -> Table:
 
 
 def _values(values: Sequence[Any]) -> Sequence[Any]:
-    """The values of a column whose every cell writes one; else the column as it is."""
+    """Read the values of a column if every cell writes one; else return it unchanged."""
     known = [value for value in values if not _is_missing(value)]
     if not known or not all(map(_may_be_value, known)):
         # Label Studio's CSV writes a single choice as it is, and several as an object.
@@ -66,7 +66,10 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
         read = {value: value_of(value) for value in dict.fromkeys(known)}
     except ValueError:
         return values
-    # A list of numbers beside a number in brackets, or texts in quotes beside lists, is no column.
+    # "[POS]" in every row is a name.
+    if not any(re.search(r"""[,'"]""", value) or _NUMPY.fullmatch(value) for value in read):
+        return values
+    # Lists together with texts in quotes are no column of either.
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
         return values
@@ -87,7 +90,7 @@ def _may_be_value(value: Any) -> bool:
 
 
 def value_of(text: str) -> Any:
-    """The list, object or text that a text writes as JSON, Python or numpy do; else ValueError."""
+    """Parse a list, object or quoted text of JSON, Python or numpy; raise ValueError for others."""
     if not _may_be_value(text):
         raise ValueError(text)
     word = _ARRAY.sub(r"\1", text.strip()) if "array(" in text else text.strip()
@@ -115,7 +118,7 @@ def _literal(word: str) -> Any:
 
 
 def _choices(value: Any) -> Any:
-    """Label Studio's choices of a cell, of which a single one is a text."""
+    """Read Label Studio's choices in a cell; a single one is written as plain text."""
     try:
         found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     except (ValueError, RecursionError):
@@ -132,7 +135,7 @@ def _choices(value: Any) -> Any:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """A column as it is; several of lists of objects with texts, and lists beside single texts."""
+    """Split a column of lists of objects by their keys, and make single texts lists of one."""
     known = [value for value in values if value not in (None, "")]
     if not any(isinstance(value, list) for value in known):
         return {name: values}

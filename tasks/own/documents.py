@@ -1,4 +1,4 @@
-"""Rows of JSON: an object a line, a list of objects, or a document that holds them in some way."""
+"""Read rows from JSON: an object a line, a list of objects, or a document that holds them."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from benchharness.tasks.sources.source import Place
 
 
 def read_json(path: Place, text: str) -> Table:
-    """The rows of a file; DataError where it is not JSON, or holds none."""
+    """Read the rows of a file; raise DataError if it is not JSON or holds none."""
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # People call JSON lines .json too: a first line that is an object tells them.
     is_lines = ending_of(path) != ".json" or (len(lines) > 1 and is_object(lines[0][1]))
@@ -62,11 +62,11 @@ def _no_rows(path: Place) -> DataError:
 
 
 SPLIT = "split"
-"""The column that says of each row which split it is of, where a document has a list for each."""
+"""The column for the split of each row, of a document with a list for each split."""
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """The split that each list is of, by its name; nothing where they are not lists of rows."""
+    """Map names of lists to splits; nothing unless they are lists of rows."""
     splits = {name: split_of(name) for name in lists}
     named = {name: split for name, split in splits.items() if split}
     is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
@@ -75,7 +75,7 @@ def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
 
 
 def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
-    """Rows that are lists as objects: by these names, or by the numbers of their columns from 1."""
+    """Turn rows that are lists into objects, with these names or numbers from 1 as keys."""
     lengths = {len(row) if isinstance(row, list) else -1 for row in rows}
     if len(lengths) != 1 or min(lengths) < 2 or _are_pairs(rows):
         return rows
@@ -86,7 +86,7 @@ def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
 
 
 def _are_pairs(rows: Sequence[Any]) -> bool:
-    """Whether they are spaCy's, which have an object behind a text."""
+    """Tell spaCy's pairs, in which an object follows a text."""
     return all(isinstance(row[-1], dict) for row in rows)
 
 
@@ -95,7 +95,7 @@ def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-    """The rows that an object holds: in its one list of objects, or as objects by their keys."""
+    """Find the rows in an object: its one list of objects, or objects by their keys."""
     lists = _lists_of_objects(document)
     lists = [name for name in lists if name in _ROWS] or lists
     if len(lists) > 1:
@@ -114,7 +114,7 @@ def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | N
 
 
 _ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterances")
-"""What a list of rows is called, where others beside it are about the file."""
+"""Names of a list of rows, in a document with other lists about the file."""
 
 
 def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
@@ -126,7 +126,7 @@ def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
 
 
 def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """Objects by their keys, or pandas' columns by the keys of rows."""
+    """Read objects by their keys, or pandas' columns by the keys of rows."""
     first, *others = (list(value) for value in document.values())
     is_columns = all(keys == first for keys in others) and (
         len(first) > len(document) or all(key.isdigit() for key in first)
@@ -145,7 +145,7 @@ def is_object(line: str) -> bool:
 
 
 def parsed(path: Place, text: str, line: int = 1) -> Any:
-    """The value that a JSON text of a file writes, which begins at that line.
+    """Parse a JSON text of a file, which begins at that line.
 
     DataError where it is none, or where an object names a key twice.
     """
@@ -175,12 +175,12 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
 
 
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Objects as rows; a column inside another one has a dotted name, and None is missing."""
+    """Make rows of objects; nested keys are joined by dots, and None is missing."""
     return rows_of_objects(Table(name=path.name, columns={}, ids=[], unit=unit), objects)
 
 
 def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
-    """A table whose rows are objects, in the layout of a tool or as they are."""
+    """Fill a table with objects, in the layout of a tool or as they are."""
     found = tool_rows(table.name, objects)
     flat = []
     for number, row in found.rows:

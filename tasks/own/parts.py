@@ -12,6 +12,7 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import is_object, objects_table, parsed
+from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.places import ending_of, kind_of
 from benchharness.tasks.own.tables import (
     Lines,
@@ -22,7 +23,6 @@ from benchharness.tasks.own.tables import (
     reading_parquet,
     table_of_rows,
     table_rows,
-    text_of,
 )
 
 PART_BYTES, PART_ROWS = 2**19, 2048

@@ -19,10 +19,11 @@ from itertools import islice
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.annotations import WEBANNO, brat_spans, webanno_rows
+from benchharness.tasks.own.annotations import WEBANNO, brat_spans
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import objects_table, read_json
+from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.places import (
     ENDINGS,
     children,
@@ -33,8 +34,8 @@ from benchharness.tasks.own.places import (
     split_of,
     stamp_of,
 )
-from benchharness.tasks.own.tags import is_entity_tag
-from benchharness.tasks.sources.formats import DOCUMENT, Word, content_of, fields_of, sentences_of
+from benchharness.tasks.own.words import FASTTEXT, read_conll, read_fasttext, read_webanno
+from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
@@ -151,88 +152,6 @@ def _folder_kind(folder: Place) -> str:
 FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {"classes": _class_folders, "brat": _brat}
 
 
-MAGIC = {
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"%PDF": "a PDF",
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "packed by gzip (.gz is its ending)",
-    b"SQLite": "an SQLite database",
-    b"PAR1": "Parquet",
-}
-
-
-def text_of(
-    path: Place, content: bytes, encoding: str, above: int = 0
-) -> tuple[str, tuple[str, ...]]:
-    """A file's text, and a note where its encoding was found to be another than UTF-8.
-
-    `above` lines of the file stand before the content.
-    """
-    for magic, what in MAGIC.items():
-        if content.startswith(magic):
-            raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
-    if encoding:
-        return _decoded(path, content, encoding, above), ()
-    note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
-    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is UTF-8 too, and UTF-16 without its mark has one beside every letter.
-    if b"\0" in content:
-        line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
-        raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
-    try:
-        return content.decode("utf-8-sig"), ()
-    except UnicodeDecodeError as error:
-        return _western(path, content, error.start, above), (note.format("cp1252"),)
-
-
-MOST_STRANGE = 0.4
-"""The share of letters that are not ASCII, from which on a text is in no western language."""
-
-_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
-_WITHIN = re.compile(
-    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
-)
-"""A sign between two letters."""
-
-
-def _western(path: Place, content: bytes, odd: int, above: int) -> str:
-    """The text in Windows' western encoding, if it is likely to be that; `odd` is no UTF-8."""
-    found = content.decode("cp1252", "replace")
-    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
-    # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
-    strange = [letter for letter in found if ord(letter) > 127]
-    letters = sum(map(str.isalpha, found))
-    is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
-    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
-        line = above + content.count(b"\n", 0, odd) + 1
-        column = odd - content.rfind(b"\n", 0, odd)
-        raise DataError(
-            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: say with "
-            "--encoding what it is written in."
-        )
-    return found
-
-
-def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
-    try:
-        return content.decode(encoding).removeprefix("\ufeff")
-    except UnicodeError as error:
-        odd = error.start if isinstance(error, UnicodeDecodeError) else 0
-        line = above + content.count(b"\n", 0, odd) + 1
-        raise DataError(
-            f"{path.name} line {line} cannot be read as {encoding}: {error}."
-        ) from error
-    except LookupError as error:
-        raise BenchError(
-            f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
-            "as latin-1 or utf-16."
-        ) from error
-
-
 def _text_kind(kind: str, text: str) -> str:
     """The reader of a text: tables have tabs, columns of words have empty lines too."""
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
@@ -313,7 +232,15 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     if no_header:
         names = [str(number + 1) for number in range(len(header))]
         return replace(table_of_rows(path, names, rows), has_header=False)
+    if len(rows) > 1 and _is_title(header) and "" not in rows[1][1]:
+        table = table_of_rows(path, rows[1][1], rows[2:])
+        return replace(table, notes=(f"line 1 of {path.name} is a title: {header[0]}",))
     return table_of_rows(path, header, rows[1:])
+
+
+def _is_title(row: Sequence[Any]) -> bool:
+    """Whether a row says one thing above three columns or more."""
+    return len(row) > 2 and row[0] != "" and not any(value != "" for value in row[1:])
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
@@ -386,95 +313,12 @@ def _open_quote(line: str, delimiter: str) -> int:
     return places[-1] if places else 1
 
 
-# CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
-
-
-CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
-"""The columns of CoNLL-U: the word is the second, its part of speech the fourth."""
-
-
-def _conll(path: Place, text: str) -> Table:
-    rows: list[tuple[str, Any]] = []
-    lines = text.split("\n")
-    comments = _comments(lines)
-    # As empty lines they keep the numbers of the lines below.
-    kept = ("" if number in comments else line for number, line in enumerate(lines))
-    width = 0
-    for found in sentences_of(kept):
-        # CoNLL-U has contractions, whose words follow, and words that are not there.
-        words = [
-            w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
-        ]
-        if not words or words[0].columns[0] == DOCUMENT:
-            continue
-        width = width or len(words[0].columns)
-        for word in words:
-            _check_word(path, word, width)
-        columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
-        rows.append((str(words[0].line), columns))
-    said = f"{len(comments)} lines of {path.name} that begin with # are read as comments"
-    table = objects_table(path, rows, "line")
-    return replace(table, is_conll=True, notes=(said,) if comments and width != CONLLU else ())
-
-
-def _check_word(path: Place, word: Word, width: int) -> None:
-    number, fields = word
-    if len(fields) != width or width == 1:
-        expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
-        raise DataError(
-            f"{path.name} line {number} has {len(fields)} field"
-            f"{'' if len(fields) == 1 else 's'}: expected {expected}."
-        )
-
-
-def _comments(lines: Sequence[str]) -> set[int]:
-    """The lines, from 0, that are comments: they stand before a sentence, and are no word of it.
-
-    A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
-    """
-    fields = [fields_of(line) for line in lines]
-    words = [found for found in fields if found and not found[0].startswith("#")]
-    width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
-    tags = {found[-1] for found in words if len(found) == width}
-    comments: set[int] = set()
-    is_first = True
-    for number, found in enumerate(fields):
-        if is_first and found and found[0].startswith("#"):
-            is_word = len(found) == width and (
-                found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
-            )
-            comments |= set() if is_word else {number}
-        is_first = not found or (is_first and number in comments)
-    return comments
-
-
-def _webanno(path: Place, text: str) -> Table:
-    return replace(
-        objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
-    )
-
-
-# fastText: the labels of a line before its text.
-
-FASTTEXT = "__label__"
-
-
-def _fasttext(path: Place, text: str) -> Table:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if words := line.split():
-            labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
-            plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
-            rows.append((str(number), {"text": plain, "label": labels}))
-    return objects_table(path, rows, "line")
-
-
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
     "json": read_json,
-    "conll": _conll,
-    "webanno": _webanno,
-    "fasttext": _fasttext,
+    "conll": read_conll,
+    "webanno": read_webanno,
+    "fasttext": read_fasttext,
 }
 
 

@@ -1,4 +1,4 @@
-"""How tags of words are spelled: as spans in one of the usual schemes, or as they are.
+"""Recognise how tags of words are spelled: spans in one of the usual schemes, or plain tags.
 
 Spans are written B-PER and I-PER (IOB1, IOB2), with E-, S-, L-, U- or M- (IOBES, BILOU, BMES), with
 another sign between, in small letters, with the letter behind (PER-B), by the letter alone (B, I),
@@ -13,19 +13,19 @@ from typing import NamedTuple
 OUTSIDE = "O"
 
 IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
-"""What the letters of IOBES, BILOU and BMES are in IOB."""
+"""The letters of IOBES, BILOU and BMES in IOB."""
 
 OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
-"""What words outside of every span are tagged with, in lower case."""
+"""Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""What spans are called whose tags are a letter alone."""
+"""The kind of spans whose tags are a letter alone."""
 
 MOSTLY = 0.5
-"""The share of words outside from which on names alone are spans."""
+"""The smallest share of words outside for which bare names are spans."""
 
 FEW_MISTAKES = 0.25
-"""The share of tags of no scheme, of those of the scheme, up to which they are mistakes."""
+"""The largest ratio of tags that break the scheme to tags that follow it; more make no scheme."""
 
 _BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
 _BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
@@ -33,7 +33,7 @@ _ALONE = re.compile(r"([BIESLUM])[-_]?")
 
 
 class Spelling(NamedTuple):
-    """How the tags of a file are spelled.
+    """The spelling of a file's tags.
 
     `kinds` are the names of its spans, none where it has none; `odd` are the tags of no scheme among
     others, and `said` is what to tell of a spelling that is not the usual one.
@@ -45,12 +45,12 @@ class Spelling(NamedTuple):
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is O, or begins, goes on with or ends a span in any of the usual schemes."""
+    """Check for O, or a tag that begins, continues or ends a span in a usual scheme."""
     return tag == OUTSIDE or (tag[:1] in IN_IOB and tag[1:2] == "-" and len(tag) > 2)
 
 
 def spelling_of(tags: Mapping[str, int]) -> Spelling:
-    """How tags are spelled, by how often each of them is there."""
+    """Find the spelling of tags from their counts."""
     for scheme in (_usual, _before, _behind, _alone):
         if (found := scheme(tags)) is not None:
             return found
@@ -58,7 +58,7 @@ def spelling_of(tags: Mapping[str, int]) -> Spelling:
 
 
 def to_iob(tag: str, kinds: Collection[str]) -> str | None:
-    """A tag as O, B- or I- of one of these kinds; None where it is of no scheme."""
+    """Convert a tag to O, B- or I- of one of these kinds; None if it follows no scheme."""
     for letter, kind in _parts(tag):
         if kind in kinds:
             return f"{IN_IOB[letter]}-{kind}"
@@ -70,14 +70,14 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """The kinds of spans that labels are of; none where any label is none of a span's."""
+    """Return the kinds of spans in IOB labels; none if any label is no span's."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)
 
 
 def _parts(tag: str) -> Iterator[tuple[str, str]]:
-    """The letter and the kind of a tag, in each way to read it."""
+    """Yield the letter and the kind of a tag for each way to read it."""
     if before := _BEFORE.fullmatch(tag):
         yield before[1].upper(), before[2]
     if behind := _BEHIND.fullmatch(tag):
@@ -127,7 +127,7 @@ def _spelled(
     *,
     has_outside: bool = True,
 ) -> Spelling | None:
-    """Tags of another spelling: one is outside, and of the others some begin a span."""
+    """Match another spelling: one tag is outside, and some of the others begin a span."""
     read = {tag: found for tag in tags if (found := parts(tag))}
     rest = [tag for tag in tags if tag not in read]
     outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
@@ -146,7 +146,7 @@ def _spelled(
 
 
 def _by_name(tags: Mapping[str, int]) -> Spelling | None:
-    """Names alone, where most words are outside; numbers have no names."""
+    """Match bare names in files where most words are outside; numbers are no names."""
     words = sum(tags.values())
     outside = next((tag for tag in tags if tag.lower() in OUTSIDES - {"0"}), None)
     kinds = frozenset(tag for tag in tags if tag != outside)
@@ -160,7 +160,7 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
 def _are_mistakes(
     tags: Mapping[str, int], odd: Sequence[str], is_read: Callable[[str], bool]
 ) -> bool:
-    """Whether the tags of no scheme are few among those of one."""
+    """Check that the tags that break a scheme are few."""
     counted = Counter(tags)
     spans = sum(n for tag, n in counted.items() if is_read(tag) and tag.lower() not in OUTSIDES)
     return sum(counted[tag] for tag in odd) <= FEW_MISTAKES * spans

@@ -311,7 +311,7 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
 
 
 def _shown(own: OwnData) -> Callable[[Any], Any]:
-    """What makes None of a label that is written as a hidden one is, and leaves others."""
+    """Make a function that turns a hidden label into None and leaves others alone."""
     hidden = HIDDEN_LABELS - {*own.labels}
     if own.kind == "number":  # of the numbers -1 may be one
         hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
@@ -326,7 +326,7 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
 
 
 HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
-"""What stands where a test split hides a label, if train has no such label."""
+"""Values with which a test split hides a label, unless train has such a label."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 """The roles that rows without labels need not have."""
@@ -366,6 +366,8 @@ def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> 
 
 def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None:
     values = row["label"]
+    if len(values) > 1 and all(value in (None, "") for value in values):
+        return None
     if len(values) > 1:
         flags = [_flag(value, place) for value in values]
         if sum(flags) != 1:
@@ -399,6 +401,8 @@ def class_name(value: Any) -> str:
 
 def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[str, ...] | None:
     values = row["labels"]
+    if len(values) > 1 and all(value in (None, "") for value in values):
+        return None
     if len(values) > 1:
         names = own.columns["labels"]
         return tuple(n for n, v in zip(names, values, strict=True) if _flag(v, place))

@@ -1,6 +1,6 @@
-"""What a tool or a person said of a row as a whole: accepted, rejected, not looked at.
+"""Leave out rows that a tool or a person rejected, ignored or did not finish.
 
-Rows that were not accepted are left out and counted: by the column with the role `verdict`.
+The column with the role `verdict` says so of each row; those that are left out are counted.
 """
 
 from collections import Counter
@@ -14,83 +14,52 @@ from benchharness.tasks.own.columns import Table, key_of
 VERDICT = "verdict"
 
 SAID: Mapping[str, str] = {
-    **dict.fromkeys(("reject", "rejected", "invalid", "bad", "disapproved"), "rejected"),
-    **dict.fromkeys(("ignore", "ignored", "skip", "skipped"), "ignored"),
-    **dict.fromkeys(("discard", "discarded", "deleted"), "discarded"),
-    **dict.fromkeys(("cancelled", "canceled"), "cancelled"),
-    **dict.fromkeys(
-        ("draft", "default", "pending", "new", "todo", "open", "unlabeled"), "not finished"
-    ),
-    **dict.fromkeys(("false", "no", "0", "unconfirmed", "unreviewed"), "not confirmed"),
+    **{word: "rejected" for word in ("reject", "rejected", "invalid", "bad", "disapproved")},
+    **{word: "ignored" for word in ("ignore", "ignored", "skip", "skipped")},
+    **{word: "discarded" for word in ("discard", "discarded", "deleted")},
+    **{word: "cancelled" for word in ("cancelled", "canceled")},
+    **{
+        word: "not finished"
+        for word in ("draft", "default", "pending", "new", "todo", "open", "unlabeled")
+    },
+    **{word: "not confirmed" for word in ("false", "no", "0", "unconfirmed", "unreviewed")},
 }
-"""The words of a verdict that a row is left out for, in lower case, and what is said of it."""
+"""Words, in lower case, for which a row is left out, and the reason to report."""
 
 ACCEPTED = frozenset(
-    [
-        "accept",
-        "accepted",
-        "valid",
-        "validated",
-        "approved",
-        "approve",
-        "submitted",
-        "completed",
-        "complete",
-        "confirmed",
-        "done",
-        "reviewed",
-        "gold",
-        "edited",
-        "finished",
-        "true",
-        "yes",
-        "1",
-        "labeled",
-    ]
+    "accept accepted valid validated approved approve submitted completed complete confirmed done "
+    "reviewed gold edited finished true yes 1 labeled".split()
 )
 
-_NAMES = frozenset(
-    [
-        "answer",
-        "status",
-        "state",
-        "verdict",
-        "decision",
-        "review",
-        "reviewstatus",
-        "annotationstatus",
-        "isconfirmed",
-        "confirmed",
-        "isapproved",
-        "approved",
-        "accepted",
-        "isaccepted",
-        "isvalid",
-        "valid",
-        "isreviewed",
-        "reviewed",
-    ]
+_STATES = frozenset(
+    "answer status state verdict decision review reviewstatus annotationstatus".split()
 )
-_FLAGS = frozenset(["isconfirmed", "isapproved"])
+_FLAGS = frozenset(
+    f"{start}{word}" for start in ("is", "") for word in ("confirmed", "approved", "accepted",
+    "validated", "valid", "reviewed")
+)
+"""Names of columns of verdicts: those with words, and those with yes or no."""
+
+_OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
+_YES_OR_NO = frozenset("true false yes no 1 0".split())
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
-"""What Argilla adds to the name of a question: whether each answer was submitted."""
+"""The end of the name of Argilla's column for the status of each answer."""
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
-    """The column that says of each row whether it counts, and whether a tool is sure to mean that.
-
-    Nothing where there is none.
-    """
-    for name, values in table.columns.items():
+    """Find a column of verdicts, and tell whether it is surely a tool's; empty if there is none."""
+    for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
+    for name, values in table.columns.items():
         words = _words(values)
         if not words & SAID.keys() or not words <= SAID.keys() | ACCEPTED:
             continue
         if _is_of_tool(table, name, words):
             return name, True
-        if key_of(name) in _NAMES and words & ACCEPTED and not words <= {"0", "1", "true", "false"}:
+        names = _FLAGS if words <= _YES_OR_NO else _STATES | _FLAGS
+        if key_of(name) in names and words & ACCEPTED:
             return name, False
     return "", False
 
@@ -101,14 +70,15 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # Argilla's before version 2
         return "annotation" in table.columns
-    return key_of(name) in _FLAGS and bool(words & ACCEPTED)  # doccano's
+    return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """The columns of Argilla beside its responses: who gave them, and what a model suggested."""
+    """Return Argilla's other columns of a question: who answered, and what a model suggested."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
-    return {n for n in table.columns if n.startswith(starts)} if question != column else set()
+    found = {name for name in table.columns if name.startswith(starts)} | {"status"}
+    return found if question != column else set()
 
 
 def _words(values: Sequence[Any]) -> set[str]:
@@ -124,13 +94,13 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Why a row is left out; nothing where it counts, or where one of several people accepted it."""
+    """Return the reason to leave a row out; none if it counts or one of its answers does."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 
 
 def accepted(table: Table, column: str, label: str = "") -> Table:
-    """The rows that count, by a column of verdicts; `label` is the column of a class.
+    """Keep the rows that count, by a column of verdicts; `label` is the column of a class.
 
     Where all rows have the one label that they were asked about (Prodigy's binary tasks), a rejected
     one is of the class "not LABEL".
@@ -162,7 +132,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
 
 
 def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
-    """The answer of those who submitted one; DataError where they differ."""
+    """Return the answer that was submitted; raise DataError if several differ."""
     if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
         return answers
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]

@@ -5,12 +5,15 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import typer
+from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from benchharness.cli import fetch as fetch_module
@@ -94,6 +97,39 @@ def test_data_are_fetched_whole_and_serve_without_the_hub(
         timeout=60,
     )
     assert json.loads(again.stdout) == fetched
+
+
+@pytest.fixture
+def repository(tmp_path: Path, server: HubServer) -> Path:
+    """A checkpoint with pickled weights, which nobody knows."""
+    folder = save_checkpoint(tmp_path / "repos" / "models" / "org" / "name" / ("ab" * 20))
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def test_what_cannot_be_loaded_is_not_said_to_be_there(repository: Path) -> None:
+    """All is whole but for the tokenizer, which only reading it tells."""
+    (repository / "tokenizer.json").write_text('{"version": "1.0"}')
+    with pytest.raises(ModelError, match="the tokenizer in org/name is not usable"):
+        call("--model", "org/name")
+
+
+def test_pickled_weights_are_converted_when_they_are_fetched(repository: Path, home: Path) -> None:
+    (fetched,) = call("--model", "org/name")["fetched"]
+    assert fetched["revision"] == repository.name
+    (made,) = home.rglob("model.safetensors")
+    stored = torch.load(repository / "pytorch_model.bin", weights_only=True)
+    assert load_file(made).keys() == stored.keys()
+
+
+def test_a_pickle_that_holds_more_is_fetched_where_that_is_allowed(repository: Path) -> None:
+    file = repository / "pytorch_model.bin"
+    torch.save({**torch.load(file, weights_only=True), "args": Namespace(epochs=3)}, file)
+    words = r"pytorch_model\.bin of org/name holds more than weights \(argparse\.Namespace\)"
+    with pytest.raises(ModelError, match=words):
+        call("--model", "org/name")
+    assert call("--model", "org/name", "--allow-pickle")["fetched"]
 
 
 def test_a_model_that_the_hub_lacks_is_one_sentence(server: HubServer) -> None:

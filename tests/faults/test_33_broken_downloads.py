@@ -107,6 +107,20 @@ def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("status", [403, 429, 500])
+def test_33_a_hub_that_refuses_later_stops_nothing_that_was_fetched(
+    tmp_path: Path, repositories: Path, status: int
+) -> None:
+    with serve_hub(repositories) as server:
+        first = fetch(server, tmp_path / "home")
+        server.failing["org/name"] = status
+        again = fetch(server, tmp_path / "home")
+        other = fetch(server, tmp_path / "empty")
+    assert (again.returncode, again.stdout) == (0, first.stdout), again.stderr
+    assert other.returncode == 4
+    assert other.stderr.splitlines()[-1].startswith("bench: ")
+
+
 def test_33_a_revision_that_moves_on_changes_no_run(tmp_path: Path, repositories: Path) -> None:
     """What was planned at a commit is fetched at it, whatever "main" is by then."""
     folder = repositories / "models" / "org" / "name"

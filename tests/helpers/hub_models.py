@@ -78,6 +78,10 @@ def write_model(root: Path, spec: ModelSpec) -> Path:
     shutil.copytree(made, folder, dirs_exist_ok=True)
     if not shape.get("config", True):
         (folder / "config.json").unlink()
+    if not shape.get("says_family", True):
+        config = json.loads((folder / "config.json").read_text())
+        del config["model_type"]
+        (folder / "config.json").write_text(json.dumps(config))
     if code := shape.get("code"):
         _write_code(folder, spec.family, code)
     if other := shape.get("code_from"):

@@ -1,21 +1,25 @@
 """Readers of what makes a run: checkpoints, recipes, settings, plugins."""
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.output import model_facts, task_facts
-from benchharness.models import MODELS, find_model
+from benchharness.models import MODELS, Trust, find_model
 from benchharness.models.folder import describe_folder
+from benchharness.models.pickles import write_safetensors
 from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
 from benchharness.tasks import suites
+from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers import ROOT
 from tests.helpers.fuzz.reader import Case, Reader
@@ -62,17 +66,46 @@ def _checkpoint() -> dict[str, bytes]:
 
 def _folders() -> list[Case]:
     files = _checkpoint()
-    return [
+    cases = [
         Case(content=files[name], read=partial(_describe, files, name))
         for name in ("config.json", "model.safetensors")
     ]
+    rest = {name: content for name, content in files.items() if name != "model.safetensors"}
+    for is_zip in (True, False):
+        read = partial(_describe_pickled, rest, is_zip)
+        cases.append(Case(content=_pickled(is_zip), read=read))
+    return cases
+
+
+def _pickled(is_zip: bool) -> bytes:
+    """Weights of torch.save, as it is and as it was before torch 1.6, in few bytes."""
+    import torch
+
+    whole = torch.arange(12.0).reshape(3, 4)
+    weights = OrderedDict(a=whole, tied=whole, part=whole[1:, ::2], b=torch.ones(2).half())
+    weights["c"] = torch.nn.Parameter(torch.zeros(2))
+    file = BytesIO()
+    torch.save(weights, file, _use_new_zipfile_serialization=is_zip)
+    return file.getvalue()
+
+
+def _describe_pickled(files: dict[str, bytes], is_zip: bool, content: bytes, folder: Path) -> None:
+    """What is read of pickled weights, and what is made of them, without torch."""
+    home = _with(files, "pytorch_model.bin", content, folder / str(is_zip))
+    for trust in (Trust(), Trust(pickle=True)):
+        try:
+            weights_identity(describe_folder(home, trust))
+            write_safetensors(home / "pytorch_model.bin", folder / "made.safetensors")
+        except BenchError:
+            if trust.pickle:
+                raise
 
 
 def _with(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> Path:
     """The checkpoint with one other file, in a folder that keeps the rest."""
     home = folder / name.replace(".", "-")
     if not home.exists():
-        home.mkdir()
+        home.mkdir(parents=True)
         for each, whole in files.items():
             (home / each).write_bytes(whole)
     (home / name).write_bytes(content)

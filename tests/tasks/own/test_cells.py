@@ -49,6 +49,7 @@ def examples(found, split="train"):
         (["['a']", "", "nan"], [["a"], "", None]),
         (["'pos'", "'neg'"], ["pos", "neg"]),
         # These are texts.
+        (["[POS]", "[NEG]"], ["[POS]", "[NEG]"]),
         (["[deleted] it", "['a']"], ["[deleted] it", "['a']"]),
         (["['a'", "['b']"], ["['a'", "['b']"]),
         (["(a)", "(b)"], ["(a)", "(b)"]),
@@ -108,6 +109,31 @@ def test_labels_in_two_forms_of_unicode_are_one_in_every_kind(tmp_path):
     for columns in ("text=text,label=label", "text=text,labels=label"):
         found = find_own(table(tmp_path, [["text", "label"], *rows]), columns=columns)
         assert found.own.labels == ("gem\u00fcse", "obst")
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["Bug", "bug", "other"], "2 labels differ only in case, and are several: Bug, bug"),
+        (
+            ["TRUE", "True", "true", "FALSE", "false"],
+            "5 labels differ only in case, and are several: ",
+        ),
+        (
+            ["pos", "pos\u200b", "neg"],
+            "2 labels differ only in case, blanks or letters that look alike",
+        ),
+        (["very good", "very\u00a0good", "bad"], "2 labels differ only in case, blanks or letters"),
+        (["pos", "\uff50os", "neg"], "2 labels differ only in case, blanks or letters"),
+        (["pos", "neg"], None),
+    ],
+)
+def test_labels_that_look_alike_are_said(labels, said, tmp_path):
+    rows = [[sentence(n), labels[n % len(labels)]] for n in range(60)]
+    found = find_own(table(tmp_path, [["text", "label"], *rows])).sentences
+    assert [s for s in found if "labels differ" in s][:1] == [
+        s for s in found if said and s.startswith(said)
+    ]
 
 
 def test_a_definition_of_before_is_read_and_named_as_it_was():
@@ -178,14 +204,14 @@ def test_the_size_of_a_made_dev_is_what_it_is(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
-    assert "rows: 78 train, 2 dev; dev is 2% (not 20%" in said
+    assert "rows: 78 train, 2 dev; dev is 2% of rows.csv (and not 20%: " in said
 
 
 def test_texts_with_several_labels_are_counted_once(tmp_path):
     rows = [[sentence(n // 3), "abc"[n % 3]] for n in range(90)]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
-    said = [s for s in found.sentences if "with different labels" in s]
-    assert said == ["30 texts stand there with different labels, such as a in 2 and b in 3"]
+    said = [s for s in found.sentences if "several labels" in s]
+    assert said == ["30 texts have several labels, such as a in line 2 and b in line 3"]
 
 
 # Verdicts.
@@ -330,6 +356,15 @@ def test_a_hash_is_a_word_where_its_line_is_one_of_a_word(separator, tmp_path):
     def lines(n):
         pairs = [("#", "O"), *zip(*tagged(n), strict=True), ("#tag", "O"), ("#", "B-PER")]
         return "".join(f"{w}{separator}{t}\n" for w, t in pairs)
+
+    lone = "".join(
+        f"#{separator}NUM\n{sentence(n)[:9].split()[0]}{n}{separator}PROPN\n\n" for n in range(60)
+    )
+    (tmp_path / "pos.conll").write_text(lone)
+    assert find_own(str(tmp_path / "pos.conll"), columns="words=1,tags=2").own.labels == (
+        "NUM",
+        "PROPN",
+    )
 
     comments = "# id 7 domain=en\n# text = # O\n"
     (tmp_path / "x.conll").write_text("\n".join(comments + lines(n) for n in range(60)))

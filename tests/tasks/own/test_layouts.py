@@ -322,8 +322,10 @@ def test_a_layout_is_read_asked_or_refused(name, tmp_path):
     assert OwnData.from_json(sent) == found.own
     splits = {s: read(define(sent), s, parse_data(found.data)) for s in found.task.source.splits}
     assert splits == {s: read(found.task, s, parse_data(found.data)) for s in splits}
-    for example in (e for rows in splits.values() for e in rows.examples):
+    for example in (e for rows in splits.values() for e in rows.examples if not e.is_hidden):
         check_gold(example, wanted.labels)
+    if "hidden in test" in name:
+        assert all(example.is_hidden for example in splits["test"].examples)
     train, dev = splits["train"].examples, splits["dev"].examples
     assert len(train) > len(dev) > 5
     assert not {e.id for e in train} & {e.id for e in dev if found.own.held_out}

@@ -1,0 +1,87 @@
+"""Decode the bytes of a file, and note a guessed encoding."""
+
+import re
+
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.sources.source import Place
+
+MAGIC = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\x1f\x8b": "packed by gzip (.gz is its ending)",
+    b"SQLite": "an SQLite database",
+    b"PAR1": "Parquet",
+}
+
+
+def text_of(
+    path: Place, content: bytes, encoding: str, above: int = 0
+) -> tuple[str, tuple[str, ...]]:
+    """A file's text, and a note where its encoding was found to be another than UTF-8.
+
+    `above` lines of the file stand before the content.
+    """
+    for magic, what in MAGIC.items():
+        if content.startswith(magic):
+            raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
+    if encoding:
+        return _decoded(path, content, encoding, above), ()
+    note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
+    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
+    # A zero byte is UTF-8 too, and UTF-16 without its mark has one beside every letter.
+    if b"\0" in content:
+        line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
+        raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        return _western(path, content, error.start, above), (note.format("cp1252"),)
+
+
+MOST_STRANGE = 0.4
+"""The largest share of letters beyond ASCII in a text of a western language."""
+
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
+_WITHIN = re.compile(
+    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
+)
+"""A sign between two letters."""
+
+
+def _western(path: Place, content: bytes, odd: int, above: int) -> str:
+    """Decode Windows' western encoding if it is likely; `odd` is the first byte that is no UTF-8."""
+    found = content.decode("cp1252", "replace")
+    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
+    # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
+    strange = [letter for letter in found if ord(letter) > 127]
+    letters = sum(map(str.isalpha, found))
+    is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
+        line = above + content.count(b"\n", 0, odd) + 1
+        column = odd - content.rfind(b"\n", 0, odd)
+        raise DataError(
+            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: say with "
+            "--encoding what it is written in."
+        )
+    return found
+
+
+def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeError as error:
+        odd = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = above + content.count(b"\n", 0, odd) + 1
+        raise DataError(
+            f"{path.name} line {line} cannot be read as {encoding}: {error}."
+        ) from error
+    except LookupError as error:
+        raise BenchError(
+            f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
+            "as latin-1 or utf-16."
+        ) from error

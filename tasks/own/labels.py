@@ -1,0 +1,220 @@
+"""Find the labels of a task, or the range of its numbers, in the rows of its splits."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean, pstdev
+from typing import Any
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.metrics.entities import are_entity_tags
+from benchharness.tasks.own.cells import value_of
+from benchharness.tasks.own.columns import Column, Table
+from benchharness.tasks.own.readings import separator_of
+from benchharness.tasks.own.tags import Spelling, spelling_of
+from benchharness.tasks.own.task import (
+    NO_LABELS,
+    OwnData,
+    class_name,
+    label_parts,
+    no_column,
+    to_examples,
+)
+from benchharness.tasks.sources.formats import fields_of
+
+
+def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
+    """Add the labels or the range of the numbers; raise DataError if there are none."""
+    train = tables["train"]
+    for name in (name for names in own.columns.values() for name in names):
+        if name not in train.columns:
+            raise no_column(train, name)
+    match own.kind:
+        case "number":
+            return _with_range(own, tables)
+        case "spans":  # a question may have no answer, as in SQuAD 2.0
+            examples: Iterator[Any] = to_examples(own, train)
+            return replace(own, no_answer=any(example.answers == () for example in examples))
+        case "tags":
+            return _with_unseen(_with_tags(own, train, as_written=as_written), tables)
+        case "choice":
+            return own
+    columns = own.columns["label" if own.kind == "class" else "labels"]
+    if len(columns) > 1:
+        return replace(own, labels=columns)
+    _check_values(train, columns[0])
+    find = _with_classes if own.kind == "class" else _with_label_sets
+    return _with_unseen(find(own, train, columns[0]), tables)
+
+
+def _check_values(train: Table, column: str) -> None:
+    """Raise DataError if some labels are lists or objects that were written as text."""
+    values = train.columns[column]
+    written = {row for row, value in enumerate(values) if _is_written(value)}
+    pieces = [row for row, v in enumerate(values) if row not in written and _is_piece(v)]
+    if not written and not pieces:
+        return
+    rest = [row for row, v in enumerate(values) if row not in written and v not in (None, "")]
+    # What is broken is the mistake, or else those that are fewer.
+    row = (pieces or (rest if len(rest) < len(written) else []) or [min(written)])[0]
+    raise DataError(
+        f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, where some "
+        "rows have a list or an object that was written as text and others have none: write all "
+        "of them alike."
+    )
+
+
+def _is_written(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(part, list | dict) or _is_written(part) for part in value)
+    try:
+        return not isinstance(value_of(value), str) if isinstance(value, str) else False
+    except ValueError:
+        return False
+
+
+def _is_piece(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return any(isinstance(p, str) and bool(re.match(r"""[\[({]\s*['"]""", p)) for p in parts)
+
+
+def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
+    """Add the labels of dev and test that train lacks, in their order among the others."""
+    found: set[str] = set()
+    for split, table in tables.items():
+        if split != "train":
+            for example in to_examples(own, table, may_hide=split.startswith("test")):
+                found.update(example.traits.labels)
+    unseen = found - set(own.labels)
+    if not unseen:
+        return own
+    key = _tag_order([*own.labels, *unseen]) if own.kind == "tags" else _natural
+    labels = tuple(sorted({*own.labels, *unseen}, key=key))
+    return replace(own, labels=labels, unseen=tuple(sorted(unseen)))
+
+
+def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
+    values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
+    none = _no_label({*values})
+    values = [value for value in values if value != none]
+    labels = tuple(sorted(set(values), key=_natural))
+    if len(labels) < 2:
+        said = f"one label, {labels[0]!r}" if labels else "no label"
+        raise DataError(f"{train.name} has {said} in the column {column!r}: expected two or more.")
+    # Nearly as many labels as rows: names or texts, of which nothing can be learned.
+    if len(labels) > max(2, len(values) // 2):
+        raise DataError(
+            f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
+            f"{column!r}: expected several rows of each."
+        )
+    return replace(own, labels=labels)
+
+
+def _no_label(names: Collection[str]) -> str:
+    """Return the name that means "no label" among names of another form."""
+    words = {name for name in names if name not in NO_LABELS}
+    if len(words) > 1 and all(re.search(r"[^\W\d_]", word) for word in words):
+        return "-"  # which is a class among signs
+    return "nan" if len(words) > 1 and not any(_natural(word)[0] for word in words) else ""
+
+
+def _natural(name: str) -> tuple[bool, float, str]:
+    """Numbers by their size before names."""
+    try:
+        return False, float(name), name
+    except ValueError:
+        return True, 0.0, name
+
+
+def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
+    values = [value for value in train.columns[column] if value is not None]
+    separator = "" if isinstance(next(iter(values), []), list) else separator_of(values) or ","
+    found = {part for value in values for part in label_parts(value, separator)}
+    for open_, close in ("[]", "{}", "()"):
+        if odd := [part for part in found if part.count(open_) != part.count(close)]:
+            raise DataError(
+                f"{train.name} has the label {odd[0]!r} in the column {column!r}, which is a piece "
+                "of something: write labels as lists, or with a sign between that is in none."
+            )
+    if len(found) < 2:
+        raise DataError(f"{train.name} has {len(found)} labels in {column!r}: expected several.")
+    return replace(own, labels=tuple(sorted(found, key=_natural)), separator=separator)
+
+
+def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
+    spelling = Spelling(frozenset()) if as_written else spelling_in(own, train)
+    if spelling.odd:
+        raise _odd_tag(own, train, spelling)
+    kinds = sorted(spelling.kinds)
+    every = ("O", *(f"{letter}-{kind}" for letter in "BI" for kind in kinds))
+    own = replace(own, labels=every if kinds else ())  # tells whether these are entities
+    found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
+    if len(found) < 2:
+        raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
+    return replace(own, labels=tuple(sorted(found, key=_tag_order(found))))
+
+
+def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
+    """Order O before the others, and these by prefix: B-LOC, B-PER, I-LOC, I-PER."""
+    if are_entity_tags(tags):
+        return lambda tag: (tag != "O", tag)
+    return lambda tag: (False, tag)
+
+
+def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
+    """Yield each tag as it is written, after its row and its position in the row."""
+    for row, value in enumerate(train.columns[own.columns["tags"][0]]):
+        each = (
+            fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
+        )
+        for place, tag in enumerate(each if isinstance(each, list) else [each]):
+            if tag not in (None, ""):
+                yield row, place, class_name(tag)
+
+
+def spelling_in(own: OwnData, train: Table) -> Spelling:
+    return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
+
+
+def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
+    """Make the error for a tag that does not follow the scheme of the others."""
+    row, place, tag = next(found for found in written_tags(own, train) if found[2] in spelling.odd)
+    where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
+    return DataError(
+        f"{where} has the tag {tag!r} among spans of {', '.join(sorted(spelling.kinds)[:6])}: mend "
+        "it, or say --metric accuracy where tags are to be counted word by word, as written."
+    )
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from value if isinstance(value, list) else [] if value in (None, "") else [value]
+
+
+def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
+    (name,) = own.columns["number"]
+    own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
+    numbers = {split: _numbers(own, table) for split, table in tables.items()}
+    # Of a test split that hides its labels as -1 nothing is known.
+    if set(numbers.get("test", ())) == {-1.0} and min(numbers["train"], default=-1.0) >= 0:
+        del numbers["test"]
+    found = [number for each in numbers.values() for number in each]
+    if len(set(found)) < 2:
+        raise DataError(f"{tables['train'].name} has no two different numbers in {name!r}.")
+    scale = _scale(fmean(found), pstdev(found))
+    return replace(own, value_range=(min(found), max(found)), scale=scale)
+
+
+def _numbers(own: OwnData, table: Table) -> list[float]:
+    examples: list[Any] = [*to_examples(own, table, may_hide=True)]
+    return [e.label for e in examples if isinstance(e.label, float)]
+
+
+def _scale(mean: float, spread: float) -> tuple[float, float]:
+    """What a number is learned as: as it is, or where it is large or tiny by round numbers."""
+    if 0.1 <= spread <= 10 and abs(mean) <= 10:
+        return 0.0, 1.0
+    # The spread by its first digit: a mean of 52,300 and a spread of 1,480 give (52000.0, 1000.0).
+    one = float(f"{spread:.0e}")
+    return float(round(mean / one) * one), one

@@ -1,0 +1,611 @@
+"""Find the mappings of columns to roles that fit a table, of which there must be one."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from operator import contains
+from typing import Any
+from unicodedata import normalize
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.columns import (
+    CLASSES,
+    DATE,
+    FEW,
+    FEW_ODD,
+    LONG_NAME,
+    MOST_CLASSES,
+    MOST_SHOWN,
+    NAMED,
+    PAIRS,
+    SEPARATORS,
+    SHORT_WORDS,
+    Column,
+    Table,
+    key_of,
+)
+from benchharness.tasks.own.places import SPLIT_NAMES, split_of
+from benchharness.tasks.own.roles import SHAPES, SPLIT, ColumnMapping, Kind, mapping_of, place_of
+from benchharness.tasks.own.tags import is_entity_tag, spelling_of
+from benchharness.tasks.own.verdicts import VERDICT, accepted, beside_responses, verdict_column
+from benchharness.tasks.own.words import CONLLU
+from benchharness.tasks.sources.formats import fields_of
+
+
+def find_mapping(table: Table) -> ColumnMapping:
+    """The one mapping that fits a table; DataError with all of them where several do, or none."""
+    every = [Column(name, values) for name, values in table.columns.items()]
+    check_header(table, every)
+    split = split_column(table)
+    verdict, is_sure = verdict_column(table)
+    if is_sure:
+        every = [Column(n, values) for n, values in accepted(table, verdict).columns.items()]
+    # A column without any value says nothing of what it holds, and one that is written twice
+    # (Argilla's "text" and "inputs.text") says it once.
+    skipped = {
+        split,
+        *(verdict if is_sure else "",),
+        *table.made,
+        *beside_responses(table, verdict),
+    }
+    columns = [c for c in _different(every) if c.known and c.name not in skipped]
+    found = list(_made(table, columns)) if table.made else []
+    if not found:
+        found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
+        if found and found[0].kind == "tags":
+            found += _named_labels(columns, found[0])
+    _check_odd(table, columns, found)
+    found = [_beside(r, split, verdict if is_sure else "") for r in found]
+    if verdict and not is_sure:
+        others = [r for r in found if verdict not in r.names]
+        found += [_beside(r, "", verdict) for r in others]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = " or ".join(
+            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+        )
+        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
+        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
+    names = ", ".join(map(repr, table.columns))
+    if not any(column.is_text or column.is_list for column in columns):
+        raise DataError(
+            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
+            "says which they are."
+        )
+    raise DataError(
+        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
+        "values or of numbers; --columns text=...,label=... says which it is."
+    )
+
+
+def _different(columns: Sequence[Column]) -> list[Column]:
+    """Drop text columns that repeat an earlier column."""
+    texts = [column for column in columns if column.is_text]
+    same = {
+        column.name
+        for place, column in enumerate(texts)
+        if any(list(column.values) == list(other.values) for other in texts[:place])
+    }
+    return [column for column in columns if column.name not in same]
+
+
+def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
+    """Add columns for the split and the verdict to a mapping."""
+    more = {role: (name,) for role, name in ((SPLIT, split), (VERDICT, verdict)) if name}
+    return replace(mapping, columns={**mapping.columns, **more})
+
+
+def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """Yield the mapping of words and tags made from spans, and those of named classes."""
+    words, tags, _ = table.made
+    mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
+    yield mapping
+    yield from _named_labels(columns, mapping)
+
+
+def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
+    """Yield mappings to a class whose column is named as one, next to tags of the same text."""
+    rest = [column for column in columns if column.name not in tags.columns["tags"]]
+    for mapping in _labels(rest):
+        (target,) = mapping.columns.get("label", ("",))[:1]
+        column = next((c for c in rest if c.name == target), None)
+        if column is not None and _words_of(column) & CLASSES - NAMED["tags"] | (
+            {column.key} & NAMED["label"]
+        ):
+            yield mapping
+
+
+def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]) -> None:
+    """Raise DataError for a cell that is no number in a column of numbers that may be meant."""
+    targets = {n for r in found for role in ("label", "labels") for n in r.columns.get(role, ())}
+    is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
+    for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
+        odd = column.odd_number
+        is_named = bool(_words_of(column) & (CLASSES | NAMED["number"]))
+        if (
+            odd is None
+            or column.is_id
+            or column.name in targets
+            or not (not found or (is_named and is_open))
+        ):
+            continue
+        row, value = odd
+        text = next((c.name for c in columns if c.is_text), "COLUMN")
+        raise DataError(
+            f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
+            "others are numbers: leave the cell empty, or say --columns "
+            f"text={text},label={column.name} where these are classes."
+        )
+
+
+def check_header(table: Table, columns: Sequence[Column]) -> None:
+    """DataError where the first line of a table is a row: names are none of the values."""
+    # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
+    is_named = any(
+        (column.numbers is not None or all(DATE.fullmatch(str(v)) for v in column.known))
+        and not DATE.fullmatch(column.name)
+        and Column("", [column.name]).numbers is None
+        for column in columns
+        if column.known
+    )
+    for column in columns if table.has_header else ():
+        # Rows that give themselves away: "pos" above few values of which it is one, "3.5" above
+        # numbers, or a whole sentence above sentences.
+        is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
+        is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
+        is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
+        if is_value or is_number or (column.is_text and is_long and not is_named):
+            raise DataError(
+                f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
+                "columns from 1, or write their names above it."
+            )
+
+
+def split_column(table: Table) -> str:
+    """The column that says of each row which split it is of; empty where there is none.
+
+    DataError where one says so of some rows, or by names that are not known.
+    """
+    for name, values in table.columns.items():
+        found = dict.fromkeys("" if value is None else str(value) for value in values)
+        # Vertex AI's is "aiplatform.googleapis.com/ml_use".
+        key = key_of(name)
+        if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
+            continue
+        splits = {value: split_of(value) for value in found}
+        # "set" or "fold" with values such as 0 to 4, which name no split, is a column like others.
+        if not any(splits.values()) and key_of(name) not in ("split", "splits"):
+            continue
+        odd = [value for value, split in splits.items() if not split]
+        # Two words for one split, such as "val" and "dev", leave open which of them is meant.
+        if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
+            raise DataError(
+                f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
+                f"expected train and one word each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
+                "rename the values, or take the column out."
+            )
+        return name
+    return ""
+
+
+def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMapping:
+    """The columns by role, without those of no column."""
+    found = {r: (c,) if isinstance(c, Column) else c for r, c in roles.items() if c}
+    return ColumnMapping(
+        kind=kind, columns={role: tuple(c.name for c in each) for role, each in found.items()}
+    )
+
+
+def _called(columns: Sequence[Column], role: str) -> Column | None:
+    """The first column that is called as those of a role are."""
+    return _first(columns, NAMED[role])
+
+
+def _first(columns: Sequence[Column], keys: Collection[str]) -> Column | None:
+    return next((column for column in columns if column.key in keys), None)
+
+
+def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    texts = [column for column in columns if all(isinstance(v, str) for v in column.known)]
+    context, question = _called(texts, "context"), _called(texts, "question")
+    answer = _called(columns, "answer")
+    if not (context and question and answer) or _first(columns, NAMED["options"] - NAMED["answer"]):
+        return
+    rows = zip(context.values, answer.values, strict=True)
+    pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
+    # An answer that is a span stands in its context, but for some that are spelled otherwise.
+    inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
+    if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
+        return
+    start = _called(columns, "start")
+    yield _mapping("spans", context=context, question=question, answer=answer, start=start)
+
+
+def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    lists = [column for column in columns if column.is_list]
+    if all(re.fullmatch(r"\d+", column.name) for column in lists) and len(lists) == len(columns):
+        if len(lists) > 1:
+            yield from _conll(lists)
+        return
+    # Words are a list, or a text that is as long in words.
+    texts = [c for c in columns if c.mean_words > 1]
+    # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
+    inner = next((c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None)
+    for words in filter(None, (_called(lists, "words"), inner, *texts)):
+        lengths = [len(_parts(value)) for value in words.values]
+        beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
+        fitting = [c for c in beside if _fits(lengths, c)]
+        entities = [c for c in fitting if _are_spans(c)]
+        # Other texts are no tags, nor are words, nor is any list beside a text.
+        fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
+        # Any list of the same lengths may be the tags, unless one of them is called so.
+        named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
+        chosen = [c for c in named if c in entities] or named
+        for tags in chosen:
+            yield _mapping("tags", words=words, tags=tags)
+        if chosen:
+            return
+
+
+def _may_be_tags(words: Column, column: Column) -> bool:
+    return column.key not in NAMED["words"] and (words.is_list or column.key in NAMED["tags"])
+
+
+def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth.
+
+    Where words are numbered they are the second, and any column of spans behind may be meant.
+    """
+    first, *others = columns
+    is_numbered = {value[0] for value in first.known} == {"1"}
+    if is_numbered and len(columns) == CONLLU:
+        yield _mapping("tags", words=others[0], tags=others[2])
+    elif is_numbered and len(others) > 1:
+        word, *tags = others
+        few = [c for c in tags if 1 < len({str(each) for v in c.known for each in v}) < FEW_TAGS]
+        for tag in [c for c in tags if _are_spans(c)] or few or tags[-1:]:
+            yield _mapping("tags", words=word, tags=tag)
+    else:
+        yield _mapping("tags", words=first, tags=others[-1])
+
+
+FEW_TAGS = 100
+"""Columns with more different values hold lemmas or heads rather than tags."""
+
+
+def _parts(value: Any) -> Sequence[Any]:
+    return fields_of(value) if isinstance(value, str) else value or ()
+
+
+def _fits(lengths: Sequence[int], column: Column) -> bool:
+    """Check that a column has a value for each word, apart from a few rows."""
+    found = [len(_parts(value)) for value in column.values]
+    same = sum(a == b for a, b in zip(found, lengths, strict=True))
+    none = sum(not b for b in found)
+    return same > none and same + none >= (1 - FEW_ODD) * len(found)
+
+
+def _are_spans(column: Column) -> bool:
+    """Check for tags that begin or continue spans."""
+    tags = Counter(str(each) for value in column.known for each in _parts(value))
+    return any(is_entity_tag(tag) and tag != "O" for tag in tags) and bool(spelling_of(tags).kinds)
+
+
+def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """A row a word, with what tells sentences apart beside it."""
+    word = _called(columns, "words")
+    if word is None or word.is_list or any(" " in str(value) for value in word.known):
+        return
+    rest = [column for column in columns if column is not word]
+    tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
+    entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
+    # Such as "Sentence #", "sent_id", "doc", "s" and "utterance".
+    numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
+    sentence = [c for c in numbers if _tells_apart(c)]
+    if entities and not sentence:
+        raise DataError(
+            f"the rows have a word ({word.name!r}) and its tag ({entities[0].name!r}), and nothing "
+            "says where a sentence ends: --columns sentence=...,words=...,tags=... names a column "
+            "with the sentence's number."
+        )
+    for tag in entities or tags:
+        for number in sentence[:1]:
+            yield _mapping("tags", sentence=number, words=word, tags=tag)
+
+
+def _tells_apart(column: Column) -> bool:
+    """Whether it has a value for each sentence: on all of its words, or on the first alone."""
+    # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
+    on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
+    if len(column.known) < len(column.values) and on_first:
+        return len(column.known) <= len(column.values) / 2
+    return not column.is_text and len(column.distinct) <= len(column.values) / 2
+
+
+def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    lists = [column for column in columns if column.is_list]
+    inner = (column for column in lists if column.name.endswith((".choices.text", "options.text")))
+    options = _called(lists, "options") or next(inner, None)
+    rest = [column for column in columns if column is not options]
+    # Prodigy's "accept" is a list of one key; options that are the same in each row are classes.
+    answer = _called(rest, "right") or _first(rest, {"accept"})
+    if options is None or answer is None or len(options.distinct) < 2:
+        return
+    rights = [v[0] if isinstance(v, list) and len(v) == 1 else v for v in answer.values]
+    if any(isinstance(right, list) for right in rights):
+        return
+    pairs = zip(options.values, rights, strict=True)
+    both = [(right, given) for given, right in pairs if given and right not in (None, "")]
+    # ARC has the options' names beside them: choices.text ["red", "blue"], choices.label ["A",
+    # "B"] and answerKey "B".
+    start = options.name.removesuffix(".text")
+    keys = _first(columns, {key_of(f"{start}.label"), key_of(f"{start}.id")})
+    if keys is not None and keys.is_list:
+        named = zip(options.values, keys.values, rights, strict=True)
+        places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
+        # By the keys "1" to "4" the answer "1" is the first option, as a number from 0 it is the
+        # second: where both ways differ the keys decide, if they name every answer.
+        if any(one != other for one, other in places):
+            if _nearly_all(other is not None for _, other in places):
+                yield from _choice(columns, (options,), answer, keys)
+            return
+    if _nearly_all(place_of(right, given) is not None for right, given in both):
+        yield from _choice(columns, (options,), answer)
+
+
+def _nearly_all(found: Iterable[bool]) -> bool:
+    """Check that all but a few are true; the few are reported when rows are read."""
+    every = list(found)
+    return sum(every) >= (1 - FEW_ODD) * len(every)
+
+
+# Keys such as "optiona", "ending0", "choice1" and "b" alone, of "option_a" or "Option A".
+WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
+
+
+def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    if columns and all(
+        column.name.isdigit() for column in columns
+    ):  # without names: the answer's letter last
+        # Three columns are too few: a question, two options and the letter are four.
+        question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
+        rows = zip(last.values, *(column.values for column in between), strict=True)
+        if len(between) > 1 and _nearly_all(
+            bool(re.fullmatch("[A-Ha-h]", str(right))) and place_of(right, given) is not None
+            for right, *given in rows
+        ):
+            yield from _choice([question, *between, last], between, last)
+        return
+    named: dict[str, list[Column]] = defaultdict(list)
+    for column in columns:
+        if found := WIDE.fullmatch(column.key):
+            named[found[1] or ""].append(column)
+    for options in named.values():
+        rest = [column for column in columns if column not in options]
+        answer = _called(rest, "right")
+        if len(options) < 2 or answer is None or answer.is_list or answer.is_text:
+            continue
+        _check_counting(answer, len(options))
+        rows = zip(answer.values, *(column.values for column in options), strict=True)
+        # Of two options nothing tells a mistake from a column that is about something else.
+        is_near = _nearly_all if len(options) > 2 else all
+        if is_near(place_of(right, given) is not None for right, *given in rows if right):
+            yield from _choice(columns, options, answer)
+
+
+def _check_counting(answer: Column, options: int) -> None:
+    """DataError where the answers are places from 1: "1" would be read as the second one."""
+    # The last place counted from 1 is one that places from 0 never reach, and 0 does not occur.
+    if answer.is_whole and {1.0, float(options)} <= set(answer.numbers or ()) <= {
+        float(place + 1) for place in range(options)
+    }:
+        raise DataError(
+            f"the answers in {answer.name!r} count the {options} options from 1: write them from "
+            "0, or as letters."
+        )
+
+
+def _choice(
+    columns: Sequence[Column],
+    options: Sequence[Column],
+    answer: Column,
+    keys: Column | None = None,
+) -> Iterator[ColumnMapping]:
+    rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
+    texts = [column for column in rest if column.is_text]
+    question = _called(rest, "question") or (texts[0] if len(texts) == 1 else None)
+    if question is None:
+        return
+    asked = [str(value) for value in question.values]
+    others = [  # HellaSwag's ctx_a is the beginning of its ctx
+        c for c in texts if c is not question and not all(map(contains, asked, map(str, c.values)))
+    ]
+    context = _called(others, "context") or (others[0] if len(others) == 1 else None)
+    yield _mapping(
+        "choice", context=context, question=question, options=options, keys=keys, answer=answer
+    )
+
+
+def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """Rows of which exactly one for each question is right: options, or pairs to be judged."""
+    question = _called(columns, "question")
+    flags = [column for column in columns if column.is_flag and not column.is_id]
+    texts = [c for c in columns if c.is_text and c is not question]
+    if question is None or len(flags) != 1 or len(texts) != 1:
+        return
+    right: defaultdict[str, list[float]] = defaultdict(list)
+    for asked, flag in zip(question.values, flags[0].values, strict=True):
+        right[str(asked)].append(float(flag))
+    if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
+        # The rows do not tell which is meant: with both, the user is asked.
+        yield _mapping("choice", question=question, option=texts[0], label=flags[0])
+        yield _mapping("class", text=question, text2=texts[0], label=flags[0])
+
+
+def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """Texts with a class, labels or a number."""
+    group = next((c for c in columns if c.key in NAMED["group"] and _repeats(c)), None)
+    beside = {"group": (group.name,)} if group else {}
+    rest = [column for column in columns if column is not group]
+    texts = list(_text_roles([column for column in rest if not column.is_id]))
+    used = {name for roles in texts for names in roles.values() for name in names}
+    free = [column for column in rest if column.name not in used and not column.is_id]
+    targets = _targets(free)
+    taken = {name for target in targets for names in target.values() for name in names}
+    # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
+    again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
+    if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
+        texts.append({**texts[0], "text2": (again[0].name,)})
+    for target in targets:
+        for roles in texts:
+            (role,) = target
+            yield mapping_of({**roles, **target, **beside}, role)
+
+
+def _repeats(column: Column) -> bool:
+    return 1 < len(column.distinct) < len(column.known) and not column.is_list
+
+
+def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
+    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
+    if not texts:
+        # Texts of a word or two, where a column is called so.
+        named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
+        texts = [c for c in named if c.numbers is None and not c.is_list]
+    by_key = {column.key: column for column in columns if column.mean_words}
+    for one, other in PAIRS:
+        if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
+            pair = (by_key[one].name, by_key[other].name)
+            yield {"text": pair[:1], "text2": pair[1:]}
+            # An answer beside a question on a passage may be what is judged.
+            answer = _called([column for column in texts if column.name not in pair], "answer")
+            if one == "question" and answer is not None:
+                yield {"text": (pair[0], answer.name), "text2": pair[1:]}
+            return
+    # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
+    for column in texts:
+        yield {"text": (column.name,)}
+    if len(texts) == 2:
+        yield {"text": (texts[0].name,), "text2": (texts[1].name,)}
+    if len(texts) > 2:
+        yield {"text": tuple(column.name for column in texts)}
+
+
+def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
+    """What may be the label, with its role."""
+    fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
+    best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
+    named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
+    flags = [column for column, _ in fitting if column.is_flag]
+    # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
+    # may be classes as well.
+    if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
+        names = tuple(column.name for column in flags)
+        one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
+        return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
+    # "label" goes before "sentiment" and "score", and these before any column that could be one.
+    chosen = best or named or fitting
+    together = [{"labels": tuple(column.name for column in flags)}]
+    return (together if chosen is fitting and len(flags) > 1 else []) + [
+        {role: (column.name,)} for column, roles in chosen for role in roles
+    ]
+
+
+def _words_of(column: Column) -> set[str]:
+    """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
+    return {column.key, *re.split(r"[\W_]+", column.name.lower())}
+
+
+def _label_roles(column: Column) -> tuple[str, ...]:
+    """The roles that a column can have as what is predicted: none, one or two of them."""
+    if column.is_list:
+        inner = [each for value in column.known for each in value]
+        words = all(isinstance(each, str) for each in inner)
+        if not words or column.key in NAMED["words"] or not any(column.known):
+            return ()
+        # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
+        is_menu = column.key.startswith("options") and len(column.distinct) == 1
+        if all(map(is_entity_tag, inner)) or is_menu:
+            return ()
+        # Lists of exactly one are classes; with empty lists among them both readings are possible.
+        counts = frozenset(map(len, column.known))
+        fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
+        return fitting.get(counts, ("labels",))
+    # A label of one value stays, so that an error can name that value.
+    if len(column.distinct) < 2:
+        return ("label",) if column.key in CLASSES and column.known else ()
+    if column.numbers is not None:
+        return _number_roles(column)
+    is_bool = all(isinstance(value, bool) for value in column.known)
+    if _are_sentences_of_tags(column):
+        return ()
+    if not is_bool and separator_of(column.known):
+        return ("labels",)
+    if column.odd_number is not None:
+        return ()  # which is said, if nothing else is meant
+    # A class has at least three rows on the average; of two classes that is not asked.
+    is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
+    return ("label",) if is_bool or (is_few and not column.is_text) else ()
+
+
+def _are_sentences_of_tags(column: Column) -> bool:
+    """Check that every value is a sequence of tags, with any sign between them."""
+    parts = [each for value in column.known for each in re.split(r"[\s,;|]+", str(value).strip())]
+    return len(parts) > len(column.known) and all(map(is_entity_tag, parts))
+
+
+def _number_roles(column: Column) -> tuple[str, ...]:
+    # "1,2" beside "3" is 1.2, or the labels 1 and 2.
+    if column.decimal == "," and not all("," in str(value) for value in column.known):
+        return ("labels", "number") if separator_of(column.known) else ("number",)
+    if not column.is_whole:
+        return ("number",)
+    found = set(column.numbers or ())
+    is_counted = column.key in CLASSES and found == set(range(len(found)))
+    if len(found) == 2 or is_counted:
+        return ("label",)
+    # Few whole numbers, such as 1 to 5 stars, are classes or numbers: the user is asked.
+    if len(found) > FEW:
+        return ("number",)
+    return ("label", "number")
+
+
+def separator_of(values: Sequence[Any]) -> str:
+    """What stands between the labels of a value that has several; empty where values are single.
+
+    The parts come again and again, and fewer of them are different than whole values are; or each
+    stands alone too. Empty values say nothing.
+    """
+    known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
+    for separator in SEPARATORS if known else "":
+        parts = [[p.strip() for p in value.split(separator)] for value in known]
+        counts = Counter(part for found in parts for part in found)
+        several = sum(len(found) > 1 for found in parts)
+        short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
+        whole = len(set(known))
+        # The share of values that have several is at most 1: with any such value the parts may be
+        # as many as the whole values.
+        is_new = len(counts) < whole + several / len(parts)
+        repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
+        alone = {found[0] for found in parts if len(found) == 1}
+        if short and several >= 0.1 * len(parts) and is_new and repeats:
+            return separator
+        if short and several and set(counts) <= alone:
+            return separator
+    return ""
+
+
+Finder = Callable[[Sequence[Column]], Iterator[ColumnMapping]]
+
+FINDERS: tuple[Finder, ...] = (
+    _spans,
+    _tag_lists,
+    _tag_rows,
+    _option_lists,
+    _option_columns,
+    _options_in_rows,
+    _labels,
+)
+"""The first that finds any mapping is followed: what only one kind of task has goes before."""

@@ -1,0 +1,98 @@
+"""Read files of lines: CoNLL's and WebAnno's columns of words, and fastText's labels and texts."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.annotations import webanno_rows
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.documents import objects_table
+from benchharness.tasks.own.tags import is_entity_tag
+from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
+from benchharness.tasks.sources.source import Place
+
+# CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
+
+CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
+"""The columns of CoNLL-U: the word is the second, its part of speech the fourth."""
+
+
+def read_conll(path: Place, text: str) -> Table:
+    rows: list[tuple[str, Any]] = []
+    lines = text.split("\n")
+    comments = _comments(lines)
+    # As empty lines they keep the numbers of the lines below.
+    kept = ("" if number in comments else line for number, line in enumerate(lines))
+    width = 0
+    for found in sentences_of(kept):
+        # CoNLL-U has contractions, whose words follow, and words that are not there.
+        words = [
+            w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
+        ]
+        if not words or words[0].columns[0] == DOCUMENT:
+            continue
+        width = width or len(words[0].columns)
+        for word in words:
+            _check_word(path, word, width)
+        columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
+        rows.append((str(words[0].line), columns))
+    said = f"{len(comments)} lines of {path.name} that begin with # are read as comments"
+    table = objects_table(path, rows, "line")
+    return replace(table, is_conll=True, notes=(said,) if comments and width != CONLLU else ())
+
+
+def _check_word(path: Place, word: Word, width: int) -> None:
+    number, fields = word
+    if len(fields) != width or width == 1:
+        expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
+        raise DataError(
+            f"{path.name} line {number} has {len(fields)} field"
+            f"{'' if len(fields) == 1 else 's'}: expected {expected}."
+        )
+
+
+def _comments(lines: Sequence[str]) -> set[int]:
+    """Find the lines, from 0, that are comments: they precede a sentence and hold no word of it.
+
+    A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
+    """
+    fields = [fields_of(line) for line in lines]
+    words = [found for found in fields if found and not found[0].startswith("#")]
+    width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
+    tags = {found[-1] for found in words if len(found) == width}
+    hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
+    # A word and a tag that no other word has, again and again.
+    tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
+    comments: set[int] = set()
+    is_first = True
+    for number, found in enumerate(fields):
+        if is_first and found and found[0].startswith("#"):
+            is_tag = found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
+            if len(found) != width or not (is_tag or "\t" in lines[number]):
+                comments.add(number)
+        is_first = not found or (is_first and number in comments)
+    return comments
+
+
+def read_webanno(path: Place, text: str) -> Table:
+    return replace(
+        objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
+    )
+
+
+# fastText: the labels of a line before its text.
+
+FASTTEXT = "__label__"
+
+
+def read_fasttext(path: Place, text: str) -> Table:
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if words := line.split():
+            labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
+            plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
+            rows.append((str(number), {"text": plain, "label": labels}))
+    return objects_table(path, rows, "line")
