@@ -7,7 +7,7 @@ wins.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,13 @@ def load_tokenizer(
             f"{tokenizer.model_max_length!r}, expected a number."
         )
     tokenizer, source = _obeying(tokenizer, folder)
+    unknown = tokenizer.unk_token
+    # transformers would look for it without end.
+    if tokenizer.is_fast and unknown is not None and str(unknown) not in tokenizer.get_vocab():
+        raise ModelError(
+            f"the tokenizer in {shown(folder)} is not usable: its unk_token is {str(unknown)!r}, "
+            "which its vocabulary lacks."
+        )
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
@@ -230,13 +237,37 @@ def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
     cut, filled = backend.truncation, backend.padding
     backend.no_truncation()
     backend.no_padding()
-    both = [each.encode_batch(list(_PAIRS)) for each in (backend, told)]
+    own, theirs = _ids_of(backend), _ids_of(told)
     # What it says of itself is stored, so nothing of this stays.
     if cut is not None:
         backend.enable_truncation(**cut)
     if filled is not None:
         backend.enable_padding(**filled)
-    return sum(own.ids != theirs.ids for own, theirs in zip(*both, strict=True))
+    return sum(one != other for one, other in zip(own, theirs, strict=True))
+
+
+def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
+    """The ids of the fixed texts; none of a vocabulary that lacks what stands for unknown words.
+
+    ModelError where a tokenizer contradicts itself.
+    """
+    try:
+        return [found.ids for found in tokenizer.encode_batch(list(_PAIRS))]
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of Rust, for a name that nothing explains
+            raise ModelError(
+                f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy it again."
+            ) from None
+        if type(error) is not Exception:  # the one class that the tokenizers library raises
+            raise
+        return [()] * len(_PAIRS)  # told where a text has such a word
+
+
+def _decoder_of(folder: Path) -> Mapping[str, Any]:
+    """The added tokens of a folder's settings by their numbers, as transformers writes them."""
+    found = read_object(folder / SETTINGS).get("added_tokens_decoder")
+    pairs = found.items() if isinstance(found, dict) else ()
+    return {n: t for n, t in pairs if n.isdecimal() and isinstance(t, dict) and "content" in t}
 
 
 def _words_in(value: Any) -> set[str]:
@@ -276,7 +307,9 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
         if token.content in given and told.token_to_id(token.content) is None
     }
     told.add_tokens(list(more.values()))  # of added_tokens.json, or of the user's own settings
-    moved = [token.content for n, token in more.items() if told.token_to_id(token.content) != n]
+    stated = {token["content"]: int(n) for n, token in _decoder_of(folder).items()}
+    words = [(token.content, stated.get(token.content, n)) for n, token in more.items()]
+    moved = [word for word, number in words if told.token_to_id(word) != number]
     if moved:
         raise ModelError(
             f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another "

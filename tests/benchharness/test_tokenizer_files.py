@@ -346,6 +346,46 @@ def test_a_file_that_the_library_cannot_read_is_one_sentence(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
+def test_settings_that_read_another_text_than_the_file_are_one_sentence(tmp_path: Path):
+    made = changed("normalizer", normalizers.NFC(), wordpiece())
+    folder = write(tmp_path, made, "BertTokenizerFast", pad_token="a")  # in many words
+    with pytest.raises(ModelError, match="cannot be obeyed: with the special tokens of tokenizer_"):
+        load_tokenizer(folder, make_config("bert"))
+
+
+def test_a_token_that_settings_add_elsewhere_is_one_sentence(tmp_path: Path):
+    folder = write(
+        tmp_path,
+        unigram(normalizers.NFC()),
+        "XLNetTokenizerFast",
+        added_tokens_decoder={"900": {"content": "[E1]", "special": False}},
+    )
+    with pytest.raises(ModelError, match=r"adds '\[E1\]' at another place"):
+        load_tokenizer(folder, make_config("bert"))
+
+
+def test_an_unknown_token_that_is_none_is_one_sentence(tmp_path: Path):
+    folder = write(tmp_path, wordpiece(), "BertTokenizerFast", unk_token="")
+    with pytest.raises(ModelError, match="its unk_token is '', which its vocabulary lacks"):
+        load_tokenizer(folder, make_config("bert"))
+
+
+def test_a_file_that_contradicts_itself_is_one_sentence(tmp_path: Path):
+    folder = write(tmp_path, changed("normalizer", normalizers.NFC(), wordpiece()), "BertTokenizer")
+    told = json.loads((folder / "tokenizer.json").read_text())
+    told["post_processor"]["special_tokens"] = {}
+    (folder / "tokenizer.json").write_text(json.dumps(told))
+    with pytest.raises(ModelError):
+        load_tokenizer(folder, make_config("bert"))
+
+
+def test_a_vocabulary_without_an_unknown_token_loads(tmp_path: Path):
+    made = wordpiece()
+    made.model.unk_token = "[NONE]"
+    tokenizer = load_tokenizer(write(tmp_path, made, "BertTokenizerFast"), make_config("bert"))
+    assert tokenizer.source.file == "tokenizer.json"
+
+
 # Token types.
 
 TYPED = ("albert", "bert", "convbert", "electra", "ernie", "megatron-bert", "mobilebert")

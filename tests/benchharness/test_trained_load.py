@@ -53,7 +53,7 @@ def test_the_callers_draws_stay_as_they_are(kept: tuple[Path, Result]) -> None:
 
 
 def test_no_rows_have_no_answers(kept: tuple[Path, Result]) -> None:
-    assert predict(load_trained(kept[0]), ()) == ((), 0)
+    assert predict(load_trained(kept[0]), ()) == ((), 0, (0, 0, 0, 0))
 
 
 def _without_head(folder: Path) -> None:

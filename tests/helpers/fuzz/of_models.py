@@ -24,7 +24,13 @@ from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers import ROOT
 from tests.helpers.fuzz.reader import Case, Reader
 
-FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+OLDER = {
+    "special_tokens_map.json": b'{"unk_token": "[UNK]", "pad_token": {"content": "[PAD]"}}',
+    "added_tokens.json": b'{"[E1]": 1496}',
+}
+"""What transformers 4 has written beside a tokenizer."""
+
+FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", *OLDER)
 """The files of a checkpoint, each of which is damaged alone."""
 
 OWN_RECIPE = b"""
@@ -112,7 +118,7 @@ def _describe(files: dict[str, bytes], name: str, content: bytes, folder: Path) 
 
 
 def _encoders() -> list[Case]:
-    files = _checkpoint()
+    files = _checkpoint() | OLDER
     return [Case(content=files[name], read=partial(_load, files, name)) for name in FILES]
 
 
