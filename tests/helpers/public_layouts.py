@@ -515,7 +515,7 @@ PUBLIC = {
     "tags with their letter behind": Layout(columns("x.conll", lambda k, w, t: f"{w} {'-'.join(reversed(t.split('-')))}"), "tags words=1,tags=2", ENTITIES, said="PER-B"),
     "tags without their letter": Layout(columns("x.conll", lambda k, w, t: f"{w} {t.partition('-')[2] or t}"), "tags words=1,tags=2", ENTITIES, said="neighbours"),
     "a mistyped tag": Layout(text_file("x.conll", "\n".join(map(mistyped, ROWS))), "refuses x.conll line 51 has the tag 'BPER'"),
-    "words that are a hash": Layout(columns("x.conll", lambda k, w, t: f"{'#' if k == 1 else w} {t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
+    "words that are a hash": Layout(columns("x.conll", lambda k, w, t: f"{'#' if k in (1, 4) else w} {t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
     "words that hold blanks": Layout(columns("x.conll", lambda k, w, t: f"{BLANKS[ord(w[0]) % 4] if k == 6 else w}\t{t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
     # Lists and objects in a cell.
     "pandas, lists in a CSV": Layout(csv("tags.csv", "text,tags", lambda n: [sentence(n), str(topics(n))]), "labels text=text,labels=tags", sorted(TOPICS), "48 train, 12 dev"),
