@@ -335,7 +335,8 @@ def _is_label_studio(row: Any) -> bool:
     return isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
 
 
-def _is_pair(row: Any) -> bool:
+def is_pair(row: Any) -> bool:
+    """Tell spaCy's pair of a text and an object."""
     return isinstance(row, list) and list(map(type, row)) == [str, dict]
 
 
@@ -373,7 +374,7 @@ def _objects(row: Any, name: str) -> list[dict[str, Any]]:
 
 _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
     ("Label Studio", _is_label_studio, _label_studio),
-    ("spaCy", _is_pair, _pairs),
+    ("spaCy", is_pair, _pairs),
     ("Snips", _has_pieces, _pieces),
     ("a chat's log", _has_messages, _messages),
     ("Dataturks", _has_points, _points),

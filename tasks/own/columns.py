@@ -65,7 +65,8 @@ SEEN = 100
 # readings of a table that an error names; and words of a column's name at most.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
-SEPARATORS = "|;,"
+SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
+"""Signs between labels; the rare ones (doccano's CSV has "#") are a part of many names."""
 
 
 def key_of(name: str) -> str:

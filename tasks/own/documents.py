@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.own.annotations import tool_rows
+from benchharness.tasks.own.annotations import is_pair, tool_rows
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.places import ending_of, split_of
 from benchharness.tasks.sources.formats import squad_questions
@@ -77,17 +77,12 @@ def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
 def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
     """Turn rows that are lists into objects, with these names or numbers from 1 as keys."""
     lengths = {len(row) if isinstance(row, list) else -1 for row in rows}
-    if len(lengths) != 1 or min(lengths) < 2 or _are_pairs(rows):
+    if len(lengths) != 1 or min(lengths) < 2 or all(map(is_pair, rows)):
         return rows
     columns = list(names) or [str(number + 1) for number in range(lengths.pop())]
     if lengths and lengths != {len(columns)}:
         return rows
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def _are_pairs(rows: Sequence[Any]) -> bool:
-    """Tell spaCy's pairs, in which an object follows a text."""
-    return all(isinstance(row[-1], dict) for row in rows)
 
 
 def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -118,10 +113,13 @@ _ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterance
 
 
 def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
+    """Return the names of lists of objects, or of spaCy's pairs."""
     return [
         name
         for name, value in document.items()
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
+        if isinstance(value, list)
+        and value
+        and (all(isinstance(each, dict) for each in value) or all(map(is_pair, value)))
     ]
 
 

@@ -33,6 +33,7 @@ from benchharness.tasks.own.task import (
     own_task,
     table_of,
 )
+from benchharness.tasks.own.verdicts import VERDICT, verdict_column
 from benchharness.tasks.sources.hub import hub_splits
 from benchharness.tasks.suites import COLLECTIONS, SUITES
 from benchharness.tasks.task import Task, find_fault
@@ -176,6 +177,10 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
     table = table_of(base, "train", folder)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
+    # As a split's, a tool's verdicts count whatever columns are given.
+    verdict, is_sure = verdict_column(table)
+    if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
+        own = replace(own, columns={**own.columns, VERDICT: (verdict,)})
     split = split_column(table)
     if split and set(base.splits) != {"train"}:
         raise DataError(

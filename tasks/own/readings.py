@@ -19,6 +19,7 @@ from benchharness.tasks.own.columns import (
     MOST_SHOWN,
     NAMED,
     PAIRS,
+    RARE_SEPARATORS,
     SEPARATORS,
     SHORT_WORDS,
     Column,
@@ -351,6 +352,9 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
             if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
             return
+    counts = {len(given) for _, given in both}
+    if len(counts) == 1:
+        _check_counting(answer, min(counts))
     if _nearly_all(place_of(right, given) is not None for right, given in both):
         yield from _choice(columns, (options,), answer)
 
@@ -579,7 +583,7 @@ def separator_of(values: Sequence[Any]) -> str:
     stands alone too. Empty values say nothing.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
-    for separator in SEPARATORS if known else "":
+    for separator in SEPARATORS + RARE_SEPARATORS if known else "":
         parts = [[p.strip() for p in value.split(separator)] for value in known]
         counts = Counter(part for found in parts for part in found)
         several = sum(len(found) > 1 for found in parts)
@@ -590,7 +594,8 @@ def separator_of(values: Sequence[Any]) -> str:
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
-        if short and several >= 0.1 * len(parts) and is_new and repeats:
+        is_often = several >= 0.1 * len(parts) and separator in SEPARATORS
+        if short and is_often and is_new and repeats:
             return separator
         if short and several and set(counts) <= alone:
             return separator

@@ -66,6 +66,9 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
         return f"I-{tag}"
     if is_entity_tag(tag):  # of a kind that train lacks
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
+    for letter, kind in _parts(tag):
+        if kind != SPAN:
+            return f"{IN_IOB[letter]}-{kind}"
     return OUTSIDE if tag.lower() in OUTSIDES else None
 
 

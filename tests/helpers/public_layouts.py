@@ -500,6 +500,9 @@ PUBLIC = {
     "Argilla 2, rows without an answer": Layout(jsonl("records.jsonl", lambda n: {"text": opinion(n), "status": "pending" if n % 10 == 3 else "completed", **dict(zip(("label.responses", "label.responses.users", "label.responses.status"), [None] * 3 if n % 10 == 3 else ([mood(n)], ["u1"], ["submitted"]), strict=True))}), "class text=text,label=label.responses,verdict=label.responses.status", MOODS, "43 train, 11 dev"),
     "a title above a sheet": Layout(workbook(Rows=[["Survey of May", "", ""], ["text", "label", "who"], *([opinion(n), mood(n), f"p{n}"] for n in ROWS)]), "class text=text,label=label", MOODS, said="line 1 of book.xlsx is a title"),
     "the words of a text beside it": Layout(jsonl("words.jsonl", lambda n: {"text": opinion(n), "tokens": opinion(n).split(), "label": mood(n)}), "class text=text,label=label", MOODS),
+    "doccano, several classes in a CSV": Layout(csv("all.csv", "id,text,label", lambda n: [n, sentence(n), "#".join(topics(n))]), "labels text=text,labels=label", sorted(TOPICS)),
+    "tecoholic's NER annotator": Layout(document("annotations.json", {"classes": ["PER", "LOC"], "annotations": rows_of(lambda n: [(m := marked(n, triple))[0], {"entities": m[1]}])}), "tags words=words,tags=tags", ENTITIES),
+    "classes with a slash": Layout(csv("news.csv", "text,label", lambda n: [sentence(n), ["Sci/Tech", "World", "Sports"][n % 3]]), "class text=text,label=label", ("Sci/Tech", "Sports", "World")),
     # Columns of words.
     "CoNLL-U, odd words": Layout(text_file("x.conllu", "\n".join(map(conllu_odd, ROWS))), "tags words=2,tags=4", ("NOUN", "VERB"), "48 train, 12 dev", "accuracy"),
     "CoNLL-X": Layout(columns("x.conll", lambda k, w, t: f"{k}\t{w}\t_\t{'N' if k % 2 else 'V'}\t{'NN' if k % 2 else 'VB'}\t_\t0\tROOT\t_\t_"), "tags words=2,tags=4", ("N", "V"), "48 train, 12 dev"),
@@ -512,7 +515,7 @@ PUBLIC = {
     "tags with their letter behind": Layout(columns("x.conll", lambda k, w, t: f"{w} {'-'.join(reversed(t.split('-')))}"), "tags words=1,tags=2", ENTITIES, said="PER-B"),
     "tags without their letter": Layout(columns("x.conll", lambda k, w, t: f"{w} {t.partition('-')[2] or t}"), "tags words=1,tags=2", ENTITIES, said="neighbours"),
     "a mistyped tag": Layout(text_file("x.conll", "\n".join(map(mistyped, ROWS))), "refuses x.conll line 51 has the tag 'BPER'"),
-    "words that are a hash": Layout(columns("x.conll", lambda k, w, t: f"{'#' if k == 1 else w} {t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
+    "words that are a hash": Layout(columns("x.conll", lambda k, w, t: f"{'#' if k in (1, 4) else w} {t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
     "words that hold blanks": Layout(columns("x.conll", lambda k, w, t: f"{BLANKS[ord(w[0]) % 4] if k == 6 else w}\t{t}"), "tags words=1,tags=2", ENTITIES, "48 train, 12 dev"),
     # Lists and objects in a cell.
     "pandas, lists in a CSV": Layout(csv("tags.csv", "text,tags", lambda n: [sentence(n), str(topics(n))]), "labels text=text,labels=tags", sorted(TOPICS), "48 train, 12 dev"),
@@ -581,6 +584,7 @@ PUBLIC = {
     "MRQA": Layout(text_file("mrqa.jsonl", as_jsonl([{"header": {"dataset": "X", "split": "train"}}, *rows_of(mrqa)])), "spans context=context,question=question,answer=answers"),
     "SQuAD of the hub, in a CSV": Layout(csv("squad.csv", "context,question,answers", lambda n: [(p := passage(n))[0], p[1], f"{{'text': array(['{p[2]}'], dtype=object), 'answer_start': array([{p[0].index(p[2])}], dtype=int32)}}"]), "spans context=context,question=question,answer=answers.text,start=answers.answer_start"),
     "an answer that is no option": Layout(csv("exam.csv", "question,A,B,C,D,answer", lambda n: [sentence(n), *(sentence(n + 1000 + k, length=3) for k in range(4)), "E" if n == 7 else "ABCD"[n % 4]]), "refuses exam.csv line 9 has the answer 'E'"),
+    "options counted from 1": Layout(jsonl("exam.jsonl", lambda n: {"question": sentence(n), "options": [sentence(n + 1000 + k, length=3) for k in range(4)], "answer": 1 + n % 4}), "refuses count the 4 options from 1"),
     "a key twice": Layout(text_file("twice.jsonl", as_jsonl([{"text": opinion(n), "label": mood(n)} for n in ROWS]) + '{"text": "likepos a b", "label": "pos", "label": "neg"}\n'), "refuses twice.jsonl line 61 names the column 'label' twice"),
     "texts and lists in one column": Layout(jsonl("mixed.jsonl", lambda n: {"text": sentence(n), "answers": "x" if n == 7 else [{"text": "y", "answer_start": 1}], "label": mood(n)}), "refuses mixed.jsonl line 8 has a text in the column 'answers'"),
 }  # fmt: skip

@@ -227,6 +227,19 @@ def test_rejected_rows_are_left_out_where_the_column_is_said_to_be_a_verdict(tmp
     assert OwnData.from_json(json.loads(json.dumps(found.task.definition))) == found.own
 
 
+def test_verdicts_of_a_tool_count_whatever_columns_are_given(tmp_path):
+    verdicts = ["accept", "reject", "accept", "ignore"]
+    rows = [
+        {"text": sentence(n), "label": "abc"[n % 3], "answer": verdicts[n % 4]} for n in range(80)
+    ]
+    (tmp_path / "r.jsonl").write_text(as_jsonl(rows))
+    found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=label")
+    assert "left out of r.jsonl: 20 rejected, 20 ignored (answer)" in found.sentences
+    # A column with another role is no verdict.
+    found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=answer")
+    assert found.own.labels == ("accept", "ignore", "reject")
+
+
 def test_two_people_who_answer_differently_are_named(tmp_path):
     rows = [
         {
@@ -297,6 +310,28 @@ def test_an_odd_tag_is_named_unless_words_are_counted(tmp_path):
     found = find_own(str(tmp_path / "x.conll"), metrics=["accuracy"])
     assert "BPER" in found.own.labels
     assert [metric.name for metric in found.task.metrics] == ["accuracy"]
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [lambda t: t, lambda t: t.replace("-", "_"), lambda t: "-".join(reversed(t.split("-")))],
+)
+def test_a_kind_of_span_that_dev_alone_has_counts_as_wrong(spell, tmp_path):
+    def file(first, last, kind):
+        rows = (tagged(n) for n in range(first, last))
+        return "\n".join(
+            "".join(f"{w} {spell(t.replace('LOC', kind))}\n" for w, t in zip(*row, strict=True))
+            for row in rows
+        )
+
+    (tmp_path / "train.conll").write_text(file(0, 40, "LOC"))
+    (tmp_path / "dev.conll").write_text(file(40, 50, "LOC") + "\n" + file(51, 52, "DATE"))
+    found = find_own(str(tmp_path))
+    assert found.own.unseen == ("B-DATE",)
+    assert (
+        "1 row of dev has a label that train lacks ('B-DATE'): it counts as wrong"
+        in found.sentences
+    )
 
 
 def test_spans_that_begin_with_i_are_counted(tmp_path):
