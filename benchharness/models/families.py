@@ -63,7 +63,8 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 
 def is_unchecked(config: Mapping[str, Any]) -> bool:
     """Return whether nobody has looked up how texts are classified by a config's family."""
-    return config.get("model_type") not in CHECKED and not is_causal(config)
+    is_known = config.get("model_type") in CHECKED or config.get("is_encoder_decoder")
+    return not is_known and not is_causal(config)
 
 
 def has_class(family: str, kind: str) -> bool:

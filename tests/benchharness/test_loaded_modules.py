@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MOST = 140
+MOST = 145
 
 WORKERS = """
 import os, sys
@@ -37,7 +37,7 @@ main()
 """
 
 
-def test_a_run_of_glue_loads_less_than_140_of_our_modules(tmp_path):
+def test_a_run_of_glue_loads_few_of_our_modules(tmp_path):
     """The driver with its report, and a worker, together."""
     command = (sys.executable, "-P", "-c", DRIVER)
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
