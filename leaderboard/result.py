@@ -402,8 +402,8 @@ class RunRow(Described):
     `start_task` and `start_variant` are what a board tells of that run (see grouping.py).
     `settings` are as in Job where the recipe's name does not say its values, else empty. `model` is
     what the user has renamed it to, if so; `is_named` says that this is the name of its row alone,
-    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it, `reading` is how
-    the tokenizer has read the texts, where that is not as people expect.
+    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it, `reading` is
+    how the tokenizer has read the texts, where that is not as people expect.
     """
 
     key: str
