@@ -17,6 +17,7 @@ from benchharness.tasks.own.columns import (
     LONG_NAME,
     MOST_CLASSES,
     MOST_SHOWN,
+    NAME_WORDS,
     NAMED,
     PAIRS,
     RARE_SEPARATORS,
@@ -70,7 +71,7 @@ def find_mapping(table: Table) -> ColumnMapping:
         more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
         raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
     names = ", ".join(map(repr, table.columns))
-    if not any(column.is_text or column.is_list for column in columns):
+    if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
         raise DataError(
             f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
             "says which they are."
@@ -145,7 +146,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
     """DataError where the first line of a table is a row: names are none of the values."""
     # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
     is_named = any(
-        (column.numbers is not None or all(DATE.fullmatch(str(v)) for v in column.known))
+        (column.numbers is not None or column.is_date)
         and not DATE.fullmatch(column.name)
         and Column("", [column.name]).numbers is None
         for column in columns
@@ -474,6 +475,8 @@ def _repeats(column: Column) -> bool:
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
+    if any(column.mean_words > SHORT_WORDS for column in texts):
+        texts = [column for column in texts if column.mean_words > NAME_WORDS]
     if not texts:
         # Texts of a word or two, where a column is called so.
         named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
@@ -502,6 +505,10 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
     named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
+    # "target" may name what a stance is taken on, which is one thing: then it is no label.
+    varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
+    if best and varied and all(len(column.distinct) < 2 for column, _ in best):
+        best, named = [], varied
     flags = [column for column, _ in fitting if column.is_flag]
     # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
     # may be classes as well.

@@ -22,7 +22,7 @@ from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import WEBANNO, brat_spans
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table, read_json
+from benchharness.tasks.own.documents import named, names_of, objects_table, read_json
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.places import (
     ENDINGS,
@@ -136,12 +136,18 @@ def _brat(folder: Place, encoding: str) -> Table:
     """A text a file, with the spans of the file of annotations beside it."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
+    left: Counter[str] = Counter()
     beside = {child.name: child for child in children(folder)}
     for name, path in beside.items():
         if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
             (text, said), (spans, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
             notes += said
-            rows.append((name, {"text": text, "entities": brat_spans(found.name, spans)}))
+            entities, others = brat_spans(found.name, spans)
+            left += others
+            rows.append((name, {"text": text, "entities": entities}))
+    if left:
+        counts = ", ".join(f"{count} {what}" for what, count in left.items())
+        notes.insert(0, f"left out of {folder.name}: {counts}")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
@@ -361,7 +367,7 @@ def _of_arrow(path: Place, found: Any) -> Table:
     names = {
         name: each for name, each in label_names(found.schema).items() if name in table.columns
     }
-    columns = {name: [_named(v, names[name]) for v in table.columns[name]] for name in names}
+    columns = {name: [named(v, names[name]) for v in table.columns[name]] for name in names}
     return replace(table, columns={**table.columns, **columns})
 
 
@@ -371,21 +377,11 @@ def label_names(schema: Any) -> dict[str, Sequence[str]]:
         said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = said.get("info", {}).get("features", {})
         found = {
-            name: names for name, each in features.items() if (names := _names_of(each)) is not None
+            name: names for name, each in features.items() if (names := names_of(each)) is not None
         }
     except (AttributeError, ValueError, RecursionError):
         return {}  # of another writer, who names nothing
     return found
-
-
-def _names_of(feature: Any) -> Sequence[str] | None:
-    """The names of a ClassLabel, or of a list of them in either form of the library."""
-    inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
-    inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
-    if not isinstance(inner, dict) or inner.get("_type") != "ClassLabel":
-        return None
-    names = inner.get("names")
-    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
 
 
 def _workbook(path: Place, content: bytes) -> Table | Lines:
@@ -466,13 +462,6 @@ def hub_table(name: str, dataset: Any) -> Table:
         feature = flat.features[column]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         values = flat[column][:]
-        columns[column] = [_named(value, names) for value in values] if names else values
+        columns[column] = [named(value, names) for value in values] if names else values
     ids = [str(number) for number in range(1, len(flat) + 1)]
     return Table(name=name, columns=columns, ids=ids, unit="row")
-
-
-def _named(value: Any, names: Sequence[str]) -> Any:
-    if isinstance(value, list):
-        found = [_named(each, names) for each in value]
-        return None if None in found else found
-    return None if value is None or value < 0 else names[value] if value < len(names) else value

@@ -70,6 +70,8 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # Argilla's before version 2
         return "annotation" in table.columns
+    if name == "AssignmentStatus":  # Mechanical Turk's
+        return "WorkerId" in table.columns
     return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
 
 
