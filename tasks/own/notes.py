@@ -13,7 +13,7 @@ from benchharness.tasks.own.leaks import Leak
 from benchharness.tasks.own.metrics import EVALUATE
 from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT
 from benchharness.tasks.own.tags import to_iob
-from benchharness.tasks.own.task import OwnData
+from benchharness.tasks.own.task import NO_LABELS, OwnData, class_name
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
@@ -77,8 +77,10 @@ def row_notes(
         if count:
             yield f"left out of {split}, without a text or a label: {count}"
     hidden = sum(example.is_hidden for example in splits.get("test", ()))
-    if 0 < hidden < len(splits.get("test", ())):
-        yield f"{hidden} rows of test have no label: test is predicted, and not scored"
+    if hidden:
+        is_all = hidden == len(splits["test"])
+        said = "no row of test has a label" if is_all else f"{hidden} rows of test have no label"
+        yield f"{said}: test is predicted, and not scored"
     yield from _values_said(own, tables["train"], splits["train"])
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:
         yield f"runs the code of {', '.join(words)}"
@@ -96,6 +98,7 @@ def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
     """Yield notes on labels that look alike, contradict each other, or are missing in train."""
+    yield from _not_labels(own, table)
     yield from _alike(own.labels)
     if own.kind == "tags":
         yield from _tag_notes(own, table, splits)
@@ -109,6 +112,17 @@ def label_notes(
     # Equal texts stay on one side of a split that is made.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
+
+
+def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
+    """Note values that stand for no label."""
+    if own.kind != "class" or len(own.columns["label"]) > 1:
+        return
+    values = [v for v in table.columns[own.columns["label"][0]] if isinstance(v, str)]
+    names = Counter(name for name in map(class_name, values) if name not in own.labels)
+    if found := {name: n for name, n in names.items() if name.casefold() in NO_LABELS}:
+        counts = ", ".join(f"{name!r} ({count})" for name, count in found.items())
+        yield f"read as no label, rename what is a class: {counts}"
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:

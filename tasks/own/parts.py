@@ -23,6 +23,7 @@ from benchharness.tasks.own.tables import (
     reading_parquet,
     table_of_rows,
     table_rows,
+    without_comments,
 )
 
 PART_BYTES, PART_ROWS = 2**19, 2048
@@ -145,6 +146,7 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
     for above, text, notes in _blocks(path, read, whole):
         skipped = 0
         if header is None:
+            text, _ = without_comments(path, text)
             delimiter, skipped = delimiter_of(path, text)
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]

@@ -57,6 +57,8 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     found = found if "train" in found or rows else _in_folders(folders)
     # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
+        if labels_beside(files):
+            continue
         if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
             both = " and ".join(file.name for file in files[:2])
             raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
@@ -70,6 +72,16 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
         "test, or name one file; or give each class a folder of .txt files."
     )
+
+
+_LABELS = re.compile(r"(.*)[-_ .](?:labels?|solutions?|gold|answers?|targets?)")
+
+
+def labels_beside(files: Sequence[Place]) -> bool:
+    """Whether of two files the second has the labels of the first: test.csv, test_labels.csv."""
+    stems = [file.name.lower().partition(".")[0] for file in files]
+    found = _LABELS.fullmatch(stems[-1]) if len(stems) == 2 else None
+    return found is not None and found[1] == stems[0]
 
 
 def _files_of_rows(folder: Place) -> list[Place]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import contains
 from typing import Any
 from unicodedata import normalize
@@ -35,8 +36,56 @@ from benchharness.tasks.own.words import CONLLU
 from benchharness.tasks.sources.formats import fields_of
 
 
+def is_headless(table: Table) -> bool:
+    """Whether line 1 of a table is surely a row, and a table without names has one reading."""
+    columns = [Column(name, values) for name, values in table.columns.items()]
+    # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
+    above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
+    is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
+    if not is_prose or not is_row_above(table, columns):
+        return False
+    names = [*table.columns]
+    rows = {str(n): [name, *table.columns[name]] for n, name in enumerate(names, start=1)}
+    try:
+        find_mapping(replace(table, columns=rows, ids=["1", *table.ids], has_header=False))
+    except DataError:
+        return False
+    return True
+
+
+def has_reading(table: Table) -> bool:
+    """Whether any mapping fits a table."""
+    try:
+        return bool(_mappings(table)[0])
+    except DataError:
+        return False
+
+
 def find_mapping(table: Table) -> ColumnMapping:
     """The one mapping that fits a table; DataError with all of them where several do, or none."""
+    found, columns = _mappings(table)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = " or ".join(
+            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+        )
+        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
+        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
+    names = ", ".join(map(repr, table.columns))
+    if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
+        raise DataError(
+            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
+            "says which they are."
+        )
+    raise DataError(
+        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
+        "values or of numbers; --columns text=...,label=... says which it is."
+    )
+
+
+def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
+    """Find all mappings that fit a table, and return them with the columns that may have roles."""
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
@@ -62,24 +111,7 @@ def find_mapping(table: Table) -> ColumnMapping:
     if verdict and not is_sure:
         others = [r for r in found if verdict not in r.names]
         found += [_beside(r, "", verdict) for r in others]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ways = " or ".join(
-            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
-        )
-        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
-        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
-    names = ", ".join(map(repr, table.columns))
-    if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
-        raise DataError(
-            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
-            "says which they are."
-        )
-    raise DataError(
-        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
-        "values or of numbers; --columns text=...,label=... says which it is."
-    )
+    return found, columns
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
@@ -144,6 +176,15 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
     """DataError where the first line of a table is a row: names are none of the values."""
+    if is_row_above(table, columns):
+        raise DataError(
+            f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
+            "columns from 1, or write their names above it."
+        )
+
+
+def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
+    """Whether the first line of a table is a row, by its values."""
     # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
     is_named = any(
         (column.numbers is not None or column.is_date)
@@ -159,10 +200,8 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
         if is_value or is_number or (column.is_text and is_long and not is_named):
-            raise DataError(
-                f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
-                "columns from 1, or write their names above it."
-            )
+            return True
+    return False
 
 
 def split_column(table: Table) -> str:
@@ -558,6 +597,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return ()  # which is said, if nothing else is meant
     # A class has at least three rows on the average; of two classes that is not asked.
     is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
+    is_few = is_few and len(column.distinct) < len(column.known)
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
 
 
@@ -570,6 +610,8 @@ def _are_sentences_of_tags(column: Column) -> bool:
 def _number_roles(column: Column) -> tuple[str, ...]:
     # "1,2" beside "3" is 1.2, or the labels 1 and 2.
     if column.decimal == "," and not all("," in str(value) for value in column.known):
+        if _are_sets(column.distinct):
+            return ("labels",)
         return ("labels", "number") if separator_of(column.known) else ("number",)
     if not column.is_whole:
         return ("number",)
@@ -581,6 +623,25 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     if len(found) > FEW:
         return ("number",)
     return ("label", "number")
+
+
+SETS, LASTS = 8, 3
+
+
+def _are_sets(values: Collection[str]) -> bool:
+    """Whether values such as "3" and "3,5" are numbers of labels, and no decimals.
+
+    Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
+    """
+    parts = [value.replace(" ", "").split(",") for value in values]
+    if not all(part.isdigit() for found in parts for part in found):
+        return False
+    several = [found for found in parts if len(found) > 1]
+    alone = {found[0] for found in parts if len(found) == 1}
+    lasts = {found[-1] for found in several}
+    ascend = all(int(one) < int(after) for found in several for one, after in pairwise(found))
+    is_known = all(part in alone for found in several for part in found)
+    return ascend and is_known and len(several) >= SETS and len(lasts) >= LASTS
 
 
 def separator_of(values: Sequence[Any]) -> str:

@@ -380,11 +380,14 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     if not found or found[0] in (None, ""):
         return None
     label = class_name(found[0])
-    return None if label in NO_LABELS and own.labels and label not in own.labels else label
+    is_none = label.casefold() in NO_LABELS and own.labels and label not in own.labels
+    return None if is_none else label
 
 
-NO_LABELS = ("-", "nan")
-"""What SNLI writes where its annotators did not agree, and pandas where there is nothing."""
+NO_LABELS = ("-", "nan", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown")
+"""What stands for no label, in lower case: SNLI's "-" where its annotators did not agree, what
+pandas writes where there is nothing, and what people write who have yet to fill it in. "unknown"
+is a class but where it stands among others of these."""
 
 
 def class_name(value: Any) -> str:
