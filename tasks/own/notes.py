@@ -88,10 +88,12 @@ def row_notes(
 
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     """Return the share of dev among all rows, and the reason if it is far from the wanted one."""
-    share = part / (part + rest)
-    is_near = abs(share - wanted) < wanted / 2
+    whole = part + rest
+    if abs(part - wanted * whole) < 1:  # as near as whole rows can be
+        return f"{wanted:.0%}", ""
+    is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (and not {wanted:.0%}: groups stay whole, and train keeps every label)"
-    return f"{share:.0%}", "" if is_near else why
+    return f"{part / whole:.0%}", "" if is_near else why
 
 
 def label_notes(

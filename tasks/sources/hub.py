@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.tasks.errors import DataError, first_line
 from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 
@@ -250,8 +250,8 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
             split=split.hub,
         )
     except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        reason = "it is not in the cache" if offline else f"{type(error).__name__}: {error}"
-        raise DataError(_absent(source, reason)) from error
+        said = f"{type(error).__name__}: {first_line(error)}"  # a library's may have several lines
+        raise DataError(_absent(source, "it is not in the cache" if offline else said)) from error
 
 
 def _check_revision(source: Source, dataset: Any) -> None:
