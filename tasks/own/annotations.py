@@ -436,11 +436,11 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3, with the column "value" of spans, or the first that
-    names any.
+    """Read the sentences of a WebAnno TSV 3, and one column of its spans.
 
-    A word is "1-2", its characters, the word, and a cell for each layer: "_" is nothing, "PER[1]"
-    a part of the first span of several words.
+    That is the first that names any, "value" before others. A word is "1-2", its characters, the
+    word, and a cell for each layer: "_" is nothing, "PER[1]" a part of the first span of several
+    words.
     """
     sentences: dict[str, list[tuple[int, list[str]]]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -491,9 +491,9 @@ def _tags_of_marks(marks: Sequence[str]) -> list[str]:
 
 
 def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
-    """Read the spans of brat's .ann file, "T1\\tPER 0 4\\tAnna" a line; count what is none.
+    """Read the spans of brat's .ann file, such as "T1 PER 0 4 Anna" in a line; count the others.
 
-    That is spans in several pieces, relations and events.
+    The others are spans in several pieces, relations and events.
     """
     found: list[list[Any]] = []
     left: Counter[str] = Counter()

@@ -61,6 +61,10 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
     known = [value for value in values if not _is_missing(value)]
     if known and all(isinstance(v, str) and _MARKED.fullmatch(v) for v in known):
         return [None if _is_missing(v) else re.split(r"><|\|", v[1:-1]) for v in values]
+    return _written(values, known)
+
+
+def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
     if not known or not all(map(_may_be_value, known)):
         # Label Studio's CSV writes a single choice as it is, and several as an object.
         is_choice = any(isinstance(v, str) and v.startswith('{"choices"') for v in known)

@@ -56,15 +56,17 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?"
 _LONG_DATE = re.compile(
-    # "Tue, 7 Mar 2023 ...", "7. März 2023 ..." and "Mar 07, 2023 ...", "Tue Mar 07 10:51:35 ..."
     rf"{_DAY}(?:\d{{1,2}}\.? [^\W\d]+\.?,? \d{{4}}|{_MONTH} \d{{1,2}}\b)"
-    # then times, years, zones and punctuation alone
     r"(?:[\s,]+(?:at|[\d:.,+()-]+|[ap]\.?m\.?|z|utc|[a-z]{2,4}t(?:[+-]\d+)?))*|"
-    # "12 29, 2014", as Amazon's reviews have it
     r"\d{1,2} \d{1,2}, \d{4}",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{12,}", re.I)
+"""Dates in words, with times, years and zones behind: "Tue Mar 07 10:51:35 PST 2023", "7. März
+2023", "Mar 7, 2023 at 3:00 pm"; and Amazon's "12 29, 2014"."""
+
+_CODE = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{12,}", re.IGNORECASE
+)
 """UUIDs and hashes."""
 
 _WHOLE_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\.0)?")
@@ -238,7 +240,7 @@ class Column:
 
     @cached_property
     def odd_number(self) -> tuple[int, str] | None:
-        """The row and the value of the first one that is no number, where nearly all are numbers."""
+        """The row and the value of the first that is no number, where nearly all are numbers."""
         if self.numbers is not None or self.is_list or not self._read_numbers:
             return None
         numbers = {word for word, _ in self._read_numbers}
@@ -318,8 +320,10 @@ class Column:
         """Whether every value is a date or a time stamp."""
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
-        if all(isinstance(v, str) and (DATE.fullmatch(v) or _LONG_DATE.fullmatch(v.strip()))
-               for v in self.known):
+        if all(
+            isinstance(v, str) and (DATE.fullmatch(v) or _LONG_DATE.fullmatch(v.strip()))
+            for v in self.known
+        ):
             return True
         if not self.is_whole or len(self.distinct) < 2:
             return False

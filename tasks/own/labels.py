@@ -176,6 +176,7 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
+    """Tell how the tags of train are written."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 

@@ -60,6 +60,7 @@ def row_notes(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
+    """Yield notes on the rows: how many each split has, which are left out, how they are read."""
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in tables["train"].columns if name not in used]:
         yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
@@ -136,7 +137,8 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
             cases[look(label)].append(label)
         alike = [label for found in cases.values() if len(found) > 1 for label in found]
         if set(alike) - said:
-            names = ", ".join(map(ascii, alike[:6])) if said or look is _look else ", ".join(alike[:6])
+            shown = map(ascii, alike[:6]) if said or look is _look else alike[:6]
+            names = ", ".join(shown)
             more = ", ..." if len(alike) > 6 else ""
             yield f"{len(alike)} labels differ only in {what}, and are several: {names}{more}"
         said.update(alike)
@@ -174,9 +176,7 @@ def _tag_notes(
         yield f"{repaired} of {begins} spans begin with I-: they are read as beginning with B-"
 
 
-def _contradictions(
-    own: OwnData, table: Table, examples: Sequence[Example]
-) -> Iterator[str]:
+def _contradictions(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
     """Count equal texts that have different labels."""
     if own.kind not in ("class", "labels", "number"):
         return
@@ -205,6 +205,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
+    """Count the rows of a split that train has too, and name a few."""
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""

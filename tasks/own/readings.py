@@ -273,7 +273,9 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     # Words are a list, or a text that is as long in words.
     texts = [c for c in columns if c.mean_words > 1]
     # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
-    inner = next((c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None)
+    inner = next(
+        (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
+    )
     for words in filter(None, (_called(lists, "words"), inner, *texts)):
         lengths = [len(_parts(value)) for value in words.values]
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
@@ -513,13 +515,7 @@ def _repeats(column: Column) -> bool:
 
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
-    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    if any(column.mean_words > SHORT_WORDS for column in texts):
-        texts = [column for column in texts if column.mean_words > NAME_WORDS]
-    if not texts:
-        # Texts of a word or two, where a column is called so.
-        named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
-        texts = [c for c in named if c.numbers is None and not c.is_list]
+    texts = _texts(columns)
     by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
@@ -537,6 +533,16 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         yield {"text": (texts[0].name,), "text2": (texts[1].name,)}
     if len(texts) > 2:
         yield {"text": tuple(column.name for column in texts)}
+
+
+def _texts(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns of texts: of prose where there is any, or else of words."""
+    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
+    if any(column.mean_words > SHORT_WORDS for column in texts):
+        return [column for column in texts if column.mean_words > NAME_WORDS]
+    # Texts of a word or two, where a column is called so.
+    named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
+    return texts or [c for c in named if c.numbers is None and not c.is_list]
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
@@ -571,34 +577,38 @@ def _words_of(column: Column) -> set[str]:
 def _label_roles(column: Column) -> tuple[str, ...]:
     """The roles that a column can have as what is predicted: none, one or two of them."""
     if column.is_list:
-        inner = [each for value in column.known for each in value]
-        words = all(isinstance(each, str) for each in inner)
-        if not words or column.key in NAMED["words"] or not any(column.known):
-            return ()
-        # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
-        is_menu = column.key.startswith("options") and len(column.distinct) == 1
-        if all(map(is_entity_tag, inner)) or is_menu:
-            return ()
-        # Lists of exactly one are classes; with empty lists among them both readings are possible.
-        counts = frozenset(map(len, column.known))
-        fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
-        return fitting.get(counts, ("labels",))
+        return _list_roles(column)
     # A label of one value stays, so that an error can name that value.
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
-    if _are_sentences_of_tags(column):
-        return ()
-    if not is_bool and separator_of(column.known):
+    are_tags = _are_sentences_of_tags(column)
+    if not (is_bool or are_tags) and separator_of(column.known):
         return ("labels",)
-    if column.odd_number is not None:
-        return ()  # which is said, if nothing else is meant
+    if are_tags or column.odd_number is not None:
+        return ()  # an odd number is said, if nothing else is meant
     # A class has at least three rows on the average; of two classes that is not asked.
-    is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
-    is_few = is_few and len(column.distinct) < len(column.known)
+    most = min(MOST_CLASSES, max(2, len(column.known) / 3), len(column.known) - 1)
+    is_few = len(column.distinct) <= most
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
+
+
+def _list_roles(column: Column) -> tuple[str, ...]:
+    """The roles that a column of lists can have as what is predicted."""
+    inner = [each for value in column.known for each in value]
+    words = all(isinstance(each, str) for each in inner)
+    if not words or column.key in NAMED["words"] or not any(column.known):
+        return ()
+    # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
+    is_menu = column.key.startswith("options") and len(column.distinct) == 1
+    if all(map(is_entity_tag, inner)) or is_menu:
+        return ()
+    # Lists of exactly one are classes; with empty lists among them both readings are possible.
+    counts = frozenset(map(len, column.known))
+    fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
+    return fitting.get(counts, ("labels",))
 
 
 def _are_sentences_of_tags(column: Column) -> bool:

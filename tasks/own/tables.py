@@ -50,6 +50,10 @@ MOST_BYTES = 2 * 2**30
 """A file is read as a whole, and takes several times its size in memory."""
 
 
+Lines = Sequence[tuple[int, Sequence[Any]]]
+"""Rows of a table with the numbers of their lines."""
+
+
 # Reading a file.
 
 
@@ -121,21 +125,28 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
     elif kind in BINARY:
         rows = BINARY[kind](path, _content(path))
     else:
-        text, notes = text_of(path, _content(path), encoding)
-        kind = _text_kind(kind, text)
-        if within:
-            notes = (*notes, f"{path.name} has no ending that says so, and is read as {SAID[kind]}")
-        if kind == "table":
-            text, count = without_comments(path, text)
-            said = f"{count} lines of {path.name} that begin with # are read as comments"
-            notes = (*notes, said) if count else notes
-        rows = READERS[kind](path, text)
+        rows, notes = _of_text(path, kind, encoding, is_said=not within)
     if no_header and isinstance(rows, Table):
         raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
     table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
     if not table.ids:
         raise DataError(f"{path.name} has no rows below line 1.")
     return read_cells(replace(table, notes=(*notes, *table.notes)))
+
+
+def _of_text(
+    path: Place, kind: str, encoding: str, *, is_said: bool
+) -> tuple[Table | Lines, tuple[str, ...]]:
+    """The rows of a file of text, with notes; `is_said` where its ending says what it is."""
+    text, notes = text_of(path, _content(path), encoding)
+    kind = _text_kind(kind, text)
+    if not is_said:
+        notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
+    if kind == "table":
+        text, count = without_comments(path, text)
+        said = f"lines at the top of {path.name} that begin with # are read as comments: {count}"
+        notes = (*notes, said) if count else notes
+    return READERS[kind](path, text), notes
 
 
 def _check_size(path: Place, size: int) -> None:
@@ -245,10 +256,6 @@ def _text_kind(kind: str, text: str) -> str:
 # Tables with commas, semicolons, bars or tabs.
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-
-
-Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Rows of a table with the numbers of their lines."""
 
 
 def _delimited(path: Place, text: str) -> Lines:

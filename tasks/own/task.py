@@ -277,9 +277,10 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
     """The examples of a table; `may_hide` where it need not have labels."""
     mapping = own.mapping
     table = _folded(mapping, table, may_hide=may_hide)
-    for number, row in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+    for number, values in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+        row = values
         if may_hide:
-            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in row.items()}
+            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in values.items()}
         yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
 
 
