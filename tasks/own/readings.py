@@ -91,7 +91,9 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
     split = split_column(table)
     verdict, is_sure = verdict_column(table)
     if is_sure:
-        every = [Column(n, values) for n, values in accepted(table, verdict).columns.items()]
+        every = [
+            Column(n, values) for n, values in accepted(table, verdict, "label").columns.items()
+        ]
     # A column without any value says nothing of what it holds, and one that is written twice
     # (Argilla's "text" and "inputs.text") says it once.
     skipped = {
@@ -605,8 +607,12 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one are classes; with empty lists among them both readings are possible.
+    # Lists of exactly one are classes; with empty lists among them both readings are possible,
+    # but where these are few: then they are texts that nobody has labelled yet.
     counts = frozenset(map(len, column.known))
+    empty = sum(not value for value in column.known)
+    if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
+        return ("label",)
     fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
     return fitting.get(counts, ("labels",))
 
