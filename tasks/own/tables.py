@@ -198,7 +198,7 @@ def _brat(folder: Place, encoding: str) -> Table:
             left += others
             rows.append((name, {"text": text, "entities": entities}))
     if left:
-        counts = ", ".join(f"{count} {what}" for what, count in left.items())
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(left.items()))
         notes.insert(0, f"left out of {folder.name}: {counts}")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
