@@ -42,7 +42,9 @@ def is_headless(table: Table) -> bool:
     # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
-    if not is_prose or not is_row_above(table, columns):
+    # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
+    is_value = any(c.name in c.distinct for c in columns)
+    if not (is_prose and is_value and is_row_above(table, columns)):
         return False
     names = [*table.columns]
     rows = {str(n): [name, *table.columns[name]] for n, name in enumerate(names, start=1)}

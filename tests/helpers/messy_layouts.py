@@ -21,7 +21,10 @@ def digits(number: int) -> str:
 
 
 def report(head: str, foot: str = ""):
-    rows = [["case", "summary", "team", "hours"], *([f"K{n}", sentence(n), team(n), n] for n in ROWS)]
+    rows = [
+        ["case", "summary", "team", "hours"],
+        *([f"K{n}", sentence(n), team(n), n] for n in ROWS),
+    ]
     return text_file("report.csv", head + as_csv(rows) + foot)
 
 
@@ -64,7 +67,14 @@ def manifest_of_several(number: int) -> dict[str, object]:
     return {"source": sentence(number), "desk": found, "desk-metadata": about}
 
 
-VIEWED = [{"row_idx": n, "row": {"note": sentence(n), "mood": n % 3 - (n % 3 == 2) * 3}, "truncated_cells": []} for n in ROWS]
+VIEWED = [
+    {
+        "row_idx": n,
+        "row": {"note": sentence(n), "mood": n % 3 - (n % 3 == 2) * 3},
+        "truncated_cells": [],
+    }
+    for n in ROWS
+]
 FEATURES = [
     {"feature_idx": 0, "name": "note", "type": {"dtype": "string", "_type": "Value"}},
     {"feature_idx": 1, "name": "mood", "type": {"names": ["calm", "angry"], "_type": "ClassLabel"}},
@@ -114,6 +124,7 @@ MESSY = {
     # Line 1 is a row.
     "no names and short texts": Layout(text_file("short.csv", as_csv([["so good" if n % 2 else f"quite bad {n}", team(n)] for n in ROWS])), "refuses line 1 of short.csv is a row and no names"),
     "a name that is a value too": Layout(csv("comments.csv", "comment,toxic", lambda n: [sentence(n), ("toxic", "clean")[n % 2]]), "refuses --no-header"),
+    "whole questions as names": Layout(csv("form.csv", "Tell us in your own words how the visit was for you today,Which of our desks did you talk to", lambda n: [sentence(n), team(n)]), "refuses --no-header"),
     "no names and two readings": Layout(csv("two.csv", "", lambda n: [sentence(n), second(n), team(n)]), "refuses line 1 of two.csv is a row and no names"),
     "no names and options": Layout(csv("quiz.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", said="line 1 of quiz.csv is a row and no names: read as with --no-header"),
 }  # fmt: skip
