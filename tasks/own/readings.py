@@ -38,13 +38,14 @@ from benchharness.tasks.sources.formats import fields_of
 
 def is_headless(table: Table) -> bool:
     """Whether line 1 of a table is surely a row, and a table without names has one reading."""
+    # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
+    if not (table.has_header and any(name in values for name, values in table.columns.items())):
+        return False
     columns = [Column(name, values) for name, values in table.columns.items()]
     # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
-    # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
-    is_value = any(c.name in c.distinct for c in columns)
-    if not (is_prose and is_value and is_row_above(table, columns)):
+    if not (is_prose and is_row_above(table, columns)):
         return False
     names = [*table.columns]
     rows = {str(n): [name, *table.columns[name]] for n, name in enumerate(names, start=1)}
