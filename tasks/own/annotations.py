@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -107,13 +108,23 @@ def with_words(table: Table) -> Table:
         answers = table.columns["answer"]
         pairs = zip(values, answers, strict=True)
         values = [[] if v is None and a == "accept" else v for v, a in pairs]
-    found, notes = _tagged(table, table.columns[text], values, spans)
+    kept = [[s for s in v if not _is_rejected(s)] if isinstance(v, list) else v for v in values]
+    lists = [(v, k) for v, k in zip(values, kept, strict=True) if isinstance(v, list)]
+    rejected = sum(len(value) - len(rest) for value, rest in lists)
+    said = (f"left out of {table.name}: {rejected} spans that were rejected",) if rejected else ()
+    found, notes = _tagged(table, table.columns[text], kept, spans)
     return replace(
         table,
         columns={**table.columns, **dict(zip(names, found, strict=True))},
-        notes=(*table.notes, *notes),
+        notes=(*table.notes, *said, *notes),
         made=(*names, spans),
     )
+
+
+def _is_rejected(span: Any) -> bool:
+    """Tell a span of which its own verdict says that it is wrong (LightTag's "correct")."""
+    verdicts = ("correct", "accepted", "approved", "valid")
+    return isinstance(span, dict) and any(span.get(name) is False for name in verdicts)
 
 
 def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
@@ -321,6 +332,32 @@ def _points(_name: str, rows: Numbered) -> ToolRows:
     return ToolRows(found)
 
 
+def _ground_truth(name: str, rows: Numbered) -> ToolRows:
+    """Read SageMaker Ground Truth's manifest: numbers of classes, whose names "-metadata" holds."""
+    found = []
+    for number, row in rows:
+        new = {key: value for key, value in row.items() if not key.endswith(_METADATA)}
+        for key in [key.removesuffix(_METADATA) for key in row if key.endswith(_METADATA)]:
+            about = row[f"{key}{_METADATA}"]
+            if "failure-reason" in about:
+                new[key] = None
+            elif "class-name" in about:
+                new[key] = about["class-name"]
+            elif "class-map" in about:
+                new[key] = [about["class-map"].get(str(each), each) for each in row[key]]
+        found.append((number, new))
+    failed = sum(any(_failed(value) for value in row.values()) for _, row in rows)
+    said = f"{failed} rows of {name} have no label, for their labelling failed"
+    return ToolRows(found, (said,) if failed else ())
+
+
+_METADATA = "-metadata"
+
+
+def _failed(value: Any) -> bool:
+    return isinstance(value, dict) and "failure-reason" in value
+
+
 def _questions(_name: str, rows: Numbered) -> ToolRows:
     """Make a row for each question of MRQA's paragraphs, and skip the line about the data set."""
     found = []
@@ -338,6 +375,15 @@ def _is_label_studio(row: Any) -> bool:
 def is_pair(row: Any) -> bool:
     """Tell spaCy's pair of a text and an object."""
     return isinstance(row, list) and list(map(type, row)) == [str, dict]
+
+
+def _has_metadata(row: Any) -> bool:
+    return isinstance(row, dict) and any(
+        name.endswith(_METADATA)
+        and isinstance(value, dict)
+        and str(value.get("type")).startswith("groundtruth/text-classification")
+        for name, value in row.items()
+    )
 
 
 def _has_pieces(row: Any) -> bool:
@@ -375,6 +421,7 @@ def _objects(row: Any, name: str) -> list[dict[str, Any]]:
 _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
     ("Label Studio", _is_label_studio, _label_studio),
     ("spaCy", is_pair, _pairs),
+    ("Ground Truth", _has_metadata, _ground_truth),
     ("Snips", _has_pieces, _pieces),
     ("a chat's log", _has_messages, _messages),
     ("Dataturks", _has_points, _points),
@@ -389,10 +436,11 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3, with the first column of spans that has any.
+    """Read the sentences of a WebAnno TSV 3, and one column of its spans.
 
-    A word is "1-2", its characters, the word, and a cell for each layer: "_" is nothing, "PER[1]"
-    a part of the first span of several words.
+    That is the first that names any, "value" before others. A word is "1-2", its characters, the
+    word, and a cell for each layer: "_" is nothing, "PER[1]" a part of the first span of several
+    words.
     """
     sentences: dict[str, list[tuple[int, list[str]]]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -402,7 +450,12 @@ def webanno_rows(name: str, text: str) -> Numbered:
     if any(len(fields) < 4 for words in sentences.values() for _, fields in words):
         raise DataError(f"{name} marks no spans: export it with a layer of them.")
     width = min(len(f) for words in sentences.values() for _, f in words) if sentences else 0
-    spans = range(3, width)
+    features = [
+        name
+        for layer in re.findall(r"^#T_\w+=(.*)$", text, re.MULTILINE)
+        for name in layer.strip().split("|")[1:]
+    ]
+    spans = sorted(range(3, width), key=lambda at: features[at - 3 : at - 2] != ["value"])
     layer = next((at for at in spans if any(map(_mark_at(at), sentences.values()))), 3)
     return [
         (
@@ -417,31 +470,44 @@ def webanno_rows(name: str, text: str) -> Numbered:
 
 
 def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
-    return lambda words: any(fields[column] not in ("_", "*", "") for _, fields in words)
+    return lambda words: any(_kind_of(fields[column]) for _, fields in words)
+
+
+def _kind_of(mark: str) -> str:
+    """Return the kind that a cell names; none for "_", and for "*[3]", a span without a kind."""
+    kind = re.sub(r"\[\d+\]$", "", mark.partition("|")[0])
+    return "" if kind in ("_", "*") else kind
 
 
 def _tags_of_marks(marks: Sequence[str]) -> list[str]:
     tags, before = [], ""
     for mark in marks:
         first = mark.partition("|")[0]
-        kind = re.sub(r"\[\d+\]$", "", first)
         is_more = first == before and first.endswith("]")
-        tags.append("O" if kind in ("_", "*", "") else f"{'I' if is_more else 'B'}-{kind}")
+        kind = _kind_of(mark)
+        tags.append(f"{'I' if is_more else 'B'}-{kind}" if kind else "O")
         before = first
     return tags
 
 
-def brat_spans(name: str, text: str) -> list[list[Any]]:
-    """Read the spans of brat's .ann file: "T1\\tPER 0 4\\tAnna" a line; relations and notes are none."""
+def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
+    """Read the spans of brat's .ann file, such as "T1 PER 0 4 Anna" in a line; count the others.
+
+    The others are spans in several pieces, relations and events.
+    """
     found: list[list[Any]] = []
+    left: Counter[str] = Counter()
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("T"):
+            left.update(["relations and events"] if line.startswith(("R", "E")) else [])
             continue
         said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)", line)
-        if said is None or said[4]:
-            what = "a span in several pieces" if said else "no span"
+        if said is None:
             raise DataError(
-                f"{name} line {number} has {what}: expected one such as 'T1\\tPER 0 4\\tAnna'."
+                f"{name} line {number} has no span: expected one such as 'T1\\tPER 0 4\\tAnna'."
             )
-        found.append([int(said[2]), int(said[3]), said[1]])
-    return found
+        if said[4]:
+            left["spans in several pieces"] += 1
+        else:
+            found.append([int(said[2]), int(said[3]), said[1]])
+    return found, left

@@ -26,6 +26,9 @@ _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
 _BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
 """A list of words without quotes: "[billing, bug]"."""
 
+_MARKED = re.compile(r"(?:<[^<>/\s][^<>\s]*>)+|\|[^|\n]+(?:\|[^|\n]+)*\|")
+"""Stack Exchange's tags: "<python><pandas>", and "|python|pandas|" of later ones."""
+
 _ARRAY = re.compile(
     rf"array\(\s*(\[\s*(?:{_ITEM}(?:,\s*{_ITEM})*)?\s*\])\s*(?:,\s*dtype=[^)]*)?\)", re.DOTALL
 )
@@ -56,6 +59,12 @@ def read_cells(table: Table) -> Table:
 def _values(values: Sequence[Any]) -> Sequence[Any]:
     """Read the values of a column if every cell writes one; else return it unchanged."""
     known = [value for value in values if not _is_missing(value)]
+    if known and all(isinstance(v, str) and _MARKED.fullmatch(v) for v in known):
+        return [None if _is_missing(v) else re.split(r"><|\|", v[1:-1]) for v in values]
+    return _written(values, known)
+
+
+def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
     if not known or not all(map(_may_be_value, known)):
         # Label Studio's CSV writes a single choice as it is, and several as an object.
         is_choice = any(isinstance(v, str) and v.startswith('{"choices"') for v in known)

@@ -15,7 +15,9 @@ NAMED: Mapping[str, frozenset[str]] = {
         "group": "group groupid userid user author authorid docid documentid patientid threadid "
         "sessionid conversationid articleid passageid sourceid",
         "split": "split splits datasplit splitname set subset partition fold",
-        "label": "label labels class target gold goldlabel y category",
+        "label": "label labels class target gold goldlabel y category adjudicated adjudication "
+        "adjudicado adjudicatedlabel consensus consensuslabel finallabel goldstandard "
+        "majoritylabel majorityvote",
         "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
         "duplicate categories tag tags relation entailment labelname",
         "number": "score rating stars similarity grade price value points similarityscore "
@@ -50,6 +52,27 @@ PAIRS = (
 
 # "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?"
+_LONG_DATE = re.compile(
+    rf"{_DAY}(?:\d{{1,2}}\.? [^\W\d]+\.?,? \d{{4}}|{_MONTH} \d{{1,2}}\b)"
+    r"(?:[\s,]+(?:at|[\d:.,+()-]+|[ap]\.?m\.?|z|utc|[a-z]{2,4}t(?:[+-]\d+)?))*|"
+    r"\d{1,2} \d{1,2}, \d{4}",
+    re.IGNORECASE,
+)
+"""Dates in words, with times, years and zones behind: "Tue Mar 07 10:51:35 PST 2023", "7. März
+2023", "Mar 7, 2023 at 3:00 pm"; and Amazon's "12 29, 2014"."""
+
+_CODE = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{12,}", re.IGNORECASE
+)
+"""UUIDs and hashes."""
+
+_WHOLE_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\.0)?")
+_SECONDS = 946_684_800, 4_102_444_800
+"""The years 2000 to 2100 as Unix counts time."""
+
 CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 
 PER_CENT = "%"
@@ -64,6 +87,10 @@ SEEN = 100
 # Words of a label at most, and classes; different whole numbers from which on they are no classes;
 # readings of a table that an error names; and words of a column's name at most.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
+
+NAME_WORDS = 2.5
+"""The words, on the average, of names, places and addresses: with a column of prose they are no
+texts."""
 
 SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
 """Signs between labels; the rare ones (doccano's CSV has "#") are a part of many names."""
@@ -213,7 +240,7 @@ class Column:
 
     @cached_property
     def odd_number(self) -> tuple[int, str] | None:
-        """The row and the value of the first one that is no number, where nearly all are numbers."""
+        """The row and the value of the first that is no number, where nearly all are numbers."""
         if self.numbers is not None or self.is_list or not self._read_numbers:
             return None
         numbers = {word for word, _ in self._read_numbers}
@@ -289,6 +316,32 @@ class Column:
         return (self.mean_words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
 
     @cached_property
+    def is_date(self) -> bool:
+        """Whether every value is a date or a time stamp."""
+        if not self.known or self.key in CLASSES | NAMED["number"]:
+            return False
+        if all(
+            isinstance(v, str) and (DATE.fullmatch(v) or _LONG_DATE.fullmatch(v.strip()))
+            for v in self.known
+        ):
+            return True
+        if not self.is_whole or len(self.distinct) < 2:
+            return False
+        seconds = [n / 1000 if n > _SECONDS[1] else n for n in self.numbers or ()]
+        are_seconds = all(_SECONDS[0] <= n <= _SECONDS[1] for n in seconds)
+        return are_seconds or all(_WHOLE_DATE.fullmatch(str(v)) for v in self.known)
+
+    @cached_property
+    def is_code(self) -> bool:
+        """Whether every value is a hash, or the name that a column "... id" gives to something."""
+        texts = [v.strip() for v in self.known if isinstance(v, str)]
+        if not texts or len(texts) < len(self.known):
+            return False
+        is_named = re.search(r"(?:[\W_]|^)id$|[a-z]I[dD]$", self.name)
+        is_one = is_named and all(re.fullmatch(r"[!-~]+", text) for text in texts)
+        return bool(is_one) or all(map(_CODE.fullmatch, texts))
+
+    @cached_property
     def is_id(self) -> bool:
         """Whether the values only count or name rows."""
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
@@ -298,9 +351,11 @@ class Column:
         if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
             steps = [after > one for one, after in pairwise(self.numbers or ())]
             return all(steps) or not any(steps)
-        if self.is_list or self.is_text or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
+        if self.is_list or self.key in CLASSES | NAMED["number"] | NAMED["right"]:
             return False
-        if self.known and all(DATE.fullmatch(str(value)) for value in self.known):
+        if self.is_date or self.is_code:
             return True
+        if self.is_text:
+            return False
         is_named = self.key.endswith("id") and not self.key.endswith(("valid", "paid"))
         return is_named or (self.is_whole and len(self.distinct) == len(self.values) > FEW)

@@ -18,9 +18,17 @@ def read_json(path: Place, text: str) -> Table:
     """Read the rows of a file; raise DataError if it is not JSON or holds none."""
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # People call JSON lines .json too: a first line that is an object tells them.
-    is_lines = ending_of(path) != ".json" or (len(lines) > 1 and is_object(lines[0][1]))
+    is_lines = ending_of(path) in (".jsonl", ".ndjson") or (
+        len(lines) > 1 and is_object(lines[0][1])
+    )
     if is_lines and not text.lstrip().startswith("["):
-        return objects_table(path, [(str(n), parsed(path, line, n)) for n, line in lines], "line")
+        notes: tuple[str, ...] = ()
+        if len(lines) > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
+            notes = (f"{path.name} ends within line {lines[-1][0]}, which is left out",)
+            lines = lines[:-1]
+        rows = [(str(n), parsed(path, line, n)) for n, line in lines]
+        table = objects_table(path, rows, "line")
+        return replace(table, notes=(*table.notes, *notes))
     return _of_document(path, parsed(path, text))
 
 
@@ -32,9 +40,40 @@ def _of_document(path: Place, document: Any) -> Table:
             return _squad(path, document)
         case {"columns": [*names], "data": [[*_], *_] as rows}:  # pandas, orient="split"
             return objects_table(path, _numbered(_named(rows, [*map(str, names)])), "row")
+        case {"features": [{"name": _, "type": _}, *_] as features, "rows": [{"row": _}, *_]}:
+            return _of_viewer(path, features, document["rows"])
         case dict():
             return _of_object(path, document)
     raise _no_rows(path)
+
+
+def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Table:
+    """Read what the hub's viewer of data sets answers: its features name the labels."""
+    table = objects_table(path, _numbered([each["row"] for each in rows]), "row")
+    names = {each["name"]: names_of(each["type"]) for each in features}
+    columns = {
+        name: [named(value, names[name] or ()) for value in values] if names.get(name) else values
+        for name, values in table.columns.items()
+    }
+    return replace(table, columns=columns)
+
+
+def names_of(feature: Any) -> Sequence[str] | None:
+    """The names of a ClassLabel, or of a list of them in either form of the library `datasets`."""
+    inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
+    inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
+    if not isinstance(inner, dict) or inner.get("_type") != "ClassLabel":
+        return None
+    names = inner.get("names")
+    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
+
+
+def named(value: Any, names: Sequence[str]) -> Any:
+    """The name of a label's number, or of each of a list; None for -1."""
+    if isinstance(value, list):
+        found = [named(each, names) for each in value]
+        return None if None in found else found
+    return None if value is None or value < 0 else names[value] if value < len(names) else value
 
 
 def _of_object(path: Place, document: Mapping[str, Any]) -> Table:
@@ -132,6 +171,19 @@ def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
     if is_columns:
         return [(key, {name: document[name][key] for name in document}) for key in first]
     return list(document.items())
+
+
+def _is_cut(line: str) -> bool:
+    """Whether a line begins an object and does not end it, as where a download broke off."""
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return line.startswith("{") and (
+            error.pos >= len(line.rstrip()) or error.msg.startswith("Unterminated string")
+        )
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def is_object(line: str) -> bool:

@@ -54,7 +54,7 @@ _WITHIN = re.compile(
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
-    """Decode Windows' western encoding if it is likely; `odd` is the first byte that is no UTF-8."""
+    """Decode Windows' western encoding if it is likely; `odd` is the first byte not of UTF-8."""
     found = content.decode("cp1252", "replace")
     # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
     # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.

@@ -23,7 +23,7 @@ from benchharness.tasks.own.metrics import (
 )
 from benchharness.tasks.own.notes import label_notes, leak_note, row_notes, what_is_found
 from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
-from benchharness.tasks.own.readings import find_mapping, split_column
+from benchharness.tasks.own.readings import find_mapping, is_headless, split_column
 from benchharness.tasks.own.roles import SPLIT, parse_columns
 from benchharness.tasks.own.task import (
     OwnData,
@@ -93,6 +93,11 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         for split, examples in splits.items()
     }
     sentences = [what_is_found(own, task), *row_notes(own, tables, splits, task)]
+    if own.no_header and not no_header:
+        sentences.append(
+            f"line 1 of {tables['train'].name} is a row and no names: read as with --no-header, "
+            "which numbers the columns from 1"
+        )
     sentences += label_notes(own, tables["train"], counted)
     if not columns:
         sentences.append(f"guessed, another --columns changes it: {own.mapping.words}")
@@ -175,6 +180,9 @@ def _base(name: str) -> OwnData:
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
     """With the columns that were said, or that fit; and with the splits that there are."""
     table = table_of(base, "train", folder)
+    if not columns and folder and is_headless(table):
+        base = replace(base, no_header=True)
+        table = table_of(base, "train", folder)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
     # As a split's, a tool's verdicts count whatever columns are given.

@@ -96,8 +96,8 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    none = _no_label({*values})
-    values = [value for value in values if value != none]
+    none = _no_labels({*values})
+    values = [value for value in values if value not in none]
     labels = tuple(sorted(set(values), key=_natural))
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
@@ -111,12 +111,14 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     return replace(own, labels=labels)
 
 
-def _no_label(names: Collection[str]) -> str:
-    """Return the name that means "no label" among names of another form."""
-    words = {name for name in names if name not in NO_LABELS}
+def _no_labels(names: Collection[str]) -> Collection[str]:
+    """Return the names that mean "no label" among names of another form."""
+    words = {name for name in names if name.casefold() not in NO_LABELS}
     if len(words) > 1 and all(re.search(r"[^\W\d_]", word) for word in words):
-        return "-"  # which is a class among signs
-    return "nan" if len(words) > 1 and not any(_natural(word)[0] for word in words) else ""
+        # "-" is a class among signs, and "nan" one among words.
+        none = {name for name in names if name not in words and name.casefold() != "nan"}
+        return none if {name.casefold() for name in none} != {"unknown"} else ()
+    return {"nan"} if len(words) > 1 and not any(_natural(word)[0] for word in words) else ()
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
@@ -174,6 +176,7 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
+    """Tell how the tags of train are written."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 

@@ -13,7 +13,7 @@ from benchharness.tasks.own.leaks import Leak
 from benchharness.tasks.own.metrics import EVALUATE
 from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT
 from benchharness.tasks.own.tags import to_iob
-from benchharness.tasks.own.task import OwnData
+from benchharness.tasks.own.task import NO_LABELS, OwnData, class_name
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
@@ -60,6 +60,7 @@ def row_notes(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
+    """Yield notes on the rows: how many each split has, which are left out, how they are read."""
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in tables["train"].columns if name not in used]:
         yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
@@ -77,8 +78,10 @@ def row_notes(
         if count:
             yield f"left out of {split}, without a text or a label: {count}"
     hidden = sum(example.is_hidden for example in splits.get("test", ()))
-    if 0 < hidden < len(splits.get("test", ())):
-        yield f"{hidden} rows of test have no label: test is predicted, and not scored"
+    if hidden:
+        is_all = hidden == len(splits["test"])
+        said = "no row of test has a label" if is_all else f"{hidden} rows of test have no label"
+        yield f"{said}: test is predicted, and not scored"
     yield from _values_said(own, tables["train"], splits["train"])
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:
         yield f"runs the code of {', '.join(words)}"
@@ -98,6 +101,7 @@ def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
     """Yield notes on labels that look alike, contradict each other, or are missing in train."""
+    yield from _not_labels(own, table)
     yield from _alike(own.labels)
     if own.kind == "tags":
         yield from _tag_notes(own, table, splits)
@@ -113,6 +117,17 @@ def label_notes(
     yield from _contradictions(own, table, rows)
 
 
+def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
+    """Note values that stand for no label."""
+    if own.kind != "class" or len(own.columns["label"]) > 1:
+        return
+    values = [v for v in table.columns[own.columns["label"][0]] if isinstance(v, str)]
+    names = Counter(name for name in map(class_name, values) if name not in own.labels)
+    if found := {name: n for name, n in names.items() if name.casefold() in NO_LABELS}:
+        counts = ", ".join(f"{name!r} ({count})" for name, count in found.items())
+        yield f"read as no label, rename what is a class: {counts}"
+
+
 def _alike(labels: Sequence[str]) -> Iterator[str]:
     """Note different labels that look alike."""
     said: set[str] = set()
@@ -122,7 +137,8 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
             cases[look(label)].append(label)
         alike = [label for found in cases.values() if len(found) > 1 for label in found]
         if set(alike) - said:
-            names = ", ".join(map(ascii, alike[:6])) if said or look is _look else ", ".join(alike[:6])
+            shown = map(ascii, alike[:6]) if said or look is _look else alike[:6]
+            names = ", ".join(shown)
             more = ", ..." if len(alike) > 6 else ""
             yield f"{len(alike)} labels differ only in {what}, and are several: {names}{more}"
         said.update(alike)
@@ -160,9 +176,7 @@ def _tag_notes(
         yield f"{repaired} of {begins} spans begin with I-: they are read as beginning with B-"
 
 
-def _contradictions(
-    own: OwnData, table: Table, examples: Sequence[Example]
-) -> Iterator[str]:
+def _contradictions(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
     """Count equal texts that have different labels."""
     if own.kind not in ("class", "labels", "number"):
         return
@@ -191,6 +205,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
+    """Count the rows of a split that train has too, and name a few."""
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""

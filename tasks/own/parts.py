@@ -23,6 +23,7 @@ from benchharness.tasks.own.tables import (
     reading_parquet,
     table_of_rows,
     table_rows,
+    without_comments,
 )
 
 PART_BYTES, PART_ROWS = 2**19, 2048
@@ -142,9 +143,10 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
         return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
 
     header: list[Any] | None = None
-    for above, text, notes in _blocks(path, read, whole):
-        skipped = 0
+    for above, block, notes in _blocks(path, read, whole):
+        skipped, text = 0, block
         if header is None:
+            text, _ = without_comments(path, block)
             delimiter, skipped = delimiter_of(path, text)
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]

@@ -1,7 +1,7 @@
 """Which files somebody's rows are in, and of which split each is: files, folders and archives."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -55,11 +55,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     found = found if "train" in found else _by_split(rows)
     # A folder for each split, as `DatasetDict.save_to_disk` makes them.
     found = found if "train" in found or rows else _in_folders(folders)
-    # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
-    for split, files in found.items():
-        if len({re.sub(r"\d", "", file.name) for file in files}) > 1:
-            both = " and ".join(file.name for file in files[:2])
-            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
+    _check_parts(path, found)
     if "train" in found:
         return {split: found[split] for split in SPLIT_NAMES if split in found}
     is_cut = all(re.search(r"-\d{5}-of-\d{5}\.", file.name) for file in rows)
@@ -70,6 +66,26 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
         "test, or name one file; or give each class a folder of .txt files."
     )
+
+
+def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
+    """DataError where a split has files that are no parts of one, nor texts and their labels."""
+    # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
+    for split, files in found.items():
+        is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
+        if not is_one and not labels_beside(files):
+            both = " and ".join(file.name for file in files[:2])
+            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
+
+
+_LABELS = re.compile(r"(.*)[-_ .](?:labels?|solutions?|gold|answers?|targets?)")
+
+
+def labels_beside(files: Sequence[Place]) -> bool:
+    """Whether of two files the second has the labels of the first: test.csv, test_labels.csv."""
+    stems = [file.name.lower().partition(".")[0] for file in files]
+    found = _LABELS.fullmatch(stems[-1]) if len(stems) == 2 else None
+    return found is not None and found[1] == stems[0]
 
 
 def _files_of_rows(folder: Place) -> list[Place]:

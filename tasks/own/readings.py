@@ -4,6 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from operator import contains
 from typing import Any
 from unicodedata import normalize
@@ -17,6 +18,7 @@ from benchharness.tasks.own.columns import (
     LONG_NAME,
     MOST_CLASSES,
     MOST_SHOWN,
+    NAME_WORDS,
     NAMED,
     PAIRS,
     RARE_SEPARATORS,
@@ -34,14 +36,67 @@ from benchharness.tasks.own.words import CONLLU
 from benchharness.tasks.sources.formats import fields_of
 
 
+def is_headless(table: Table) -> bool:
+    """Whether line 1 of a table is surely a row, and a table without names has one reading."""
+    # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
+    if not (table.has_header and any(name in values for name, values in table.columns.items())):
+        return False
+    columns = [Column(name, values) for name, values in table.columns.items()]
+    # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
+    above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
+    is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
+    if not (is_prose and is_row_above(table, columns)):
+        return False
+    names = [*table.columns]
+    rows = {str(n): [name, *table.columns[name]] for n, name in enumerate(names, start=1)}
+    try:
+        find_mapping(replace(table, columns=rows, ids=["1", *table.ids], has_header=False))
+    except DataError:
+        return False
+    return True
+
+
+def has_reading(table: Table) -> bool:
+    """Whether any mapping fits a table."""
+    try:
+        return bool(_mappings(table)[0])
+    except DataError:
+        return False
+
+
 def find_mapping(table: Table) -> ColumnMapping:
     """The one mapping that fits a table; DataError with all of them where several do, or none."""
+    found, columns = _mappings(table)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ways = " or ".join(
+            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+        )
+        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
+        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
+    names = ", ".join(map(repr, table.columns))
+    if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
+        raise DataError(
+            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
+            "says which they are."
+        )
+    raise DataError(
+        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
+        "values or of numbers; --columns text=...,label=... says which it is."
+    )
+
+
+def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
+    """Find all mappings that fit a table, and return them with the columns that may have roles."""
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
     verdict, is_sure = verdict_column(table)
     if is_sure:
-        every = [Column(n, values) for n, values in accepted(table, verdict).columns.items()]
+        every = [
+            Column(n, values) for n, values in accepted(table, verdict, "label").columns.items()
+        ]
     # A column without any value says nothing of what it holds, and one that is written twice
     # (Argilla's "text" and "inputs.text") says it once.
     skipped = {
@@ -61,24 +116,7 @@ def find_mapping(table: Table) -> ColumnMapping:
     if verdict and not is_sure:
         others = [r for r in found if verdict not in r.names]
         found += [_beside(r, "", verdict) for r in others]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ways = " or ".join(
-            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
-        )
-        more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
-        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
-    names = ", ".join(map(repr, table.columns))
-    if not any(column.is_text or column.is_list for column in columns):
-        raise DataError(
-            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
-            "says which they are."
-        )
-    raise DataError(
-        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
-        "values or of numbers; --columns text=...,label=... says which it is."
-    )
+    return found, columns
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
@@ -143,9 +181,18 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
     """DataError where the first line of a table is a row: names are none of the values."""
+    if is_row_above(table, columns):
+        raise DataError(
+            f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
+            "columns from 1, or write their names above it."
+        )
+
+
+def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
+    """Whether the first line of a table is a row, by its values."""
     # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
     is_named = any(
-        (column.numbers is not None or all(DATE.fullmatch(str(v)) for v in column.known))
+        (column.numbers is not None or column.is_date)
         and not DATE.fullmatch(column.name)
         and Column("", [column.name]).numbers is None
         for column in columns
@@ -158,10 +205,8 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
         if is_value or is_number or (column.is_text and is_long and not is_named):
-            raise DataError(
-                f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
-                "columns from 1, or write their names above it."
-            )
+            return True
+    return False
 
 
 def split_column(table: Table) -> str:
@@ -233,7 +278,9 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     # Words are a list, or a text that is as long in words.
     texts = [c for c in columns if c.mean_words > 1]
     # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
-    inner = next((c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None)
+    inner = next(
+        (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
+    )
     for words in filter(None, (_called(lists, "words"), inner, *texts)):
         lengths = [len(_parts(value)) for value in words.values]
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
@@ -473,11 +520,7 @@ def _repeats(column: Column) -> bool:
 
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
-    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    if not texts:
-        # Texts of a word or two, where a column is called so.
-        named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
-        texts = [c for c in named if c.numbers is None and not c.is_list]
+    texts = _texts(columns)
     by_key = {column.key: column for column in columns if column.mean_words}
     for one, other in PAIRS:
         if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
@@ -497,11 +540,25 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         yield {"text": tuple(column.name for column in texts)}
 
 
+def _texts(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns of texts: of prose where there is any, or else of words."""
+    texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
+    if any(column.mean_words > SHORT_WORDS for column in texts):
+        return [column for column in texts if column.mean_words > NAME_WORDS]
+    # Texts of a word or two, where a column is called so.
+    named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
+    return texts or [c for c in named if c.numbers is None and not c.is_list]
+
+
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
     named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
+    # "target" may name what a stance is taken on, which is one thing: then it is no label.
+    varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
+    if best and varied and all(len(column.distinct) < 2 for column, _ in best):
+        best, named = [], varied
     flags = [column for column, _ in fitting if column.is_flag]
     # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
     # may be classes as well.
@@ -525,33 +582,42 @@ def _words_of(column: Column) -> set[str]:
 def _label_roles(column: Column) -> tuple[str, ...]:
     """The roles that a column can have as what is predicted: none, one or two of them."""
     if column.is_list:
-        inner = [each for value in column.known for each in value]
-        words = all(isinstance(each, str) for each in inner)
-        if not words or column.key in NAMED["words"] or not any(column.known):
-            return ()
-        # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
-        is_menu = column.key.startswith("options") and len(column.distinct) == 1
-        if all(map(is_entity_tag, inner)) or is_menu:
-            return ()
-        # Lists of exactly one are classes; with empty lists among them both readings are possible.
-        counts = frozenset(map(len, column.known))
-        fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
-        return fitting.get(counts, ("labels",))
+        return _list_roles(column)
     # A label of one value stays, so that an error can name that value.
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
-    if _are_sentences_of_tags(column):
-        return ()
-    if not is_bool and separator_of(column.known):
+    are_tags = _are_sentences_of_tags(column)
+    if not (is_bool or are_tags) and separator_of(column.known):
         return ("labels",)
-    if column.odd_number is not None:
-        return ()  # which is said, if nothing else is meant
+    if are_tags or column.odd_number is not None:
+        return ()  # an odd number is said, if nothing else is meant
     # A class has at least three rows on the average; of two classes that is not asked.
-    is_few = len(column.distinct) <= min(MOST_CLASSES, max(2, len(column.known) / 3))
+    most = min(MOST_CLASSES, max(2, len(column.known) / 3), len(column.known) - 1)
+    is_few = len(column.distinct) <= most
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
+
+
+def _list_roles(column: Column) -> tuple[str, ...]:
+    """The roles that a column of lists can have as what is predicted."""
+    inner = [each for value in column.known for each in value]
+    words = all(isinstance(each, str) for each in inner)
+    if not words or column.key in NAMED["words"] or not any(column.known):
+        return ()
+    # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
+    is_menu = column.key.startswith("options") and len(column.distinct) == 1
+    if all(map(is_entity_tag, inner)) or is_menu:
+        return ()
+    # Lists of exactly one are classes; with empty lists among them both readings are possible,
+    # but where these are few: then they are texts that nobody has labelled yet.
+    counts = frozenset(map(len, column.known))
+    empty = sum(not value for value in column.known)
+    if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
+        return ("label",)
+    fitting = {frozenset({1}): ("label",), frozenset({0, 1}): ("label", "labels")}
+    return fitting.get(counts, ("labels",))
 
 
 def _are_sentences_of_tags(column: Column) -> bool:
@@ -563,6 +629,8 @@ def _are_sentences_of_tags(column: Column) -> bool:
 def _number_roles(column: Column) -> tuple[str, ...]:
     # "1,2" beside "3" is 1.2, or the labels 1 and 2.
     if column.decimal == "," and not all("," in str(value) for value in column.known):
+        if _are_sets(column.distinct):
+            return ("labels",)
         return ("labels", "number") if separator_of(column.known) else ("number",)
     if not column.is_whole:
         return ("number",)
@@ -574,6 +642,25 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     if len(found) > FEW:
         return ("number",)
     return ("label", "number")
+
+
+SETS, LASTS = 8, 3
+
+
+def _are_sets(values: Collection[str]) -> bool:
+    """Whether values such as "3" and "3,5" are numbers of labels, and no decimals.
+
+    Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
+    """
+    parts = [value.replace(" ", "").split(",") for value in values]
+    if not all(part.isdigit() for found in parts for part in found):
+        return False
+    several = [found for found in parts if len(found) > 1]
+    alone = {found[0] for found in parts if len(found) == 1}
+    lasts = {found[-1] for found in several}
+    ascend = all(int(one) < int(after) for found in several for one, after in pairwise(found))
+    is_known = all(part in alone for found in several for part in found)
+    return ascend and is_known and len(several) >= SETS and len(lasts) >= LASTS
 
 
 def separator_of(values: Sequence[Any]) -> str:

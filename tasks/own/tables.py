@@ -15,14 +15,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO, StringIO
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import WEBANNO, brat_spans
 from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table, read_json
+from benchharness.tasks.own.columns import Column, Table
+from benchharness.tasks.own.documents import (
+    is_object,
+    named,
+    names_of,
+    objects_table,
+    read_json,
+)
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.places import (
     ENDINGS,
@@ -31,15 +37,21 @@ from benchharness.tasks.own.places import (
     is_brat,
     is_text,
     kind_of,
+    labels_beside,
     split_of,
     stamp_of,
 )
+from benchharness.tasks.own.readings import has_reading
 from benchharness.tasks.own.words import FASTTEXT, read_conll, read_fasttext, read_webanno
 from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
 """A file is read as a whole, and takes several times its size in memory."""
+
+
+Lines = Sequence[tuple[int, Sequence[Any]]]
+"""Rows of a table with the numbers of their lines."""
 
 
 # Reading a file.
@@ -56,6 +68,8 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
+    if labels_beside(files):
+        return _with_labels(first, tables[1])
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
             raise DataError(f"{table.name} has other columns than {first.name}.")
@@ -68,6 +82,28 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     )
 
 
+def _with_labels(texts: Table, labels: Table) -> Table:
+    """Rows with their labels from another file, by the one column that both have."""
+    common = [name for name in texts.columns if name in labels.columns]
+    key = common[0] if len(common) == 1 else ""
+    rows = {str(value): row for row, value in enumerate(labels.columns.get(key, ()))}
+    if not key or len(rows) < len(labels.ids):
+        raise DataError(
+            f"{labels.name} has no one column whose different values tell which rows of "
+            f"{texts.name} its labels are of (both have {', '.join(map(repr, common)) or 'none'}): "
+            "put them into one file."
+        )
+    places = [rows.get(str(value)) for value in texts.columns[key]]
+    more = {
+        name: [None if at is None else values[at] for at in places]
+        for name, values in labels.columns.items()
+        if name != key
+    }
+    said = f"the labels of {texts.name} are those of {labels.name}, by {key!r}"
+    notes = (*texts.notes, *labels.notes, said)
+    return replace(texts, columns={**texts.columns, **more}, notes=notes)
+
+
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """A run looks at the same file for its columns, and for each of its splits."""
@@ -76,25 +112,41 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
     kind = _folder_kind(path) if path.is_dir() else kind_of(path)
-    if not kind:
+    within = "" if kind else _kind_within(path, encoding)
+    if not (kind or within):
         raise DataError(
             f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
             "of them in .gz or .zip, or a folder of .txt files for each class."
         )
+    kind = kind or within
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
     elif kind in BINARY:
         rows = BINARY[kind](path, _content(path))
     else:
-        text, notes = text_of(path, _content(path), encoding)
-        rows = READERS[_text_kind(kind, text)](path, text)
+        rows, notes = _of_text(path, kind, encoding, is_said=not within)
     if no_header and isinstance(rows, Table):
         raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
     table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
     if not table.ids:
         raise DataError(f"{path.name} has no rows below line 1.")
     return read_cells(replace(table, notes=(*notes, *table.notes)))
+
+
+def _of_text(
+    path: Place, kind: str, encoding: str, *, is_said: bool
+) -> tuple[Table | Lines, tuple[str, ...]]:
+    """The rows of a file of text, with notes; `is_said` where its ending says what it is."""
+    text, notes = text_of(path, _content(path), encoding)
+    kind = _text_kind(kind, text)
+    if not is_said:
+        notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
+    if kind == "table":
+        text, count = without_comments(path, text)
+        said = f"lines at the top of {path.name} that begin with # are read as comments: {count}"
+        notes = (*notes, said) if count else notes
+    return READERS[kind](path, text), notes
 
 
 def _check_size(path: Place, size: int) -> None:
@@ -136,12 +188,18 @@ def _brat(folder: Place, encoding: str) -> Table:
     """A text a file, with the spans of the file of annotations beside it."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
+    left: Counter[str] = Counter()
     beside = {child.name: child for child in children(folder)}
     for name, path in beside.items():
         if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
             (text, said), (spans, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
             notes += said
-            rows.append((name, {"text": text, "entities": brat_spans(found.name, spans)}))
+            entities, others = brat_spans(found.name, spans)
+            left += others
+            rows.append((name, {"text": text, "entities": entities}))
+    if left:
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(left.items()))
+        notes.insert(0, f"left out of {folder.name}: {counts}")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
@@ -150,6 +208,26 @@ def _folder_kind(folder: Place) -> str:
 
 
 FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {"classes": _class_folders, "brat": _brat}
+
+
+def _kind_within(path: Place, encoding: str) -> str:
+    """Tell a file of rows of which the ending says nothing by its text; empty where it is none."""
+    try:
+        text, _ = text_of(path, _content(path), encoding)
+    except DataError:
+        return ""
+    start = text.lstrip()
+    if start.startswith("[") or is_object(start.partition("\n")[0]):
+        return "json"
+    if start.startswith((FASTTEXT, WEBANNO)):
+        return "text"
+    text, _ = without_comments(path, text)
+    delimiter, _ = delimiter_of(path, text)
+    try:
+        widths = [len(row) for _, row in islice(table_rows(path, text, delimiter), 200)]
+    except DataError:
+        return ""
+    return "text" if len(widths) > 2 and len(set(widths)) == 1 and widths[0] > 1 else ""
 
 
 def _text_kind(kind: str, text: str) -> str:
@@ -180,10 +258,6 @@ def _text_kind(kind: str, text: str) -> str:
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Rows of a table with the numbers of their lines."""
-
-
 def _delimited(path: Place, text: str) -> Lines:
     delimiter, above = delimiter_of(path, text)
     rows = list(table_rows(path, text, delimiter))[above:]
@@ -200,6 +274,40 @@ def delimiter_of(path: Place, text: str) -> tuple[str, int]:
     return "\t" if ending_of(path) in (".tsv", ".tab") else _delimiter(path, text), 0
 
 
+def without_comments(path: Place, text: str) -> tuple[str, int]:
+    """Empty the lines above a table that begin with "#", and count them.
+
+    Empty lines keep the numbers of the lines below. "#id" above rows of as many fields is a name.
+    """
+    lines = text.split("\n")
+    top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
+    rest = lines[len(top) :]
+    if not any(line.strip() for line in top) or sum(bool(line.strip()) for line in rest) < 2:
+        return text, 0
+    delimiter, _ = delimiter_of(path, "\n".join(rest))
+    width = rest[0].count(delimiter)
+    if width and top[-1].count(delimiter) == width and ": " not in top[-1]:
+        rest = [top.pop(), *rest]
+    count = sum(bool(line.strip()) for line in top)
+    return "\n".join([*("" for _ in top), *rest]), count
+
+
+_TOTAL = re.compile(
+    r"(?:grand |sub)?total(?:s| count)?|sum|count|gesamt(?:summe)?|summe|insgesamt|totaal|totale",
+    re.IGNORECASE,
+)
+
+
+def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
+    """Leave out a last row that sums up the others, with a note."""
+    number, last = rows[-1] if len(rows) > 2 else (0, [])
+    words = [str(value).strip() for value in last if value != ""]
+    is_total = bool(words) and bool(_TOTAL.fullmatch(words[0].rstrip(":")))
+    if not is_total or len(words) > len(last) / 2 or Column("", words[1:] or [0]).numbers is None:
+        return rows, ()
+    return rows[:-1], (f"left out of {path.name}: line {number}, which is a total",)
+
+
 def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
     """DataError where a row has not as many fields as line 1."""
     for number, fields in rows:
@@ -213,7 +321,7 @@ def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str
 def _delimiter(path: Place, text: str) -> str:
     """What cuts the first rows evenly; else what the first line has most of, outside of quotes."""
     # What stands in quotes says nothing: "Rome, in winter" or "he said ""no, never""".
-    bare = re.sub(r'"(?:[^"]|"")*"', "", text.partition("\n")[0])
+    bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
     ranked = sorted(DELIMITERS, key=bare.count, reverse=True)
 
     def is_even(delimiter: str) -> bool:
@@ -229,13 +337,14 @@ def _delimiter(path: Place, text: str) -> str:
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     """Rows below the names of their columns, which are numbers from 1 where no row has them."""
     header: Sequence[Any] = rows[0][1] if rows else []
+    rows, notes = _without_total(path, rows)
     if no_header:
         names = [str(number + 1) for number in range(len(header))]
-        return replace(table_of_rows(path, names, rows), has_header=False)
+        return replace(table_of_rows(path, names, rows), has_header=False, notes=notes)
     if len(rows) > 1 and _is_title(header) and "" not in rows[1][1]:
         table = table_of_rows(path, rows[1][1], rows[2:])
-        return replace(table, notes=(f"line 1 of {path.name} is a title: {header[0]}",))
-    return table_of_rows(path, header, rows[1:])
+        return replace(table, notes=(f"line 1 of {path.name} is a title: {header[0]}", *notes))
+    return replace(table_of_rows(path, header, rows[1:]), notes=notes)
 
 
 def _is_title(row: Sequence[Any]) -> bool:
@@ -313,6 +422,15 @@ def _open_quote(line: str, delimiter: str) -> int:
     return places[-1] if places else 1
 
 
+SAID = {
+    "table": "a table",
+    "json": "JSON",
+    "conll": "columns of words",
+    "webanno": "WebAnno's TSV",
+    "fasttext": "fastText's lines",
+}
+"""The layouts of texts as notes call them."""
+
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
     "json": read_json,
@@ -361,7 +479,7 @@ def _of_arrow(path: Place, found: Any) -> Table:
     names = {
         name: each for name, each in label_names(found.schema).items() if name in table.columns
     }
-    columns = {name: [_named(v, names[name]) for v in table.columns[name]] for name in names}
+    columns = {name: [named(v, names[name]) for v in table.columns[name]] for name in names}
     return replace(table, columns={**table.columns, **columns})
 
 
@@ -371,21 +489,11 @@ def label_names(schema: Any) -> dict[str, Sequence[str]]:
         said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = said.get("info", {}).get("features", {})
         found = {
-            name: names for name, each in features.items() if (names := _names_of(each)) is not None
+            name: names for name, each in features.items() if (names := names_of(each)) is not None
         }
     except (AttributeError, ValueError, RecursionError):
         return {}  # of another writer, who names nothing
     return found
-
-
-def _names_of(feature: Any) -> Sequence[str] | None:
-    """The names of a ClassLabel, or of a list of them in either form of the library."""
-    inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
-    inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
-    if not isinstance(inner, dict) or inner.get("_type") != "ClassLabel":
-        return None
-    names = inner.get("names")
-    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
 
 
 def _workbook(path: Place, content: bytes) -> Table | Lines:
@@ -409,6 +517,14 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """The rows of the one sheet that is a table, or of one for each split with its name beside."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
+    if len(tables) > 1 and not any(map(split_of, tables)):
+        # Code books and notes may be tables too, of which nothing can be learned.
+        readable = {
+            title: rows
+            for title, rows in tables.items()
+            if has_reading(read_cells(table_of_rows(path, rows[0][1], rows[1:])))
+        }
+        tables = readable if len(readable) == 1 else tables
     if len(sheets) < 2 or len(tables) == 1:
         chosen = tables or sheets
         rows = next(iter(chosen.values()), [])
@@ -466,13 +582,6 @@ def hub_table(name: str, dataset: Any) -> Table:
         feature = flat.features[column]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         values = flat[column][:]
-        columns[column] = [_named(value, names) for value in values] if names else values
+        columns[column] = [named(value, names) for value in values] if names else values
     ids = [str(number) for number in range(1, len(flat) + 1)]
     return Table(name=name, columns=columns, ids=ids, unit="row")
-
-
-def _named(value: Any, names: Sequence[str]) -> Any:
-    if isinstance(value, list):
-        found = [_named(each, names) for each in value]
-        return None if None in found else found
-    return None if value is None or value < 0 else names[value] if value < len(names) else value

@@ -35,8 +35,8 @@ _ALONE = re.compile(r"([BIESLUM])[-_]?")
 class Spelling(NamedTuple):
     """The spelling of a file's tags.
 
-    `kinds` are the names of its spans, none where it has none; `odd` are the tags of no scheme among
-    others, and `said` is what to tell of a spelling that is not the usual one.
+    `kinds` are the names of its spans, none where it has none; `odd` are the tags of no scheme
+    among others, and `said` is what to tell of a spelling that is not the usual one.
     """
 
     kinds: frozenset[str]

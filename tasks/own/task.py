@@ -277,9 +277,10 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
     """The examples of a table; `may_hide` where it need not have labels."""
     mapping = own.mapping
     table = _folded(mapping, table, may_hide=may_hide)
-    for number, row in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+    for number, values in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+        row = values
         if may_hide:
-            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in row.items()}
+            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in values.items()}
         yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
 
 
@@ -380,11 +381,14 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     if not found or found[0] in (None, ""):
         return None
     label = class_name(found[0])
-    return None if label in NO_LABELS and own.labels and label not in own.labels else label
+    is_none = label.casefold() in NO_LABELS and own.labels and label not in own.labels
+    return None if is_none else label
 
 
-NO_LABELS = ("-", "nan")
-"""What SNLI writes where its annotators did not agree, and pandas where there is nothing."""
+NO_LABELS = ("-", "nan", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown")
+"""What stands for no label, in lower case: SNLI's "-" where its annotators did not agree, what
+pandas writes where there is nothing, and what people write who have yet to fill it in. "unknown"
+is a class but where it stands among others of these."""
 
 
 def class_name(value: Any) -> str:

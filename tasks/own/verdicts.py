@@ -13,35 +13,40 @@ from benchharness.tasks.own.columns import Table, key_of
 
 VERDICT = "verdict"
 
+_BY_REASON = {
+    "rejected": "reject rejected invalid bad disapproved",
+    "ignored": "ignore ignored skip skipped",
+    "discarded": "discard discarded deleted",
+    "cancelled": "cancelled canceled",
+    "not finished": "draft default pending new todo open unlabeled",
+    "not confirmed": "false no 0 unconfirmed unreviewed",
+}
 SAID: Mapping[str, str] = {
-    **{word: "rejected" for word in ("reject", "rejected", "invalid", "bad", "disapproved")},
-    **{word: "ignored" for word in ("ignore", "ignored", "skip", "skipped")},
-    **{word: "discarded" for word in ("discard", "discarded", "deleted")},
-    **{word: "cancelled" for word in ("cancelled", "canceled")},
-    **{
-        word: "not finished"
-        for word in ("draft", "default", "pending", "new", "todo", "open", "unlabeled")
-    },
-    **{word: "not confirmed" for word in ("false", "no", "0", "unconfirmed", "unreviewed")},
+    word: reason for reason, words in _BY_REASON.items() for word in words.split()
 }
 """Words, in lower case, for which a row is left out, and the reason to report."""
 
-ACCEPTED = frozenset(
-    "accept accepted valid validated approved approve submitted completed complete confirmed done "
-    "reviewed gold edited finished true yes 1 labeled".split()
-)
+_COUNTED = """
+    accept accepted valid validated approved approve submitted completed complete confirmed done
+    reviewed gold edited finished true yes 1 labeled
+"""
+ACCEPTED = frozenset(_COUNTED.split())
 
 _STATES = frozenset(
-    "answer status state verdict decision review reviewstatus annotationstatus".split()
+    (
+        *("answer", "status", "state", "verdict", "decision"),
+        *("review", "reviewstatus", "annotationstatus"),
+    )
 )
 _FLAGS = frozenset(
-    f"{start}{word}" for start in ("is", "") for word in ("confirmed", "approved", "accepted",
-    "validated", "valid", "reviewed")
+    f"{start}{word}"
+    for start in ("is", "")
+    for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
 )
 """Names of columns of verdicts: those with words, and those with yes or no."""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
-_YES_OR_NO = frozenset("true false yes no 1 0".split())
+_YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
 """The end of the name of Argilla's column for the status of each answer."""
@@ -70,6 +75,8 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # Argilla's before version 2
         return "annotation" in table.columns
+    if name == "AssignmentStatus":  # Mechanical Turk's
+        return "WorkerId" in table.columns
     return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
 
 
@@ -102,8 +109,8 @@ def _reason(value: Any) -> str:
 def accepted(table: Table, column: str, label: str = "") -> Table:
     """Keep the rows that count, by a column of verdicts; `label` is the column of a class.
 
-    Where all rows have the one label that they were asked about (Prodigy's binary tasks), a rejected
-    one is of the class "not LABEL".
+    Where all rows have the one label that they were asked about (Prodigy's binary tasks), a
+    rejected one is of the class "not LABEL".
     """
     if column not in table.columns:
         return table

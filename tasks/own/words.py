@@ -21,6 +21,7 @@ CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 
 
 def read_conll(path: Place, text: str) -> Table:
+    """Read columns of words, with an empty line after each sentence."""
     rows: list[tuple[str, Any]] = []
     lines = text.split("\n")
     comments = _comments(lines)
@@ -78,6 +79,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
 
 
 def read_webanno(path: Place, text: str) -> Table:
+    """Read WebAnno's or INCEpTION's sentences, their spans as tags."""
     return replace(
         objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
     )
@@ -89,6 +91,7 @@ FASTTEXT = "__label__"
 
 
 def read_fasttext(path: Place, text: str) -> Table:
+    """Read labels and a text from each line."""
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if words := line.split():

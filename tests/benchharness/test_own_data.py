@@ -309,9 +309,12 @@ def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said
 def test_a_file_without_a_header_is_run_from_the_command_and_from_python(bench, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text(as_csv(TWO))
-    refused = bench(*RUN, "--data-file", str(path), "--dry-run")
+    refused = bench(*RUN, "--data-file", str(path), "--columns", "text=1,label=2", "--dry-run")
     assert refused.code == 4
     assert "--no-header" in refused.err
+    seen = bench(*RUN, "--data-file", str(path), "--dry-run", "--json")
+    assert "text classification: 1 -> 2 (2 classes: neg, pos)" in seen.err
+    assert "line 1 of bare.csv is a row and no names: read as with --no-header" in seen.err
     ended = bench(*RUN, "--data-file", str(path), "--no-header", "--dry-run", "--json")
     assert "text classification: 1 -> 2 (2 classes: neg, pos)" in ended.err
     assert bench("run", "--write-task", "--data-file", str(path), "--no-header").code == 0

@@ -17,7 +17,8 @@ from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.leaks import find_leaks
-from benchharness.tasks.own.tables import hub_table
+from benchharness.tasks.own.parts import read_parts
+from benchharness.tasks.own.tables import hub_table, read_table
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_suites, find_task
@@ -550,6 +551,15 @@ def test_no_header_is_of_tables(tmp_path):
     bare = table(tmp_path, [[sentence(n), n % 2] for n in range(40)], "bare.csv")
     with pytest.raises(DataError, match="--no-header"):
         find_own(bare, columns="text=1,label=2")
+
+
+def test_lines_above_a_table_are_no_rows_where_it_is_read_in_parts(tmp_path):
+    head = "# printed by Kim, page 1\n\n"
+    (tmp_path / "rows.csv").write_text(head + as_csv([["text", "n"], *([t, 1] for t, _ in TWO)]))
+    (part,) = read_parts(str(tmp_path / "rows.csv"))
+    assert [*part.columns] == ["text", "n"]
+    assert part.ids == [str(number) for number in range(4, 4 + len(TWO))]
+    assert part.ids == read_table([tmp_path / "rows.csv"]).ids
 
 
 def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, monkeypatch):

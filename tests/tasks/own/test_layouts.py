@@ -40,6 +40,7 @@ from tests.helpers.layouts import (
     workbook,
     zipped,
 )
+from tests.helpers.messy_layouts import MESSY
 from tests.helpers.own_files import (
     GOOD,
     TABLE,
@@ -100,7 +101,7 @@ LAYOUTS = {
     ),
     # One text.
     "SST": Layout(csv("sst.tsv", "sentence,label", lambda n: [f"{sentence(n)} ", n % 2], "\t"), "class text=sentence,label=label", ("0", "1")),
-    "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "refuses --no-header"),
+    "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "class text=4,label=2", ("0", "1"), "48 train, 12 dev", "line 1 of cola.tsv is a row and no names"),
     "CoLA, by its columns": Layout(
         csv("cola.tsv", "", lambda n: [["gj04", "bc01"][n % 3 == 0], n % 2, "" if n % 2 else "*", sentence(n)], "\t"),
         "asks text=4,label=1 or text=4,label=2",
@@ -171,7 +172,7 @@ LAYOUTS = {
         jsonl("arc.jsonl", lambda n: {"id": f"M_{n}", "question": {"stem": exam(n)[0], "choices": [{"text": t, "label": "ABCD"[k]} for k, t in enumerate(exam(n)[1])]}, "answerKey": "ABCD"[n % 4]}),
         "choice question=question.stem,options=question.choices.text,answer=answerKey",
     ),
-    "MMLU without a header": Layout(csv("mmlu.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "refuses --no-header"),
+    "MMLU without a header": Layout(csv("mmlu.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", (), "48 train, 12 dev"),
     "MMLU, by its columns": Layout(csv("mmlu.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", no_header=True),
     "HellaSwag": Layout(
         jsonl("swag.jsonl", lambda n: {"ind": n, "activity_label": "Roof", "ctx_a": exam(n)[0], "ctx_b": "he", "ctx": f"{exam(n)[0]} he", "split": "train", "split_type": "indomain", "label": n % 4, "endings": exam(n)[1], "source_id": f"a~{n}"}),
@@ -234,8 +235,8 @@ KEPT_ASIDE = {
     "PAWS": Layout(csv("paws.tsv", "id,sentence1,sentence2,label", lambda n: [n + 1, sentence(n), second(n), n % 2], "\t"), "class text=sentence1,text2=sentence2,label=label", ("0", "1")),
     "SICK": Layout(csv("SICK.txt", "pair_ID,sentence_A,sentence_B,relatedness_score,entailment_judgment", lambda n: [n, sentence(n), second(n), 1 + n % 40 / 10, NLI[n % 3].upper()], "\t"), "asks number=relatedness_score or label=entailment_judgment"),
     "Universal Dependencies": Layout(text_file("en_ewt-ud.conllu", "\n".join(map(conllu, ROWS))), "tags words=2,tags=4", ("NOUN", "VERB")),
-    "SMS spam": Layout(csv("SMSSpamCollection.txt", "", lambda n: ["ham" if n % 3 else "spam", f"{sentence(n)}, \"so"], "\t"), "refuses --no-header"),
-    "Sentiment140": Layout(csv("s140.csv", "", lambda n: [n % 2 * 4, 1467810369 + n, "Mon Apr 06 22:19:45 PDT 2009", "NO_QUERY", f"user{n}", sentence(n)]), "refuses --no-header"),
+    "SMS spam": Layout(csv("SMSSpamCollection.txt", "", lambda n: ["ham" if n % 3 else "spam", f"{sentence(n)}, \"so"], "\t"), "class text=2,label=1", ("ham", "spam"), "48 train, 12 dev"),
+    "Sentiment140": Layout(csv("s140.csv", "", lambda n: [n % 2 * 4, 1467810369 + n, "Mon Apr 06 22:19:45 PDT 2009", "NO_QUERY", f"user{n}", sentence(n)]), "class text=6,label=1", ("0", "4"), "48 train, 12 dev"),
     "WinoGrande": Layout(jsonl("winogrande.jsonl", lambda n: {"qID": f"q{n}", "sentence": sentence(n), "option1": f"Ann{n}", "option2": f"Bob{n}", "answer": str(1 + n % 2)}), "refuses from 1"),
     "COPA": Layout(jsonl("copa.jsonl", lambda n: {"premise": sentence(n), "choice1": exam(n)[1][0], "choice2": exam(n)[1][1], "question": ["cause", "effect"][n % 2], "label": n % 2, "idx": n}), "choice context=premise,question=question,options=choice1+choice2,answer=label"),
     "RACE": Layout(jsonl("race.jsonl", lambda n: {"answers": ["A", "B"], "options": [exam(n)[1], exam(n + 1)[1]], "questions": ["what", "who"], "article": sentence(n, length=40), "id": f"h{n}.txt"}), "asks labels=answers or labels=questions"),
@@ -284,10 +285,10 @@ DAMAGED = {
     "an infinite number": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), n / 4 or "inf"]), "refuses prices.csv line 2 has 'inf' in the column 'price': expected a number"),
     "a row without its tag": Layout(text_file("words.csv", as_csv([["sentence", "word", "tag"], *WORD_ROWS[:180], (30, "Anna", "B-PER"), (30, "sleeps", "")])), "refuses words.csv line 182 has no tag for the word 'sleeps'"),
     "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which is none of its 0 options"),
-    "no names": Layout(text_file("bare.csv", as_csv(TWO)), "refuses line 1 of bare.csv is a row and no names"),
+    "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row and no names"),
 }  # fmt: skip
 
-EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC
+EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -1,0 +1,130 @@
+# ruff: noqa: E501  (a layout is a line)
+"""Files as people export and keep them: with ids, notes, totals, other endings and no names."""
+
+from pathlib import Path
+
+from tests.helpers.layouts import ENTITIES, ROWS, Layout, csv, folder, jsonl, marked
+from tests.helpers.own_files import as_csv, as_jsonl, exam, second, sentence, text_file
+from tests.helpers.public_layouts import document, triple, webanno, workbook
+
+TEAMS = ("repair", "sales")
+CITIES = ("Bern, Switzerland", "Graz, Austria", "Lund, Sweden", "Turku, Finland")
+
+
+def team(number: int) -> str:
+    return TEAMS[number % 2]
+
+
+def digits(number: int) -> str:
+    """A hash of forty hexadecimal digits."""
+    return f"{number + 1:08x}" * 5
+
+
+def report(head: str, foot: str = ""):
+    rows = [
+        ["case", "summary", "team", "hours"],
+        *([f"K{n}", sentence(n), team(n), n] for n in ROWS),
+    ]
+    return text_file("report.csv", head + as_csv(rows) + foot)
+
+
+def pieces(place: Path) -> Path:
+    """Write brat's files, of which two have a span in two pieces and each has an event."""
+    made = place / "notes"
+    made.mkdir()
+    for number in ROWS:
+        text, spans = marked(number, triple)
+        lines = [f"T{k}\t{tag} {a} {b}\t{text[a:b]}\n" for k, (a, b, tag) in enumerate(spans, 1)]
+        cut = ["T9\tPER 0 2;3 5\txx yy\n"] if number < 2 else []
+        (made / f"n{number}.txt").write_text(f"{text}\n")
+        (made / f"n{number}.ann").write_text("".join([*lines, *cut, "E1\tMove:T1\n"]))
+    return made
+
+
+def lighttag(number: int) -> dict[str, object]:
+    def form(start: int, end: int, tag: str) -> dict[str, object]:
+        return {"start": start, "end": end, "tag": tag, "correct": True}
+
+    text, spans = marked(number, form)
+    wrong = [{"start": 0, "end": 3, "tag": "LOC", "correct": False}] if number % 20 == 0 else []
+    return {"content": text, "annotations": [*spans, *wrong]}
+
+
+def manifest(number: int) -> dict[str, object]:
+    about = {"type": "groundtruth/text-classification", "human-annotated": "yes"}
+    if number % 10 == 7:
+        return {"source": sentence(number), "desk-metadata": {**about, "failure-reason": "expired"}}
+    named = {**about, "class-name": team(number), "confidence": 0.5 + number / 200}
+    return {"source": sentence(number), "desk": number % 2, "desk-metadata": named}
+
+
+def manifest_of_several(number: int) -> dict[str, object]:
+    found = [0, 1] if number % 3 == 0 else [number % 2]
+    about = {
+        "type": "groundtruth/text-classification-multilabel",
+        "class-map": {str(n): TEAMS[n] for n in found},
+    }
+    return {"source": sentence(number), "desk": found, "desk-metadata": about}
+
+
+VIEWED = [
+    {
+        "row_idx": n,
+        "row": {"note": sentence(n), "mood": n % 3 - (n % 3 == 2) * 3},
+        "truncated_cells": [],
+    }
+    for n in ROWS
+]
+FEATURES = [
+    {"feature_idx": 0, "name": "note", "type": {"dtype": "string", "_type": "Value"}},
+    {"feature_idx": 1, "name": "mood", "type": {"names": ["calm", "angry"], "_type": "ClassLabel"}},
+]
+SETS = ("0", "1", "2", "3", "4", "0,1", "0,2", "0,3", "1,2", "1,3", "1,4", "2,3", "2,4", "3,4")
+
+MESSY = {
+    # Which columns are texts, and which are labels.
+    "people and pages beside texts": Layout(csv("orders.csv", "customer,mail,city,page,sent,message,team", lambda n: [f"Maria Musterfrau{n}", f"maria.m{n}@shop.example", CITIES[n % 4] if n % 3 else f"Ort{n}, Land", f"https://shop.example/orders/{n}", f"2023-05-{1 + n % 28:02} 10:{n % 60:02}:00 pm", sentence(n), team(n)]), "class text=message,label=team", TEAMS),
+    "dates in words and hashes beside texts": Layout(csv("tweets.csv", "sha,reviewerID,seen,posted,edited,stored,said,team", lambda n: [digits(n), f"A3K{n}QWERTZUIOP", f"Thu May {1 + n % 28:02} 18:01:{n % 60:02} UTC 2023", f"{1 + n % 28}. März 2023 18:{n % 60:02}", f"May {1 + n % 28}, 2023 at 6:{n % 60:02} pm", f"{1 + n % 12:02} {1 + n % 28:02}, 2023", sentence(n), team(n)]), "class text=said,label=team", TEAMS),
+    "ids and dates alone": Layout(csv("posts.csv", "post_id,sha,seen,label", lambda n: [f"p-{n}-2023-abcdef", digits(n), f"Thu May {1 + n % 28:02} 18:01:12 +0000 2023", team(n)]), "refuses has no column of texts"),
+    "a title of two words and a text": Layout(csv("shop.csv", "product,opinion,label", lambda n: [f"Wanderschuh Modell{n}", sentence(n), team(n)]), "class text=opinion,label=label", TEAMS),
+    "links alone": Layout(csv("links.csv", "url,label", lambda n: [f"https://site{n}.example/page?id={n}", team(n)]), "class text=url,label=label", TEAMS),
+    "time stamps of Unix": Layout(jsonl("events.jsonl", lambda n: {"text": sentence(n), "seen": 1_684_000_000 + n % 25 * 86_400, "seen_ms": 1_684_000_000_000 + n % 25, "day": 20_230_501 + n % 25, "team": team(n)}), "class text=text,label=team", TEAMS),
+    "large numbers that are no time stamps": Layout(csv("sales.csv", "advert,revenue", lambda n: [sentence(n), 1_684_000 + n % 25 * 7]), "number text=advert,number=revenue", said="1.684e+06 to"),
+    "one target of a stance": Layout(csv("stance.csv", "target,post,stance", lambda n: ["Wind power", sentence(n), ("AGAINST", "FAVOR", "NONE")[n % 3]]), "class text=post,label=stance", ("AGAINST", "FAVOR", "NONE")),
+    "a label of one value": Layout(csv("spam.csv", "message,label,country", lambda n: [sentence(n), "spam", ("CH", "AT")[n % 2]]), "refuses has one label, 'spam' in the column 'label'"),
+    "Prodigy, one label with a score": Layout(jsonl("spam.jsonl", lambda n: {"text": sentence(n), "label": "SPAM", "meta": {"score": n / 60}, "answer": ("accept", "reject")[n % 2]}), "class text=text,label=label,verdict=answer", ("SPAM", "not SPAM")),
+    "adjudicated labels": Layout(csv("gold.csv", "comment,coder_1,coder_2,adjudicated", lambda n: [sentence(n), team(n), team(n + (n % 9 == 0)), team(n)]), "class text=comment,label=adjudicated", TEAMS),
+    "lists of one label, few of them empty": Layout(jsonl("done.jsonl", lambda n: {"text": sentence(n), "label": [] if n % 20 == 3 else [team(n)]}), "class text=text,label=label", TEAMS, said="left out of train, without a text or a label: 3"),
+    "lists of one label, many of them empty": Layout(jsonl("done.jsonl", lambda n: {"text": sentence(n), "label": [] if n % 4 == 3 else [team(n)]}), "asks text=text,label=label or text=text,labels=label"),
+    "labels that are placeholders": Layout(csv("desk.csv", "body,desk", lambda n: [sentence(n), {5: "tbd", 6: "??", 7: "n/a", 8: "Unknown", 9: ""}.get(n, team(n))]), "class text=body,label=desk", TEAMS, "44 train, 11 dev", "read as no label, rename what is a class: 'tbd' (1), '??' (1), 'n/a' (1), 'Unknown' (1)"),
+    "unknown as a class": Layout(csv("desk.csv", "body,desk", lambda n: [sentence(n), (*TEAMS, "unknown")[n % 3]]), "class text=body,label=desk", ("repair", "sales", "unknown")),
+    "tags in angle brackets": Layout(csv("posts.csv", "Id,Question,Tags", lambda n: [n, sentence(n), ("<gears><chain>", "<chain>", "<brakes><chain><gears>", "<brakes>")[n % 4]]), "labels text=Question,labels=Tags", ("brakes", "chain", "gears")),
+    "tags between bars": Layout(csv("posts.csv", "Id,Question,Tags", lambda n: [n, sentence(n), ("|gears|chain|", "|chain|", "|brakes|")[n % 3]]), "labels text=Question,labels=Tags", ("brakes", "chain", "gears")),
+    "numbers of labels": Layout(csv("sets.csv", "text,code", lambda n: [sentence(n), SETS[n % len(SETS)]]), "labels text=text,labels=code", ("0", "1", "2", "3", "4")),
+    "marks with decimal commas": Layout(csv("marks.csv", "text,mark", lambda n: [sentence(n), ("1", "2", "3", "4", "5", "1,3", "1,7", "2,3", "2,7", "3,3", "3,7", "4,3")[n % 12]]), "asks text=text,labels=mark or text=text,number=mark"),
+    # Where the rows are.
+    "JSON lines of another ending": Layout(text_file("rows.dump", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS])), "class text=text,label=label", TEAMS, said="rows.dump is read as JSON, for its ending says nothing of it"),
+    "a table without an ending": Layout(text_file("Collection", as_csv([["text", "label"], *([f'"{sentence(n)}', team(n)] for n in ROWS)], "\t", quotechar="\0")), "class text=text,label=label", TEAMS, said="Collection is read as a table"),
+    "prose of another ending": Layout(text_file("notes.md", "# Notes\n\nOnce, there was a file.\nIt had no rows.\n"), "refuses notes.md has an ending that no reader knows"),
+    "Ground Truth": Layout(text_file("output.manifest", as_jsonl(list(map(manifest, ROWS)))), "class text=source,label=desk", TEAMS, "43 train, 11 dev", "6 rows of output.manifest have no label, for their labelling failed"),
+    "Ground Truth, several labels": Layout(text_file("output.manifest", as_jsonl(list(map(manifest_of_several, ROWS)))), "labels text=source,labels=desk", TEAMS),
+    "an answer of the hub's viewer": Layout(document("rows.json", {"features": FEATURES, "rows": VIEWED, "num_rows_total": 60}), "class text=note,label=mood", ("angry", "calm"), "32 train, 8 dev"),
+    "a download that broke off": Layout(text_file("half.jsonl", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS]) + '{"text": "so it en'), "class text=text,label=label", TEAMS, said="half.jsonl ends within line 61, which is left out"),
+    "a broken last line": Layout(text_file("broken.jsonl", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS]) + '{"text": "b" "label": 0}'), "refuses broken.jsonl line 61 column 14"),
+    "comments above a table": Layout(report("# Desk 3.1, a report\n# printed: today, by Kim; page 1\n\n"), "class text=summary,label=team", TEAMS, said="lines at the top of report.csv that begin with # are read as comments: 2"),
+    "a total below a table": Layout(report("", "Grand total:,,,1770\n"), "class text=summary,label=team", TEAMS, said="left out of report.csv: line 62, which is a total"),
+    "a hash before the first name": Layout(text_file("gene.csv", "#" + as_csv([["id", "text", "label"], *([n, sentence(n), team(n)] for n in ROWS)])), "class text=text,label=label", TEAMS, "48 train, 12 dev"),
+    "labels of the test in a file of their own": Layout(folder(train__csv=as_csv([["id", "body", "rude", "late"], *([f"r{n}", sentence(n), n % 2, n % 3 // 2] for n in ROWS)]), test__csv=as_csv([["id", "body"], *([f"t{n}", sentence(n + 500)] for n in range(20))]), test_labels__csv=as_csv([["id", "rude", "late"], *([f"t{n}", *([n % 2, 0] if n % 4 else [-1, -1])] for n in reversed(range(20)))]), sample_submission__csv="id,rude,late\nt0,0.5,0.5\n"), "labels text=body,labels=rude+late", ("late", "rude")[::-1], "20 test", "the labels of test.csv are those of test_labels.csv, by 'id'"),
+    "labels that name no row": Layout(folder(train__csv=as_csv([["id", "body", "label"], *([n, sentence(n), team(n)] for n in ROWS)]), test__csv=as_csv([["id", "body"], [1, sentence(900)], [2, sentence(901)]]), test_labels__csv="label\nsales\nrepair\n"), "refuses test_labels.csv has no one column"),
+    "a code book beside the rows": Layout(workbook(About=[["Survey", "May 2023"], ["Coder", "K. Lund"], ["Note", "none"]], Answers=[["no", "answer", "code"], *([n, sentence(n), team(n)] for n in ROWS)], Codes=[["code", "meaning"], ["sales", "wants to buy"], ["repair", "something broke"]]), "class text=answer,label=code", TEAMS, said="the sheet 'Answers' is read, and not 'About', 'Codes'"),
+    "WebAnno, two features of a layer": Layout(text_file("doc.tsv", "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Name|identifier|value\n\n\n" + "\n".join(webanno(n).replace("\t_\tPER[1]", "\thttp://x/1[1]\tPER[1]").replace("\t_\tLOC", "\t*\tLOC") for n in ROWS)), "tags words=words,tags=tags", ENTITIES, "48 train, 12 dev"),
+    "brat, spans in pieces": Layout(pieces, "tags words=words,tags=tags", ENTITIES, said="left out of notes: 60 relations and events, 2 spans in several pieces"),
+    "spans that were rejected": Layout(document("spans.json", {"examples": list(map(lighttag, ROWS))}), "tags words=words,tags=tags", ENTITIES, said="left out of spans.json: 3 spans that were rejected"),
+    "Mechanical Turk": Layout(csv("Batch_7.csv", "HITId,CreationTime,WorkerId,AssignmentStatus,RejectionTime,Input.text,Answer.team.label,Approve,Reject", lambda n: [f"3{n:04}XYZABCDEFG", f"Tue Mar 07 10:{n % 60:02}:35 PST 2023", f"A{n % 4}", "Rejected" if n % 10 == 3 else "Approved", f"Tue Mar 08 11:{n % 60:02}:35 PST 2023" if n % 10 == 3 else "", sentence(n), team(n), "" if n % 10 == 3 else "x", "x" if n % 10 == 3 else ""]), "class text=Input.text,label=Answer.team.label,verdict=AssignmentStatus", TEAMS, said="left out of Batch_7.csv: 6 rejected (AssignmentStatus)"),
+    # Line 1 is a row.
+    "no names and short texts": Layout(text_file("short.csv", as_csv([["so good" if n % 2 else f"quite bad {n}", team(n)] for n in ROWS])), "refuses line 1 of short.csv is a row and no names"),
+    "a name that is a value too": Layout(csv("comments.csv", "comment,toxic", lambda n: [sentence(n), ("toxic", "clean")[n % 2]]), "refuses --no-header"),
+    "whole questions as names": Layout(csv("form.csv", "Tell us in your own words how the visit was for you today,Which of our desks did you talk to", lambda n: [sentence(n), team(n)]), "refuses --no-header"),
+    "no names and two readings": Layout(csv("two.csv", "", lambda n: [sentence(n), second(n), team(n)]), "refuses line 1 of two.csv is a row and no names"),
+    "no names and options": Layout(csv("quiz.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", said="line 1 of quiz.csv is a row and no names: read as with --no-header"),
+}  # fmt: skip
