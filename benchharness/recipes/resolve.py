@@ -522,9 +522,13 @@ LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone
 def is_decoder(spec: ModelSpec) -> bool:
     """Return whether a model's states see only what precedes them.
 
-    As `config_of`, it may ask the hub, where the family is not known.
+    As `config_of`, it may ask the hub, where the family is not known. Nothing is a decoder that the
+    hub cannot tell: no job of it can start either.
     """
-    return is_causal({"model_type": spec.family} if spec.family else config_of(spec))
+    try:
+        return is_causal({"model_type": spec.family} if spec.family else config_of(spec))
+    except ModelError:
+        return False
 
 
 def _ancestors(path: Path) -> list[Path]:
