@@ -102,6 +102,7 @@ MESSY = {
     "tags between bars": Layout(csv("posts.csv", "Id,Question,Tags", lambda n: [n, sentence(n), ("|gears|chain|", "|chain|", "|brakes|")[n % 3]]), "labels text=Question,labels=Tags", ("brakes", "chain", "gears")),
     "numbers of labels": Layout(csv("sets.csv", "text,code", lambda n: [sentence(n), SETS[n % len(SETS)]]), "labels text=text,labels=code", ("0", "1", "2", "3", "4")),
     "marks with decimal commas": Layout(csv("marks.csv", "text,mark", lambda n: [sentence(n), ("1", "2", "3", "4", "5", "1,3", "1,7", "2,3", "2,7", "3,3", "3,7", "4,3")[n % 12]]), "asks text=text,labels=mark or text=text,number=mark"),
+    "options with a rationale": Layout(jsonl("quiz.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1], "answer": n % 4, "rationale": sentence(n + 700)}), "choice question=question,options=options,answer=answer", said="not used: rationale"),
     # Where the rows are.
     "JSON lines of another ending": Layout(text_file("rows.dump", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS])), "class text=text,label=label", TEAMS, said="rows.dump is read as JSON, for its ending says nothing of it"),
     "a table without an ending": Layout(text_file("Collection", as_csv([["text", "label"], *([f'"{sentence(n)}', team(n)] for n in ROWS)], "\t", quotechar="\0")), "class text=text,label=label", TEAMS, said="Collection is read as a table"),
