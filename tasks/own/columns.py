@@ -31,11 +31,12 @@ NAMED: Mapping[str, frozenset[str]] = {
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
         "correctoption answerindex goldlabel answerid",
+        "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
 """What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
 "number" are what a text is classified as or scored with, "category" says so less surely, and
-"right" is the right one of several options."""
+"right" is the right one of several options, "why" what was written with the answer in sight."""
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 """What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""

@@ -73,19 +73,24 @@ def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
     # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
         is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
-        if not is_one and not labels_beside(files):
+        if not is_one and with_labels_apart(files) is None:
             both = " and ".join(file.name for file in files[:2])
             raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
 
 
-_LABELS = re.compile(r"(.*)[-_ .](?:labels?|solutions?|gold|answers?|targets?)")
+_LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answers", "targets"))
 
 
-def labels_beside(files: Sequence[Place]) -> bool:
-    """Whether of two files the second has the labels of the first: test.csv, test_labels.csv."""
-    stems = [file.name.lower().partition(".")[0] for file in files]
-    found = _LABELS.fullmatch(stems[-1]) if len(stems) == 2 else None
-    return found is not None and found[1] == stems[0]
+def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
+    """Two files of which one has the labels of the other, this one first: test, test_labels."""
+    words = [re.findall(r"[^\W_]+", file.name.lower().partition(".")[0]) for file in files]
+    if len(files) != 2 or words[0] == words[1]:
+        return None
+    (texts, first), (labels, second) = sorted(
+        zip(files, words, strict=True), key=lambda f: len(f[1])
+    )
+    is_one = [word for word in second if word not in _LABELS] == first
+    return (texts, labels) if is_one else None
 
 
 def _files_of_rows(folder: Place) -> list[Place]:

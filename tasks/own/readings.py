@@ -464,7 +464,9 @@ def _choice(
     answer: Column,
     keys: Column | None = None,
 ) -> Iterator[ColumnMapping]:
+    # What explains the answer is no context: it gives the answer away.
     rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
+    rest = [column for column in rest if column.key not in NAMED["why"]]
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or (texts[0] if len(texts) == 1 else None)
     if question is None:

@@ -37,9 +37,9 @@ from benchharness.tasks.own.places import (
     is_brat,
     is_text,
     kind_of,
-    labels_beside,
     split_of,
     stamp_of,
+    with_labels_apart,
 )
 from benchharness.tasks.own.readings import has_reading
 from benchharness.tasks.own.words import FASTTEXT, read_conll, read_fasttext, read_webanno
@@ -64,11 +64,12 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     line of a table is a row, which numbers its columns from 1. Raises DataError, with line and
     column, where a file is not what it seems to be.
     """
-    tables = [_read(path, encoding, no_header, stamp_of(path)) for path in files]
+    pair = with_labels_apart(files)
+    tables = [_read(path, encoding, no_header, stamp_of(path)) for path in pair or files]
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
-    if labels_beside(files):
+    if pair:
         return _with_labels(first, tables[1])
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
