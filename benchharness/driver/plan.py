@@ -15,7 +15,12 @@ from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
 from benchharness.models.families import is_unchecked
 from benchharness.models.folder import stated_pooling
-from benchharness.models.weights import config_of, reach, require_checkpoint, require_listed
+from benchharness.models.weights import (
+    family_config,
+    reach,
+    require_checkpoint,
+    require_listed,
+)
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
@@ -181,9 +186,9 @@ def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
 def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     """Yield a sentence for each model of a family that nobody has looked up."""
     for model in models:
-        config = {"model_type": model.family} if model.family else config_of(model)
+        config = family_config(model)
         # One that cannot be loaded is refused right after this.
-        if is_unchecked(config) and _is_loadable(model):
+        if config and is_unchecked(config) and _is_loadable(model):
             yield (
                 f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
                 "its authors classify a text: a new layer reads the state of its first token, or "

@@ -274,8 +274,7 @@ class Count:
 
     def numbers(self) -> NDArray[np.int64]:
         """Features' `counts`, (4,)."""
-        characters = sorted(set[str]().union(*self._seen))
-        silent = "".join(c for c in characters if not c.isspace() and self._is_silent(c))
+        silent = "".join(self._silent(sorted(set[str]().union(*self._seen))))
         lost = words = 0
         if silent:
             alone = re.compile(rf"(?<!\S)[{re.escape(silent)}]+(?!\S)")
@@ -283,11 +282,15 @@ class Count:
             words = sum(len(text.split()) for text in self._seen)
         return np.array([self._tokens, self._missed, lost, words], dtype=np.int64)
 
-    def _is_silent(self, character: str) -> bool:
-        if SURROGATES.fullmatch(character):
-            return False  # read as an unknown character
-        ids = self._tokenizer(character, add_special_tokens=False, verbose=False)["input_ids"]
-        return not ids or self._tokenizer.convert_ids_to_tokens(ids) == [METASPACE]
+    def _silent(self, characters: Sequence[str]) -> list[str]:
+        """Return the characters, white space apart, that have no token on their own."""
+        # Half a surrogate pair is read as an unknown character.
+        asked = [c for c in characters if not c.isspace() and not SURROGATES.fullmatch(c)]
+        if not asked:
+            return []
+        found = self._tokenizer(asked, add_special_tokens=False, verbose=False)["input_ids"]
+        tokens = map(self._tokenizer.convert_ids_to_tokens, found)
+        return [c for c, own in zip(asked, tokens, strict=True) if own in ([], [METASPACE])]
 
 
 METASPACE = "\u2581"

@@ -329,6 +329,19 @@ def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     return read_config(config_folder(spec) / "config.json")
 
 
+def family_config(spec: ModelSpec) -> Mapping[str, Any]:
+    """Return what is known of a model's family: its config.json, or the family in the table.
+
+    Empty where only the hub could tell and does not: no job of such a model can start either.
+    """
+    if spec.family:
+        return {"model_type": spec.family}
+    try:
+        return config_of(spec)
+    except ModelError:
+        return {}
+
+
 def config_folder(spec: ModelSpec) -> Path:
     """The folder of a checkpoint's config and tokenizer; those of one on the hub are fetched."""
     if spec.is_builtin:

@@ -22,7 +22,7 @@ from benchharness.leaderboard.job import (
 from benchharness.models.families import is_causal
 from benchharness.models.folder import has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
-from benchharness.models.weights import config_of, count_layers, reach
+from benchharness.models.weights import config_of, count_layers, family_config, reach
 from benchharness.recipes.read import (
     FROZEN,
     HINTS,
@@ -520,15 +520,8 @@ LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone
 
 
 def is_decoder(spec: ModelSpec) -> bool:
-    """Return whether a model's states see only what precedes them.
-
-    As `config_of`, it may ask the hub, where the family is not known. Nothing is a decoder that the
-    hub cannot tell: no job of it can start either.
-    """
-    try:
-        return is_causal({"model_type": spec.family} if spec.family else config_of(spec))
-    except ModelError:
-        return False
+    """Return whether a model's states see only what precedes them, as far as that is known."""
+    return is_causal(family_config(spec))
 
 
 def _ancestors(path: Path) -> list[Path]:
