@@ -82,7 +82,9 @@ def load_encoder(
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    with no_init_weights() if seed is None else nullcontext():
+    # What nobody has checked is tried on the weights that are drawn.
+    is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
+    with no_init_weights() if is_empty else nullcontext():
         network: Any = (
             draw_network(config, whole=whole)
             if seed is None or checkpoint in BUILTIN_FOLDERS

@@ -125,6 +125,8 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
             f"{family} gives {tuple(states.shape)} for {tuple(rows.shape)} tokens: expected a "
             f"state of hidden_size, {config.hidden_size}, for each."
         )
+    if not states.isfinite().all():
+        raise ModelError(f"{family} gives states that are not finite numbers.")
     near = NEAR * states.abs().mean()
     if (states[0, -1] - states[2, -1]).abs().max() <= near:
         raise ModelError(

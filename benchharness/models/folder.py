@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from benchharness.leaderboard.job import Trust
+from benchharness.models.families import is_causal
 from benchharness.models.spec import (
     ADAPTER,
     NOTHING,
@@ -182,7 +183,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
             f"{shown(folder)} holds {family}, an encoder with a decoder, and transformers does not "
             "give its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
         )
-    if family not in GPT and not trust.remote_code:
+    if not is_causal(config) and not trust.remote_code:
         check_tokens(shown(folder), count_tokens(folder) or 0, config.get("vocab_size"))
 
 

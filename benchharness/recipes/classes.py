@@ -50,6 +50,7 @@ class Published(NamedTuple):
 
     auto_class: str = ""
     lacking: str = ""
+    is_compared: bool = True
 
     @property
     def loader(self) -> str:
@@ -60,7 +61,8 @@ class Published(NamedTuple):
     @property
     def sentence(self) -> str:
         """Why there is no class; empty where there is one."""
-        return f"{self.lacking} has no class in transformers" if self.lacking else ""
+        why = "has no class" if self.is_compared else "was compared with no class"
+        return f"{self.lacking} {why} in transformers" if self.lacking else ""
 
 
 def published_class(
@@ -72,7 +74,7 @@ def published_class(
     checkpoint's own.
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
-        return Published(lacking=lacking)
+        return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)
     if recipe.ranking:
         return Published(auto_class=BODY)
     kind = "Seq2SeqLM" if recipe.text else KINDS[task.head]

@@ -494,8 +494,8 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
     for path in _ancestors(own):
         for layer in _file_layers(path, tables):
             yield {name: _inherited(setting, path) for name, setting in layer.items()}
-    yield from _of_decoders(spec, tables)
     yield from _file_layers(own, tables)
+    yield from _of_decoders(spec, tables)
     for table in tables:
         suite = table.partition("/")[0]
         if suite not in _OF_SUITES or own.stem == "tiny":
@@ -510,7 +510,7 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
 
 
 def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """Yield a layer for the values that no file has, because they are of any decoder."""
+    """Yield a layer for the values of any decoder, which has no recipe of its own."""
     if "head/ranking" in tables and is_decoder(spec):
         yield {"pooling": LAST_OF_DECODER}
 

@@ -184,7 +184,7 @@ def _tokenizer_of(model: TrainedModel) -> Any:
     encoder: Any = model.network.encoder
     family = encoder.config.model_type
     if is_causal({"model_type": family}):
-        tokenizer.pad_token = _pad_of_decoder(tokenizer)
+        tokenizer.pad_token = _pad_of_decoder(tokenizer, is_read=model.task.head == "pair")
     tokenizer.padding_side = "left" if family == "xlnet" else "right"
     tokenizer.truncation_side = "right"
     tokenizer.model_max_length = model.limits.max_tokens
@@ -193,10 +193,10 @@ def _tokenizer_of(model: TrainedModel) -> Any:
     return tokenizer
 
 
-def _pad_of_decoder(tokenizer: Any) -> str:
-    """Return a token to pad with that stands around no text.
+def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
+    """Return a token to pad with, which stands around no text if a class looks for it.
 
-    Transformers' classes of decoders read the last token of a row that is not the one they pad
+    Transformers' text classes of decoders read the last token of a row that is not the one they pad
     with, and some pad with the token at which a text ends. Raises BenchError where none is left.
     """
     around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
@@ -204,11 +204,12 @@ def _pad_of_decoder(tokenizer: Any) -> str:
     tokens = (tokenizer.pad_token, *added, tokenizer.eos_token, tokenizer.unk_token)
     known = (token for token in tokens if token is not None)
     free = (str(t) for t in known if tokenizer.convert_tokens_to_ids(t) not in around)
-    if (found := next(free, None)) is None:
+    usual = tokenizer.pad_token or tokenizer.eos_token
+    if (found := next(free, None if is_read else usual)) is None:
         raise BenchError(
-            "the tokenizer has no special token that stands around no text, and by what a row is "
-            "padded with transformers' class finds where its text ends: give the checkpoint's "
-            "tokenizer a pad_token of its own."
+            "the tokenizer has no special token that stands around no text, and transformers' "
+            "class finds the end of a text by the token that rows are padded with: give the "
+            "checkpoint's tokenizer a pad_token of its own, and train again."
         )
     return found
 

@@ -214,16 +214,17 @@ class UsedVocabulary:
 
 
 def can_be_cut(network: Any) -> bool:
-    """Whether an encoder's vocabulary can be cut, as that of transformers' own can.
+    """Return whether an encoder computes with its vocabulary as a plain embedding, and once.
 
-    Code of a checkpoint's own may lack the methods, or compute with the embedding in another way.
+    Gemma and BioGPT scale what they look up, CANINE hashes characters, and Gemma 3n has a second
+    table by the same ids. Code of a checkpoint's own may lack the methods, too.
     """
-    if not is_foreign(network):
-        return True
     try:
         whole = network.get_input_embeddings()
-        if type(whole) is not nn.Embedding:
+        if type(whole) is not nn.Embedding or _has_other_table(network, whole):
             return False
+        if not is_foreign(network):
+            return True
         rows, size = whole.weight.shape
         stand_in = nn.Embedding(rows, size, _weight=torch.empty_like(whole.weight))
         network.set_input_embeddings(stand_in)
@@ -236,6 +237,13 @@ def can_be_cut(network: Any) -> bool:
     return has_taken and not is_used_elsewhere
 
 
+def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
+    """Return whether another embedding has a row for each token too."""
+    tables = (module for module in network.modules() if isinstance(module, nn.Embedding))
+    rows = len(whole.weight)
+    return any(len(t.weight) >= rows and t.weight is not whole.weight for t in tables)
+
+
 def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
 ) -> tuple[dict[str, Features], UsedVocabulary]:
@@ -244,8 +252,9 @@ def cut_vocabulary(
     Rows up to the last special token stay where they are, because networks look for some of them.
     """
     whole = network.get_input_embeddings()
-    known = (getattr(network.config, f"{name}_token_id", None) for name in SPECIAL)
-    special = np.arange(min(1 + max(token or 0 for token in known), len(whole.weight)))
+    known = (getattr(network.config, f"{name}_token_id", None) or 0 for name in SPECIAL)
+    # Llama's config has a list of the tokens that end an answer.
+    special = np.arange(min(1 + max(int(np.max(each)) for each in known), len(whole.weight)))
     # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
     used = np.unique(np.concatenate([special, *ids]))  # (used,), rising

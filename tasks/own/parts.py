@@ -10,7 +10,7 @@ from typing import Any
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.columns import Table, key_of
 from benchharness.tasks.own.documents import is_object, objects_table, parsed
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.places import ending_of, kind_of
@@ -67,6 +67,9 @@ def _parts(name: str) -> Iterator[Table]:
                 yield from read(path, file.read)
                 return
         yield from _of_whole(path)
+    elif kind == "text" and _has_texts(path):
+        with path.open("rb") as file:
+            yield from _lines(path, file.read, is_text=True)
     else:
         yield from _of_whole(path)
 
@@ -75,6 +78,23 @@ def _has_lines(path: Path, kind: str, head: bytes) -> bool:
     """Whether a file has a row a line: .json may be one document."""
     first = head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
     return kind == "table" or ending_of(path) != ".json" or is_object(first)
+
+
+def _has_texts(path: Path) -> bool:
+    """Return whether a file has a text a line: one column without a name, or no columns at all."""
+    try:
+        table = read_table([path])
+    except DataError:
+        with path.open("rb") as file:
+            first, second = file.readline(), file.readline()
+        # A text with a comma is no row of names, and one text alone is no name of a column.
+        return b"\t" not in first and (b"," in first or b";" in first or not second)
+    names = [key_of(name) for name in table.columns]
+    return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN
+
+
+ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
+"""What the only column of a table of texts is called."""
 
 
 def _of_whole(path: Path) -> Iterator[Table]:

@@ -135,6 +135,24 @@ def stdin_of(text: str) -> TextIOWrapper:
     return TextIOWrapper(BytesIO(text.encode()))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a fine film\nflat\n", ["a fine film", "flat"]),
+        ("a fine, warm film\nflat\n", ["a fine, warm film", "flat"]),
+        ("one, and only\n", ["one, and only"]),
+        ("text\na fine film\n", ["a fine film"]),
+        ("sentence\tid\na fine film\t7\n", ["a fine film"]),
+        ("sentence,id\na fine film,7\nflat,8\n", ["a fine film", "flat"]),
+    ],
+)
+def test_a_file_of_texts_loses_none(text: str, expected: list[str], tmp_path: Path):
+    file = tmp_path / "texts.txt"
+    file.write_text(text)
+    (table,) = read_parts(str(file))
+    assert next(iter(table.columns.values())) == expected
+
+
 def test_stdin_has_texts_or_objects_and_files_have_a_column_for_each_probability(
     bench, kept, tmp_path, monkeypatch
 ) -> None:

@@ -16,12 +16,16 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.encoder.network import takes_input
 from benchharness.encoder.padding import compute_by_length, try_out
 from benchharness.heads import Limits, head_for
+from benchharness.models import find_model
 from benchharness.models.families import CHECKED, is_causal, is_unchecked
+from benchharness.recipes import resolve_sweep
+from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
+from benchharness.training.optimizer import can_be_cut, cut_vocabulary
 from benchharness.training.predict import predict
 from benchharness.worker.task_setup import limits_of
 from tests.helpers.every_family import CLASSIFYING, save_tiny
@@ -100,6 +104,32 @@ def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"padding_side": "left"}))
     assert (logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG) == right).all()
+
+
+@pytest.mark.parametrize("family", READ)
+def test_training_used_rows_of_a_vocabulary_changes_no_logits(family: str, tmp_path: Path):
+    """Some families scale what they look up, or look something else up by the same ids."""
+    encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
+    head = head_for(RTE)
+    network = head.network(encoder, RTE).eval()
+    features = head.encode([SHORT, LONG], encoder.tokenizer, LIMITS)
+    before = predict(network, features, CPU, lambda _: None)
+    if can_be_cut(network.encoder):
+        cut, _ = cut_vocabulary(network.encoder, {"dev": features})
+        after = predict(network, cut["dev"], CPU, lambda _: None)
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gemma", "gemma2", "gemma3_text", "biogpt", "canine"])
+def test_a_vocabulary_that_is_no_plain_embedding_is_trained_whole(family: str, tmp_path: Path):
+    assert not can_be_cut(load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network)
+
+
+def test_a_config_may_have_a_list_of_tokens_that_end_a_text(tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, "llama", eos_token_id=[1, 5, 9])), None, seed=1)
+    features = head_for(RTE).encode([SHORT], encoder.tokenizer, LIMITS)
+    _, used = cut_vocabulary(encoder.network, {"train": features})
+    assert {1, 5, 9} <= set(used.rows.tolist())
 
 
 DECODERS = [family for family in READ if is_causal({"model_type": family})]
@@ -187,6 +217,33 @@ def test_families_that_somebody_has_checked_say_nothing():
     assert not any(is_unchecked({"model_type": family}) for family in CHECKED)
     assert is_unchecked({"model_type": "rembert"})
     assert not is_unchecked({"model_type": "llama"})
+
+
+@pytest.mark.parametrize("family", ["fnet", "mistral4", "rembert"])
+def test_a_kept_model_is_read_as_it_was_trained(family: str, tmp_path: Path):
+    """Its network is made without weights, and a trial of such memory would find anything."""
+    save_tiny(tmp_path, family)
+    trained, kept = (load_encoder(str(tmp_path), None, seed=seed) for seed in (1, None))
+    assert kept.is_causal == trained.is_causal
+    names = [each.network.forward.__qualname__ for each in (trained, kept)]
+    assert names[0] == names[1]
+
+
+def test_states_that_are_no_numbers_are_refused(tmp_path: Path):
+    encoder = load_encoder(str(save_tiny(tmp_path, "rembert")), None, seed=1)
+    encoder.network.get_input_embeddings().weight.data.fill_(torch.nan)
+    with pytest.raises(ModelError, match="not finite"):
+        try_out(encoder.network, encoder.config, "rembert")
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_a_decoders_vector_of_a_text_is_its_last_state(family: str, tmp_path: Path):
+    spec = find_model(str(save_tiny(tmp_path, family)))
+    (resolved,) = resolve_sweep(spec, "beir/scifact", None, {})
+    assert resolved.settings["pooling"].value == "last"
+    (typed,) = resolve_sweep(spec, "beir/scifact", None, {"pooling": "mean"})
+    assert typed.settings["pooling"].value == "mean"
+    assert zero_shot_recipe("beir/scifact", spec).settings["pooling"].value == "last"
 
 
 # Rows that are computed without padding.
