@@ -25,6 +25,8 @@ from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
 from benchharness.recipes.resolve import start_task, unused_settings, with_start
 from benchharness.recipes.zero_shot import (
+    OF_FOLDER,
+    POOLING,
     TIMED_DOCUMENTS,
     is_readable,
     timed_recipes,
@@ -148,7 +150,7 @@ def plan(request: Request) -> Plan:
         rows=reader.rows,
         left_out=left_out,
         notes=(
-            *_unused_poolings(encoders),
+            *_unused_poolings(encoders, jobs.values()),
             *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
@@ -173,10 +175,14 @@ def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[
     return found
 
 
-def _unused_poolings(models: Iterable[ModelSpec]) -> Iterator[str]:
-    """What folders of sentence-transformers say of their texts' vectors."""
+def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iterator[str]:
+    """Yield a sentence for each folder of sentence-transformers whose pooling no job reads."""
+    poolings = [(job.checkpoint, job.settings[POOLING]) for job in jobs if POOLING in job.settings]
+    used = {checkpoint for checkpoint, pooling in poolings if pooling.source == OF_FOLDER}
     for model in models:
-        if model.is_folder and (pooling := stated_pooling(Path(model.checkpoint))):
+        if not model.is_folder or model.checkpoint in used:
+            continue
+        if pooling := stated_pooling(Path(model.checkpoint)):
             yield (
                 f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
                 "heads read the encoder as its family's do."

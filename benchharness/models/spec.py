@@ -167,6 +167,12 @@ def sort_files(
     weights = find_weights(names)
     if not weights:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
+    if ADAPTER in names and folder is not None:  # of a repository it is not fetched
+        raise ModelError(
+            f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
+            "put on them: remove the adapter's files to read the weights alone, or merge it by "
+            "peft's merge_and_unload() and give the result."
+        )
     if missing := sorted(set(_parts_of(weights[0])).difference(names)):
         raise ModelError(
             f"{place} is not whole: it lacks {', '.join(missing[:3])}; copy the checkpoint again."

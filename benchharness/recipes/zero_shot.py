@@ -41,6 +41,9 @@ class _Pattern:
 
 
 POOLING = "pooling"
+OF_FOLDER = "1_Pooling/config.json"
+"""The source of a pooling that a folder of sentence-transformers states."""
+
 POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
 """What sentence-transformers calls them."""
 
@@ -60,7 +63,7 @@ def _pooling(spec: ModelSpec) -> Setting:
             f"{spec.name} makes a text's vector by {stated} (1_Pooling/config.json), and here are "
             f"{', '.join(POOLINGS.values())}: take another checkpoint."
         )
-    return Setting(value=known, source="1_Pooling/config.json")
+    return Setting(value=known, source=OF_FOLDER)
 
 
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")

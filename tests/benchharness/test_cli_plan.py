@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from benchharness.leaderboard.store.store import open_store
+from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 RTE = {"good": (0.80, 0.82, 0.84), "bad": (0.70, 0.75, 0.80)}
@@ -69,3 +70,14 @@ def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence)
     assert ended.code == 2
     assert sentence in ended.err
     assert ended.out == ""
+
+
+def test_a_stated_pooling_is_unused_only_where_no_job_reads_it(bench, tmp_path):
+    folder = save_checkpoint(tmp_path / "st")
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    asked = ("run", "--dry-run", "--data", "mini", "--model", str(folder), "--seeds", "1")
+    zero_shot = bench(*asked, "--task", "beir/scifact", "--shots", "0")
+    assert (zero_shot.code, "which is not used" in zero_shot.out + zero_shot.err) == (0, False)
+    trained = bench(*asked, "--task", "glue/rte")
+    assert (trained.code, "which is not used" in trained.out + trained.err) == (0, True)

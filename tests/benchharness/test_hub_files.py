@@ -159,3 +159,10 @@ def test_a_model_of_the_hub_is_called_by_its_name_and_not_by_a_folder_of_the_cac
     assert shown(known / "snapshots" / "abc" / "config.json") == f"config.json of {name}"
     assert shown(own / "snapshots" / "abc") == called("org/na-me") == "org/na-me"
     assert shown(Path("/c/mine/config.json")) == "/c/mine/config.json"
+
+
+def test_an_adapter_beside_whole_weights_is_refused_in_a_folder_and_not_fetched_of_a_repository():
+    names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
+    with pytest.raises(ModelError, match="has whole weights and a LoRA adapter"):
+        sort_files(names, "mine", folder=Path("/mine"))
+    assert sort_files(names, "org/mine")["weights"] == ["model.safetensors"]
