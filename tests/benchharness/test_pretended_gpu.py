@@ -56,8 +56,10 @@ WAITING_JOBS = {
 }
 
 WAITING_FAMILIES = {
-    # transformers looks whether a mask hides anything, once in a step
+    # Rows of each length are computed on their own, so their lengths are asked for in each step.
     "convbert",
+    "funnel",
+    # transformers looks whether a mask hides anything, once in a step
     "longformer",  # which tokens see all others
     "xlnet",  # one_hot asks a CPU for its greatest number, and does not ask a GPU
 }
