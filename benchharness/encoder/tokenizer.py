@@ -223,7 +223,7 @@ def _state(part: Any) -> bytes | None:
 
 
 def _is_in_python(backend: Tokenizer) -> bool:
-    """Whether a part is written in Python, as RoFormer's, which no file can hold."""
+    """Return whether a part is written in Python, as RoFormer's, which no file can hold."""
     parts = (getattr(backend, name) for name in _PARTS if name != "model")  # a model is large
     return any(part is not None and _state(part) is None for part in parts)
 
@@ -401,13 +401,13 @@ TYPED = ("albert", "funnel", "xlnet")
 
 
 def _has_types(config: Any) -> bool:
-    """Whether a network has learned several token types."""
+    """Return whether a network has learned several token types."""
     # A config may say null.
     return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
 
 
 def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -> bool:
-    """Whether token types are given to a network that has learned several."""
+    """Return whether token types are given to a network that has learned several."""
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
         return TYPES in listed  # which all runs write

@@ -296,7 +296,7 @@ def damaged(path: Path, error: Exception) -> ModelError:
 
 
 def holds_more(weights: Iterable[Path]) -> bool:
-    """Whether pickled weights hold anything else, which torch's own reader refuses."""
+    """Return whether pickled weights hold anything else, which torch's own reader refuses."""
     return any(read_pickled(path).others for path in weights)
 
 

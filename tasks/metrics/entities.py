@@ -57,7 +57,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def are_entity_tags(tags: Iterable[str]) -> bool:
-    """Whether each is O, or begins or goes on with something; parts of speech do neither."""
+    """Return whether each is O, or begins or goes on with something; parts of speech do neither."""
     return all(tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2) for tag in tags)
 
 

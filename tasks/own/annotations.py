@@ -66,7 +66,7 @@ def _words(text: str) -> list[tuple[int, int]]:
 
 
 def _goes_on(before: str, character: str) -> bool:
-    """Whether a character behind a word, or behind another character, is still a part of it.
+    """Return whether a character behind a word, or behind another character, is still a part of it.
 
     Accents may be characters of their own, which are no letters: NFD, Hindi, Hebrew.
     """

@@ -267,7 +267,7 @@ class Column:
 
     @cached_property
     def _may_be_numbers(self) -> bool:
-        """Whether half of the first values are numbers, or say that one is missing."""
+        """Return whether half of the first values are numbers, or say that one is missing."""
         first = self.known[:SEEN]
         return any(self._count_odd(mark, first) <= len(first) / 2 for mark in ".,")
 
@@ -299,7 +299,7 @@ class Column:
 
     @cached_property
     def is_flag(self) -> bool:
-        """Whether every value is 0 or 1, but for a few that are missing."""
+        """Return whether every value is 0 or 1, but for a few that are missing."""
         if len(self.known) < (1 - FEW_ODD) * len(self.values):
             return False
         if self.known and all(isinstance(value, bool) for value in self.known):
@@ -318,7 +318,7 @@ class Column:
 
     @cached_property
     def is_date(self) -> bool:
-        """Whether every value is a date or a time stamp."""
+        """Return whether every value is a date or a time stamp."""
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
         if all(

@@ -174,7 +174,7 @@ def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _is_cut(line: str) -> bool:
-    """Whether a line begins an object and does not end it, as where a download broke off."""
+    """Return whether a line begins an object and does not end it, as where a download broke off."""
     try:
         json.loads(line)
     except json.JSONDecodeError as error:
@@ -187,7 +187,7 @@ def _is_cut(line: str) -> bool:
 
 
 def is_object(line: str) -> bool:
-    """Whether a line is a JSON object."""
+    """Return whether a line is a JSON object."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):

@@ -149,7 +149,7 @@ def is_text(place: Place) -> bool:
 
 
 def is_brat(folder: Place) -> bool:
-    """Whether a folder holds texts with brat's annotations beside them."""
+    """Return whether a folder holds texts with brat's annotations beside them."""
     names = {child.name for child in children(folder)} if folder.is_dir() else set()
     return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
 

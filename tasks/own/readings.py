@@ -57,7 +57,7 @@ def is_headless(table: Table) -> bool:
 
 
 def has_reading(table: Table) -> bool:
-    """Whether any mapping fits a table."""
+    """Return whether any mapping fits a table."""
     try:
         return bool(_mappings(table)[0])
     except DataError:
@@ -189,7 +189,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Whether the first line of a table is a row, by its values."""
+    """Return whether the first line of a table is a row, by its values."""
     # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
     is_named = any(
         (column.numbers is not None or column.is_date)
@@ -650,7 +650,7 @@ SETS, LASTS = 8, 3
 
 
 def _are_sets(values: Collection[str]) -> bool:
-    """Whether values such as "3" and "3,5" are numbers of labels, and no decimals.
+    """Return whether values such as "3" and "3,5" are numbers of labels, and no decimals.
 
     Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
     """

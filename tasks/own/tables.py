@@ -349,7 +349,7 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
 
 
 def _is_title(row: Sequence[Any]) -> bool:
-    """Whether a row says one thing above three columns or more."""
+    """Return whether a row says one thing above three columns or more."""
     return len(row) > 2 and row[0] != "" and not any(value != "" for value in row[1:])
 
 

@@ -125,7 +125,7 @@ def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faul
 
 
 def _is_out_of_order(ranking: Ranking) -> bool:
-    """Whether a higher score has a lower rank; equal ones may have any."""
+    """Return whether a higher score has a lower rank; equal ones may have any."""
     if not all(rank.isascii() and rank.isdecimal() for _, rank in ranking.values()):
         return False
     listed = sorted(ranking.values(), key=lambda each: (len(each[1]), each[1]))
