@@ -167,7 +167,7 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    if config.model_type not in GPT:
+    if not is_causal(read_config(folder / "config.json")):  # a decoder gets what it lacks
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
         return folder

@@ -140,7 +140,7 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
 
 
 NEAR = 1e-5
-"""Of the mean size of a state: what rounding may change in fp32."""
+"""The share of a state's mean size that rounding may change in fp32."""
 
 
 def _states(network: Any, rows: Tensor) -> Tensor:

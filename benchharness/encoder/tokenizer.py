@@ -27,7 +27,7 @@ FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSource:
-    """What decided how a tokenizer reads; stored with each result.
+    """The file and the class that decided how a tokenizer reads; stored with each result.
 
     `reader` is the class that reads, `file` what it has read, empty for a class of the checkpoint's
     own. Where that class is in the place of another, which would not have

@@ -188,7 +188,7 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
 
 
 GPT = ("gpt2", "openai-gpt")
-"""Families that get embeddings for the tokens that they lack."""
+"""Families that get a start, a delimiter and an end for their texts, as GPT's paper has them."""
 
 
 def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from benchharness.encoder import Encoder, load_encoder
+from benchharness.encoder import Encoder, load_encoder, prepare_checkpoint
 from benchharness.encoder.network import takes_input
 from benchharness.encoder.padding import compute_by_length, try_out
 from benchharness.heads import Limits, head_for
 from benchharness.models import find_model
 from benchharness.models.families import CHECKED, is_causal, is_unchecked
+from benchharness.models.folder import check_loadable
 from benchharness.recipes import resolve_sweep
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.errors import ModelError
@@ -321,6 +322,17 @@ def test_no_answer_of_a_decoder_is_read_where_it_has_seen_the_passage(kind: str,
     features = head_for(task).encode(rows, encoder.tokenizer, limits)
     assert (features.nulls == features.lengths - 1).all()
     assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
+
+
+def test_a_decoder_gets_an_embedding_for_a_token_that_it_lacks(tmp_path: Path):
+    """Fetching it, planning it and loading it agree."""
+    tokenizer = AutoTokenizer.from_pretrained(save_tiny(tmp_path, "llama", tokenizer="llama"))
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(tmp_path)
+    check_loadable(tmp_path)
+    assert prepare_checkpoint(str(tmp_path), "") == tmp_path
+    encoder = load_encoder(str(tmp_path), None, seed=1)
+    assert encoder.network.get_input_embeddings().num_embeddings == len(tokenizer)
 
 
 def test_an_empty_text_of_a_decoder_is_a_row(tmp_path: Path):
