@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import typer
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -52,12 +53,12 @@ def print_cells(
         return [f" {(' ' * _BETWEEN).join(line)} " for line in zip(*folded, strict=True)]
 
     blank = " " * (sum(widths) + taken)
-    console.out(blank, highlight=False)
+    typer.echo(blank)
     for line in lines((name for name, _ in columns), low=True):
         console.out(line, style="table.header", highlight=False)
-    rule = f" {'─' * (len(blank) - _EDGES)} "
+    rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
     body = (line for row in rows for line in lines(row))
-    console.out("\n".join((rule, *body, blank)), highlight=False)
+    typer.echo("\n".join((rule, *body, blank)))
 
 
 def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:
