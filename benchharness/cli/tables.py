@@ -107,6 +107,16 @@ STEP = 100
 """How many things go by between two looks at the clock."""
 
 
+MANY = 2_000
+"""More things than these are counted from the first hundred on, in lines too."""
+
+
+def watched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
+    """The things, which `counting` counts."""
+    with counting(noun, total) as counted:
+        yield from counted(things)
+
+
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
     """Counts, on stderr, the things of an iterable that go by: a bar in a terminal, else lines."""
@@ -117,7 +127,8 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
         task = bar.add_task(noun, total=total)
 
         def counted(things: Iterable[Thing]) -> Iterator[Thing]:
-            said = time.monotonic()
+            # Of many the first hundred are said at once: that it goes on is what people ask.
+            said = time.monotonic() - (PLAIN_SECONDS if total > MANY else 0)
             for number, thing in enumerate(things, start=1):
                 yield thing
                 if number % STEP:
