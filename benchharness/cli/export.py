@@ -27,7 +27,7 @@ from benchharness.leaderboard.exports.cards import (
     to_model_index,
 )
 from benchharness.leaderboard.exports.latex import to_latex
-from benchharness.leaderboard.exports.lines import csv_lines, score_lines, to_json
+from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.exports.predictions import (
     ExportedSplit,
     write_csv,
@@ -188,7 +188,7 @@ def export(
             # A header may be written before they are read where nothing can be wrong with them.
             boards = found if not model and has_boards(store, chosen.within) else list(found)
             if form is Format.CSV and not written.predictions:
-                _put(csv_lines(score_lines(boards), columns), out)
+                _put(to_csv(score_lines(boards), columns), out)
                 return
             boards = list(boards)
             if written.predictions:

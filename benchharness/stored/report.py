@@ -86,7 +86,7 @@ Pager = Callable[[Sequence[Board]], Pages]
 """Writes the pages of every prediction."""
 
 
-def make_report(
+def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what else is written)
     store: Store,
     out: Path,
     wanted: Wanted = _ANY,

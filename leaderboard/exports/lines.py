@@ -121,12 +121,7 @@ _SELDOM = ("selection", "truncated", "parity")
 """Stand in a JSON export only where some line of it has a value there."""
 
 
-def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
-    """The lines of `csv_lines` as one text."""
-    return "".join(csv_lines(lines, columns))
-
-
-def csv_lines(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
+def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
     """A header and a line a score; numbers with all their digits, nothing for None.
 
     The header comes before the first score is asked for, and so it has every column.
