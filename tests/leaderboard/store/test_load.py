@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -465,6 +466,19 @@ def test_a_csv_export_begins_before_a_run_is_read(many: Path, bench: Any, monkey
     assert happened.index("read") == 1
     assert ended.out.startswith(",".join(EXPORTED) + "\n")
     assert ended.out.count("\n") == len(happened) - happened.count("read")
+
+
+@pytest.mark.parametrize("job", ["{}", "{", "[]"])
+def test_an_export_of_a_damaged_job_says_so(
+    few: Path, bench: Any, tmp_path: Path, job: str
+) -> None:
+    path = Path(shutil.copy(few, tmp_path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE runs SET job = ? WHERE task = 'glue/rte'", [job])
+        connection.commit()
+    ended = bench("export", "--db", str(path))
+    assert ended.code == 5
+    assert f"the leaderboard {path} is damaged" in ended.err
 
 
 @pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
