@@ -13,6 +13,7 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.metrics.entities import (
+    CONLLEVAL,
     argument_f1,
     argument_precision,
     argument_recall,
@@ -332,6 +333,7 @@ NER = TagTask(
     convert=_sentence,
     metrics=(entity_f1,),
     details=(entity_precision, entity_recall, tag_accuracy),
+    script=CONLLEVAL,
     tags=ENTITY_TAGS,
     cite="Tjong Kim Sang and De Meulder, Introduction to the CoNLL-2003 Shared Task, CoNLL 2003",
 )
