@@ -197,14 +197,13 @@ def _of_optimizer(file: Path) -> Iterator[tuple[str, Said]]:
     groups = read_groups(file) if file.is_file() else ()
     place = f"{file.name}: param_groups"
 
-    def numbers(*names: str) -> list[float]:
-        found = (next((g[n] for n in names if n in g), None) for g in groups)
-        return [float(each) for each in found if isinstance(each, int | float)]
+    def numbers(name: str) -> list[float]:
+        return [float(g[name]) for g in groups if isinstance(g.get(name), int | float)]
 
     if decays := numbers("weight_decay"):
         yield "weight_decay", Said(max(decays), place)
         yield "decays", Said(ALL_DECAY if min(decays) > 0 else BY_NAME, place)
-    rates = sorted({*numbers("initial_lr", "lr")})
+    rates = sorted({*numbers("initial_lr")})
     if rates:
         several = f"{len(rates)} rates, {rates[0]:g} to {rates[-1]:g}"
         yield "learning_rate", Said(several if len(rates) > 1 else rates[0], place)
@@ -301,7 +300,7 @@ def _of_file(path: Path, job: Job) -> Training:
         args = dict(_of_card(_text(path)))
     elif path.suffix == ".json":
         args = _placed(_object(path), place)
-        script = "run_glue" if "task_name" in args else "Trainer"
+        script = "run_glue" if args.get("task_name", Said(None, "")).value else "Trainer"
     else:
         script, args = _of_command(_text(path), place)
     if not script and "learning_rate" not in args:
@@ -315,9 +314,8 @@ def _of_file(path: Path, job: Job) -> Training:
     if script.startswith("run_qa"):  # which says the overlap, and we where windows begin
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
-    named = (
-        args[n].value for n in ("task_name", "dataset_name", "dataset_config_name") if n in args
-    )
+    words = ("task_name", "dataset_name", "dataset_config_name")
+    named = (args[name].value for name in words if name in args)
     head = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("",))[0]
     task = " ".join(str(each) for each in named if each)
     return replace(_of_trainer(str(path), args), task=task, head=head)

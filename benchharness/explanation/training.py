@@ -22,7 +22,7 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and where it was read; `assumed` where nothing says it and its tool usually does so."""
+    """A value and where it was read; `assumed` where nothing says it and its tool does so."""
 
     value: Any
     place: str
@@ -186,22 +186,29 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
         yield "tokenizer", (f"{len(vocabulary):,} tokens{words}", _TOKENIZER)
         yield "special_tokens", (_template(tokens.get("post_processor") or {}), _TOKENIZER)
-    cases = {}
-    if "normalizer" in tokens:
-        cases[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
-    if isinstance(lowers := config.get("do_lower_case"), bool):
-        cases[_TOKENIZER_CONFIG] = lowers
-    if len({*cases.values()}) > 1:  # which of both counts is up to the version of transformers
-        text = ", ".join(f"{value_text(case)} by {file}" for file, case in cases.items())
-        yield "lower_case", (text, _TOKENIZER_CONFIG)
-    for file, case in list(cases.items())[: len({*cases.values()}) == 1]:
-        yield "lower_case", (case, file)
+    yield from _case(tokens, config)
     for name in ("padding", "truncation"):
-        side = (tokens.get(name) or {}).get("direction")
-        if side is not None:
-            yield f"{name}_side", (str(side).lower(), _TOKENIZER)
+        if "direction" in (tokens.get(name) or {}):
+            yield f"{name}_side", (tokens[name]["direction"].lower(), _TOKENIZER)
         if f"{name}_side" in config:
             yield f"{name}_side", (config[f"{name}_side"], _TOKENIZER_CONFIG)
+
+
+def _case(
+    tokens: Mapping[str, Any], config: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """Whether words are read in lower case; of two files that say it otherwise what both say."""
+    found = {}
+    if "normalizer" in tokens:
+        found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
+    if isinstance(config.get("do_lower_case"), bool):
+        found[_TOKENIZER_CONFIG] = config["do_lower_case"]
+    if len({*found.values()}) > 1:  # which of both counts is up to the version of transformers
+        text = ", ".join(f"{value_text(case)} by {file}" for file, case in found.items())
+        yield "lower_case", (text, _TOKENIZER_CONFIG)
+    elif found:
+        file, case = next(iter(found.items()))
+        yield "lower_case", (case, file)
 
 
 def _lowers(normalizer: Mapping[str, Any]) -> bool:
