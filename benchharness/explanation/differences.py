@@ -91,7 +91,8 @@ def explain(run: Training, other: Training) -> Explanation:
     task.
     """
     _check_task(run, other)
-    pair = _Pair(head=run.head, family=run.family, both=_with_models(run, other))
+    both = _with_models(run, other)
+    pair = _Pair(head=run.head, family=run.family, keeps_words=run.keeps_words, both=both)
     order = list(dict.fromkeys((*effects(), *SETTINGS)))
     values = {name: pair.of(name) for name in order if pair.compares(name)}
     for part in _PARTS:
@@ -102,7 +103,7 @@ def explain(run: Training, other: Training) -> Explanation:
                 own = Said(f"{value_text(own.value)} {units[0]}", own.place)
             values[units[1] or units[0]] = own, their
     found = [
-        _difference(name, own, their)
+        _difference(name, own, their, Effect() if pair.is_idle(name) else effects().get(name))
         for name, (own, their) in values.items()
         if own and their and not pair.same(name)
     ]
@@ -196,6 +197,7 @@ class _Pair:
 
     head: str
     family: str
+    keeps_words: bool
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
@@ -214,6 +216,12 @@ class _Pair:
         if not said or name in _PACE | _WITHOUT_EFFECT:
             return False
         return name not in _NEEDS or _NEEDS[name](self)
+
+    def is_idle(self, name: str) -> bool:
+        """Whether a value moves nothing: more tokens than rows of which the run has cut none."""
+        own, their = self.of(name)
+        is_longer = own and their and isinstance(their.value, int) and their.value > own.value
+        return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
         """Whether a value that both say means the same in both."""
@@ -288,8 +296,8 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
 """What has to be so for a difference of a value to mean something."""
 
 
-def _difference(name: str, own: Said, their: Said) -> Difference:
-    known = effects().get(name, Effect())
+def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
+    known = effect or Effect()
     return Difference(
         name=name,
         ours=own.value,

@@ -38,8 +38,8 @@ class Training:
 
     `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
     where nothing says them, as is the model's `family`, transformers' model_type; `model_names` are
-    all by which its checkpoint is known here. `unknown` are the names of values that nobody here
-    knows.
+    all by which its checkpoint is known here. `keeps_words` where its rows were counted and none
+    was cut. `unknown` are the names of values that nobody here knows.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Training:
     family: str = ""
     labels: frozenset[str] = frozenset()
     model_names: frozenset[str] = frozenset()
+    keeps_words: bool = False
     unknown: tuple[str, ...] = ()
 
 
@@ -122,7 +123,13 @@ def of_run(result: Result) -> Training:
         head=task.head,
         family=family,
         model_names=frozenset(map(model_name, names)),
+        keeps_words=_keeps_words(result.provenance),
     )
+
+
+def _keeps_words(provenance: Mapping[str, Any]) -> bool:
+    lost = [said.get("truncated") for said in provenance.get("data", {}).values()]
+    return bool(lost) and not any(count is None or count for count in lost)
 
 
 def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:

@@ -166,6 +166,21 @@ def test_every_name_of_a_setting_is_read(word: str) -> None:
     assert found or word in unknown
 
 
+@pytest.mark.parametrize(
+    ("cut", "length", "points"), [(0, 900, None), (3, 900, 13.8), (0, 9, 13.8)]
+)
+def test_a_length_has_an_effect_where_it_loses_words(cut, length, points, place, tmp_path) -> None:
+    run = make_result(
+        plan_job(str(place / "small"), "glue/mrpc", limit=ROWS, precision="fp32"),
+        provenance={"data": {"glue/mrpc:train": {"rows": ROWS, "truncated": cut}}},
+    )
+    file = tmp_path / "args.json"
+    file.write_text(json.dumps(SCRIPT | {"max_seq_length": length}))
+    with open_store(tmp_path / "board.sqlite") as store:
+        found = explain_run(run, str(file), store)
+    assert [e.points for e in found.differences if e.name == "max_tokens"] == [points]
+
+
 # The model and its tokenizer.
 
 
