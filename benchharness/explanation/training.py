@@ -57,7 +57,7 @@ class Training:
 RANDOM = "random"
 
 ALL_DECAY = "all weights, biases and norms too"
-"""Of what decays, in another training."""
+"""The other value of `decays`, where nothing is left out."""
 
 FACTS: Mapping[str, Any] = {
     "label_smoothing": 0.0,
@@ -204,7 +204,7 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Whether words are read in lower case; of two files that say it otherwise what both say."""
+    """Read the case of words; of two files that say it otherwise give what both say."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})

@@ -33,7 +33,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def explained(place):
-    """What is answered of a run of MRPC, of one that chooses its best state, of one of SQuAD."""
+    """Explain against a run of MRPC, one that chooses its best state, or one of SQuAD."""
     runs = {
         name: make_result(
             plan_job(str(place / "small"), task, limit=ROWS, precision="fp32", overrides=values),

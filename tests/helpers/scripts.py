@@ -10,7 +10,7 @@ from benchharness.tasks.task import Script
 def printed(
     script: Script, predictions: Sequence[Any], examples: Sequence[Any], own: Mapping[Any, Any] = {}
 ) -> Mapping[str, float]:
-    """What a script prints; `own` are the scores that only a file can tell."""
+    """Give what a script prints; `own` are the scores that only a file can tell."""
     metrics = {*script.lines.values(), *script.counts.values()}
     found = {metric: metric.compute(predictions, examples) for metric in metrics}
     return script.prints({**found, **own})

@@ -52,7 +52,7 @@ def random_pairs(random: Random) -> list[tuple[str, str]]:
 
 
 def conllevals(pairs):
-    """What is printed of a file with these columns."""
+    """Give the lines of conlleval for a file with these columns."""
     columns = [(tuple(guess.split()), tuple(gold.split())) for guess, gold in pairs]
     return printed(CONLLEVAL, *build(pairs), {tag_accuracy: words_share(columns)})
 
