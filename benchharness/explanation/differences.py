@@ -218,7 +218,7 @@ class _Pair:
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a value moves nothing: more tokens than rows of which the run has cut none."""
+        """Return whether a value moves nothing, as more tokens where the run has cut no row."""
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)

@@ -116,7 +116,7 @@ WORDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "max_eval_samples": ({}, {"max_eval_samples": 7}),
     "max_val_samples": ({}, {"max_val_samples": 7}),
 }
-"""Of each word the arguments without it, and a value of it that no run here has."""
+"""The arguments without each word, and a value of it that no run here has."""
 
 RUNS = dict.fromkeys(("metric_for_best_model", "eval_strategy", "evaluation_strategy"), "best")
 RUNS["pad_to_max_length"] = "squad"

@@ -78,7 +78,7 @@ def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
 # A value whose source names a task is that task's value, also where a suite has values for all.
 
 SCRIPTS = {"panx": "xtreme/panx", "wikiann": "xtreme/panx"}
-"""What scripts call tasks that are not called so here; run_squad.sh is of two."""
+"""Names by which scripts know tasks; run_squad.sh is of two."""
 
 NOT_TASKS = {"all", "512", "coref"}
 """Names of tasks that are other words too."""
