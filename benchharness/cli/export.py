@@ -18,7 +18,6 @@ from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
-from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     every_eval_ever_record,
     send,
@@ -179,9 +178,7 @@ def export(
         raise BenchError("--push is for --format model-index or eval-results, without --out.")
     if everything is None:
         with chosen.open() as store:
-            boards = exported_boards(store, chosen.within, model or ())
-            if not written.show_paths:
-                boards = list(map(shared_board, boards))
+            boards = exported_boards(store, chosen.within, model or (), paths=written.show_paths)
             if written.predictions:
                 _put_predictions(store, boards, form, out, texts=not written.no_texts)
                 return
@@ -202,16 +199,16 @@ def export(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
             "--data, --columns, --predictions and --out."
         )
-    _archive(chosen, everything)
+    _archive(chosen, everything, paths=written.show_paths)
 
 
-def _archive(chosen: Chosen, everything: Path) -> None:
+def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
     """Writes all that is stored."""
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
     store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
-        count = write_archive(file, store.stored_runs())
+        count = write_archive(file, store.stored_runs(), paths=paths)
     typer.echo(visible(f"archive: {everything}, {counted(count, 'run')}"))
 
 

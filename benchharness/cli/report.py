@@ -22,7 +22,6 @@ from benchharness.cli.options import (
 from benchharness.cli.output import tell_notes
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -131,12 +130,13 @@ def predictions(
     pages: list[Path] = []
     notes: dict[str, None] = {}
     with chosen.open() as store:
-        found = chosen.rows(store, [system] if other is None else [system, other])
+        systems = [system] if other is None else [system, other]
+        found = chosen.rows(store, systems, paths=written.show_paths)
         check_folder(written.out)
         for board, entries, tasks in found:
-            data = (board if written.show_paths else shared_board(board)).data_label
             for task in tasks:
-                predicted = predicted_task(StoredPredictions(store), data, task, entries, split)
+                stored = StoredPredictions(store, paths=board.paths)
+                predicted = predicted_task(stored, board.data_label, task, entries, split)
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
                 page = written.out / page_name(board, task, entries)

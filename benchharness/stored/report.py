@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
-from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
-from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.stored import (
@@ -23,8 +23,8 @@ from benchharness.stored import (
     gained,
     gather_boards,
     recent_suites,
+    read_outcomes,
     report_mark,
-    with_family,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 from benchharness.tasks.errors import BenchError
@@ -82,15 +82,12 @@ def make_report(
     prediction, to which the report then leads. Raises BenchError where a file cannot be written.
     """
     mark = _mark(store, wanted, last)  # before others store more
-    boards, notes, has_timed = _chosen(store, wanted.suites, last)
+    boards, notes, has_timed = _chosen(store, wanted, last)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
     if sure:
         boards = [add_uncertainty(board, store) for board in boards]
-    known = [data for board in boards for data in board.data]
-    if not wanted.show_paths:
-        boards = list(map(shared_board, boards))
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     about = About(
         title=wanted.title,
@@ -99,11 +96,7 @@ def make_report(
         mark=mark,
         paths=wanted.show_paths,
     )
-
-    def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
-        found = map(with_family, store.results(keys))
-        return found if wanted.show_paths else map(shared_outcome, found)
-
+    read = partial(read_outcomes, store, paths=wanted.show_paths)
     with _writing(out):
         background, faults = _background(store, boards, pages, sure=sure)
         if has_timed:
@@ -113,8 +106,6 @@ def make_report(
             places = write_runs(out, boards, read, about, background.predictions)
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
         notes += [*faults, *_drawn_in_part(boards, detailed)]
-        if not wanted.show_paths:
-            notes = [without_paths(note, known) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
         about = replace(about, notes=notes)
         write_page(out, render_report(boards, details, generated, background, about))
@@ -201,13 +192,14 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 
 
 def _chosen(
-    store: Store, suites: Sequence[str], last: Sequence[Board]
+    store: Store, wanted: Wanted, last: Sequence[Board]
 ) -> tuple[Sequence[Board], list[str], bool]:
     """The boards, what is said of suites that are not shown, and whether models may be timed."""
     known = {board.suite for board in last}
-    recent = None if suites else recent_suites(store, first=known)
-    shown = suites or (recent.shown if recent else ())
-    boards = last if last and set(shown) == known else gather_boards(store, shown)
+    recent = None if wanted.suites else recent_suites(store, first=known)
+    shown = wanted.suites or (recent.shown if recent else ())
+    is_read = last and set(shown) == known and {b.paths for b in last} == {wanted.show_paths}
+    boards = last if is_read else gather_boards(store, shown, paths=wanted.show_paths)
     has_timed = recent is None or TIMED_SUITE in (*recent.shown, *recent.left_out)
     return boards, list(recent.sentences if recent else ()), has_timed
 

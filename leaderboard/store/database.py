@@ -323,7 +323,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
         )
     try:
         with whole_file(target) as file:
-            write_archive(file, runs)
+            write_archive(file, runs, paths=True)
     except OSError as error:
         raise _unwritable(target, error) from error
 

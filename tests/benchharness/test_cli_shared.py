@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.leaderboard.boards import sharing
-from benchharness.leaderboard.boards.sharing import path_label, without_paths
+from benchharness.leaderboard import sharing
+from benchharness.leaderboard.sharing import path_label, without_paths
 from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
