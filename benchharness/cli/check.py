@@ -74,6 +74,8 @@ def check(
     watch = partial(displayed, kept="kept")
     verdict = run_gate(options, compared, watch, alpha=alpha, may_change=allow_change)
     _show(verdict, as_json=written.as_json)
+    places = filter(None, (options.data, options.data_file))
+    verdict = verdict.without_paths(str(Path(place).resolve()) for place in places)
     if written.junit:
         _put(Path(written.junit), to_junit(verdict), "w")
     if written.markdown:
