@@ -130,9 +130,7 @@ def gather_boards(
         board
         for suite in (named or SUITES).values()
         if suite.name in stored
-        for board in build_boards(
-            _runs(store, suite.name, models, with_hidden), suite, paths=paths
-        )
+        for board in build_boards(_runs(store, suite.name, models, with_hidden), suite, paths=paths)
         if data is None or places & {*board.data}
     ]
 

@@ -87,9 +87,7 @@ class Board:
         return shown(max(medians)) if medians and len(cells) > 1 else ""
 
 
-def build_boards(
-    runs: Sequence[RunRow], suite: Suite, *, paths: bool = False
-) -> tuple[Board, ...]:
+def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -> tuple[Board, ...]:
     """The boards of a suite: one for each set of evaluation data that its runs were scored on.
 
     Two runs share a board only where the fingerprints of the splits they both predicted agree, so

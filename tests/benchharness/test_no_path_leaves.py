@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,9 +28,13 @@ from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
+from benchharness.stored import submission
+from benchharness.tasks.submission import inspection
+from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.plans import write_rte
+from tests.helpers.small_submissions import ROWS, shrink_all
 
 USER = "annabella-q"
 TOKENS = {
@@ -59,6 +64,16 @@ class _Engine(LearnedEngine):
         listed = list(jobs)
         self._shares = dict.fromkeys({job.task for job in listed}, 0.8)
         return super().run(listed, report)
+
+
+class _Trainer:
+    """Trains in this process, and keeps the models."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def run(self, jobs, report):
+        return (run_job(job, keep=self._folder / job.key) for job in jobs)
 
 
 def _answered(evaluation):
@@ -100,7 +115,7 @@ class Machine:
         self.home = root / "home" / USER
         self.db = str(self.home / "results" / "board.sqlite")
         self.data = write_rte(self.home / "glue data", 24)
-        test = [f"{n}\ttest a {n}\tb {n}" for n in range(3000)]  # as many as the official one has
+        test = [f"{n}\ttest a {n}\tb {n}" for n in range(ROWS)]  # as many as are submitted
         lines = ["index\tsentence1\tsentence2", *test, ""]
         (self.data / "RTE" / "test.tsv").write_text("\n".join(lines))
         self.encoder = save_checkpoint(self.home / "my-bert")
@@ -118,17 +133,17 @@ class Machine:
 
     def run(self, command, *words, engine=_Engine, codes=(0,)):
         with self.patch.context() as patch:
-            if engine is not None:
-                patch.setattr("benchharness.engines.local.LocalEngine", lambda *_, **__: engine())
+            patch.setattr("benchharness.engines.local.LocalEngine", lambda *_, **__: engine())
             names = ("--model", f"mine={self.encoder}", "--data", self.data, "--device", "cpu")
             exact = () if command == "check" else ("--precision", "fp32")
             return self(command, *names, *exact, *words, codes=codes)
 
     @property
     def kept(self):
-        """The key of a run whose model is kept."""
-        words = ("--seed", "7", "--set", "epochs=1", "--keep-models", "--no-baselines")
-        self.run("run", "--task", "glue/rte", *words, "--db", self.db, engine=None)
+        """The key of a run that was trained, whose model is kept."""
+        models = Path(self.db).with_name("models")
+        words = ("--seed", "7", "--set", "epochs=1", "--no-baselines", "--db", self.db)
+        self.run("run", "--task", "glue/rte", *words, engine=partial(_Trainer, models))
         with open_store(self.db) as store:
             return next(run.key for run in store.runs() if run.seed == 7)
 
@@ -188,6 +203,8 @@ def check(machine):
 
 
 def repair(machine):
+    shrink_all(machine.patch)
+    machine.patch.setattr(submission, "SUBMISSIONS", inspection.SUBMISSIONS)
     submit = ("submit", "--model", "mine", "--suite", "glue", "--fill", "--seed", "1")
     machine.stored(*submit, "--out", "glue.zip")
     with zipfile.ZipFile("glue.zip") as whole, zipfile.ZipFile("odd.zip", "w") as odd:
@@ -206,7 +223,9 @@ WRITERS: dict[str, Writer] = {
     "run --log": runs,
     "run --out": runs,
     "report --out": reports,
-    "report predictions --out": lambda m: m.stored("report", "predictions", "mine", "--out", "every"),
+    "report predictions --out": lambda m: m.stored(
+        "report", "predictions", "mine", "--out", "every"
+    ),
     "export --out": exports,
     "export --push": pushed,
     "export --all": lambda m: m.stored("export", "--all", "all.jsonl.gz"),
@@ -274,9 +293,7 @@ def machine(bench, tmp_path, monkeypatch):
 def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
     written, found = set(), []
     for write, name in {write: name for name, write in WRITERS.items()}.items():
-        import time; a=time.perf_counter(), time.process_time()
         write(machine)
-        open("/tmp/paths/T","a").write(f"{name} {time.perf_counter()-a[0]:.1f} {time.process_time()-a[1]:.1f}\n")
         for path in set(Path().rglob("*")) - written:
             written.add(path)
             if not path.is_file():
@@ -293,3 +310,145 @@ def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
     assert "is not UTF-8" in Path("told.txt").read_text()
     machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
     assert str(machine.data).encode() in _contents(Path("whole.jsonl.gz"))
+
+
+PLACE = re.compile(r"\b(FILE|DIR|PATH|ORG)\b")
+
+
+def _places():
+    """Each option or word of a command that takes a file, a folder or a repository."""
+    for name, line in COMMANDS.items():
+        for param in load_command(name).params if line.place else ():
+            flag = param.opts[0] if param.opts[0].startswith("-") else param.name
+            metavar = param.metavar or ""
+            if (
+                PLACE.search(metavar)
+                or flag in ("--log", "--to", "--out")
+                or (name, flag) == ("db merge", "other")
+            ):
+                yield name, flag
+
+
+def test_every_option_that_writes_is_held():
+    known = {*WRITERS, *SAME, *OWN}
+    places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
+    free = {
+        said
+        for (_, flag), said in places.items()
+        if flag not in READS and said not in READS and said not in known
+    }
+    assert not free, "hold what they write by WRITERS, or say that they read"
+    assert known <= {*places.values()}
+    assert all(one is other for one, other in SAME.values())
+
+
+WRITING = {
+    "benchharness/cli/check.py": "check --junit",
+    "benchharness/cli/export.py": "export --out",
+    "benchharness/cli/predict.py": "predict --out",
+    "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
+    "benchharness/cli/submit.py": "submit --out",
+    "benchharness/cli/task.py": "run --write-task --out",
+    "benchharness/stored/paper.py": "paper --to",
+    "benchharness/trained/card.py": "model --to",
+    "benchharness/trained/take.py": "model --to",
+    "benchharness/encoder/tokenizer.py": "model --to",
+    "leaderboard/exports/predictions.py": "export --out",
+    "leaderboard/report/write.py": "report --out",
+    "leaderboard/store/archive.py": "export --all",
+    "leaderboard/store/database.py": "a copy of the store, which stays",
+    "tasks/submission/inspection.py": "submit --out",
+}
+"""The modules that write files for people, by the option that they write for."""
+
+OF_THE_MACHINE = {
+    *(f"benchharness/{name}.py" for name in ("kept_folders", "cli/app")),
+    *(f"benchharness/engines/{name}.py" for name in ("ray", "slurm")),
+    *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
+    *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
+    *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
+    *("benchharness/driver/live.py", "leaderboard/text.py"),
+}
+"""Modules that keep files of the machine's own (caches, running jobs, kept models)."""
+
+
+def _writes(call):
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    words = [word.value for word in call.args if isinstance(word, ast.Constant)]
+    is_opened = name == "open" and any(re.fullmatch(r"[wax]\+?b?|[wax]b\+?", str(w)) for w in words)
+    return is_opened or name in ("whole_file", "write_text", "write_bytes", "writestr")
+
+
+def test_every_module_that_writes_is_known():
+    found = set()
+    for folder in ("benchharness", "leaderboard", "tasks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            if not re.search(r"whole_file|write_|writestr|open\(", text):
+                continue
+            calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+            if any(map(_writes, calls)):
+                found.add(str(path.resolve().relative_to(ROOT)))
+    assert found >= OF_THE_MACHINE
+    assert found - OF_THE_MACHINE == WRITING.keys(), "say which option it writes for, and hold it"
+    assert {each for each in WRITING.values() if "--" in each} <= WRITERS.keys()
+
+
+def _shown(found):
+    """All that a notebook or a file would have of a value."""
+    yield repr(found)
+    if hasattr(found, "_repr_html_"):
+        yield found._repr_html_()
+    for frame in (found, getattr(found, "frame", lambda: None)()):
+        if hasattr(frame, "to_csv"):
+            yield frame.to_csv()
+            yield repr(getattr(frame, "attrs", ""))
+
+
+def _first(machine):
+    with open_store(machine.db) as store:
+        return next(run.key for run in store.runs() if run.model == "mine" and not run.error)
+
+
+PYTHON = {
+    "runs": lambda m: bh.runs(m.db),
+    "boards": lambda m: bh.boards(db=m.db)[0],
+    "board": lambda m: bh.board("glue", db=m.db),
+    "compare": lambda m: bh.compare("mine", "majority", db=m.db),
+    "predictions": lambda m: bh.predictions(_first(m), db=m.db),
+    "curve": lambda m: bh.curve(_first(m), db=m.db),
+    "explain": lambda m: bh.explain(_first(m), _first(m), db=m.db),
+    "published": lambda _: bh.published("glue"),
+}
+"""What the package gives of a store; the other names train, read rows or write by the above."""
+
+BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
+BY_OTHERS |= {"load", "model", "paper", "predict", "run", "score", "which"}
+
+
+def test_python_gives_no_path_of_a_store(machine):
+    runs(machine)
+    assert {*bh.__all__} == PYTHON.keys() | BY_OTHERS
+    for name, ask in PYTHON.items():
+        said = "\n".join(map(str, _shown(ask(machine))))
+        assert not [word for word in (USER, *TOKENS.values()) if word in said], (name, said)
+    with open_store(machine.db) as store:
+        keys = tuple(run.key for run in store.runs())
+    found = bh.api.Results(keys=keys, db="x.sqlite", suites=("glue",))
+    machine.patch.chdir(Path(machine.db).parent)
+    shown = "\n".join(_shown(replace(found, db="board.sqlite")))
+    assert USER not in shown
+    assert "glue data#" in shown
+
+
+def test_a_shared_archive_is_known_where_its_runs_are(machine):
+    runs(machine)
+    machine.stored("export", "--all", "all.jsonl.gz")
+    assert "0 of 5 runs added, 5 were here already" in machine.stored(
+        "db", "import", "all.jsonl.gz"
+    )
+    assert "5 of 5 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
+    machine("export", "--all", "back.jsonl.gz", "--db", "other.sqlite")
+    assert "0 of 5 runs added" in machine.stored("db", "import", "back.jsonl.gz")
+    with open_store(machine.db) as store:
+        assert {run.data for run in store.runs()} == {str(machine.data)}
