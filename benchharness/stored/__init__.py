@@ -104,7 +104,7 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 
 @_naming_plugins
-def gather_boards(
+def gather_boards(  # noqa: PLR0913  (what is wanted of the boards)
     store: Store,
     suites: Sequence[str] = (),
     data: str | None = None,
@@ -205,8 +205,8 @@ def find_rows(
 ) -> list[Rows]:
     """The named systems on every board that has all of them.
 
-    `select` says what a system's name stands for, and `paths` is as `build_boards` takes it. Raises BenchError where a name is unknown or no
-    task has results of all systems.
+    `select` says what a system's name stands for, and `paths` is as `build_boards` takes it.
+    Raises BenchError where a name is unknown or no task has results of all systems.
     """
     systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, within.suites, within.tasks)

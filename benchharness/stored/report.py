@@ -22,8 +22,8 @@ from benchharness.stored import (
     Rows,
     gained,
     gather_boards,
-    recent_suites,
     read_outcomes,
+    recent_suites,
     report_mark,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of

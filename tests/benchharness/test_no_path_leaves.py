@@ -7,7 +7,6 @@ new export format, a tracker, a name that the package exports, and a module that
 
 import ast
 import gzip
-import json
 import re
 import zipfile
 from collections.abc import Callable
