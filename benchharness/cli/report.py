@@ -10,13 +10,13 @@ import typer
 from benchharness.cli.chosen import Chosen, System
 from benchharness.cli.compare import Split
 from benchharness.cli.options import (
-    REPORT,
     Database,
     NoTexts,
     Out,
     ShowPaths,
     Suites,
     argument,
+    page_beside,
     with_options,
 )
 from benchharness.cli.output import tell_notes
@@ -63,7 +63,7 @@ class Page:
 class Written:
     """The page, and whether pages of predictions are written too."""
 
-    out: Out = REPORT
+    out: Out = None
     predictions: bool = option(
         False, "Write a page of every prediction for each cell too, into a folder next to it."
     )
@@ -77,7 +77,7 @@ def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written
     texts = not written.no_texts
     if not (texts or written.predictions):
         raise BenchError("--no-texts is of pages of predictions: add --predictions.")
-    path, notes = Path(written.out), list[str]()
+    path, notes = page_beside(db, written.out), list[str]()
     folder = path.with_name(f"{path.stem}-predictions")
     if written.predictions:
         check_folder(folder)
@@ -92,7 +92,7 @@ def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written
         make_report(store, path, wanted, pages=pages if written.predictions else None)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
-    typer.echo(visible(f"report: {written.out}"))
+    typer.echo(visible(f"report: {path}"))
     if written.open_it:
         typer.launch(str(path.resolve()))
 

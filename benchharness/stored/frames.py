@@ -173,7 +173,8 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     """A line a task on which two systems were compared; scores in the metric's own unit.
 
     `low` and `high` end the 95 % interval of the difference, `p_value` is one test's and
-    `corrected` the same for all tasks together (Holm); `is_shown` says that they differ.
+    `corrected` the same by Holm for so many tasks of the frame's board as `corrected_for` says;
+    `is_shown` says that they differ.
     """
     lines = [
         {
@@ -186,6 +187,7 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
             "test": found.test,
             "p_value": found.p_value,
             "corrected": found.corrected,
+            "corrected_for": found.corrected_for,
             "is_shown": found.is_shown,
             "examples": found.examples,
             "seeds": len(found.seeds),

@@ -298,9 +298,11 @@ def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
             if not path.is_file():
                 continue
             content = _contents(path)
-            for secret in (USER, str(tmp_path), *TOKENS.values()):
-                if (place := content.find(secret.encode())) >= 0:
-                    found.append((name, str(path), content[max(0, place - 80) : place + 60]))
+            found += [
+                (name, str(path), content[max(0, place - 80) : place + 60])
+                for secret in (USER, str(tmp_path), *TOKENS.values())
+                if (place := content.find(secret.encode())) >= 0
+            ]
     assert not found
     names = {path.name for path in written}
     assert {"told.txt", "sent.txt", "v.xml", "all.jsonl.gz", "README.md", "answers.jsonl"} <= names
@@ -320,11 +322,7 @@ def _places():
         for param in load_command(name).params if line.place else ():
             flag = param.opts[0] if param.opts[0].startswith("-") else param.name
             metavar = param.metavar or ""
-            if (
-                PLACE.search(metavar)
-                or flag in ("--log", "--to", "--out")
-                or (name, flag) == ("db merge", "other")
-            ):
+            if PLACE.search(metavar) or f"{name} {flag}" in OWN or flag in ("--log", "--to"):
                 yield name, flag
 
 
