@@ -20,7 +20,6 @@ from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
 
-
 def page_beside(db: str, out: str | None = None) -> Path:
     """The report to write: by default next to the database, by its name, so each has its own."""
     if out is not None:

@@ -376,7 +376,9 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
             {
                 "system": row.system,
                 **{heads[task]: "/".join(c.printed for c in row.of(task)) for task in tasks},
-                **{"protocol": row.said_protocol, "date": row.date, "source": row.source},
+                "protocol": row.said_protocol,
+                "date": row.date,
+                "source": row.source,
             }
             for row in found
         ]

@@ -48,7 +48,7 @@ class Taken:
     def load(self) -> tuple[Any, Any]:
         """The model and the tokenizer, by transformers; BenchError where no class has it."""
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: bench predict alone reads it.")
+            raise BenchError(f"{self.published.sentence}: `bench predict` alone reads it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 

@@ -279,9 +279,7 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [
-        c
-        if c.p_value is None
-        else replace(c, corrected=next(corrected), corrected_for=len(tested))
+        c if c.p_value is None else replace(c, corrected=next(corrected), corrected_for=len(tested))
         for c in contrasts
     ]
 

@@ -318,7 +318,9 @@ def test_what_a_recipe_leaves_out_is_what_a_job_then_does() -> None:
     assert rows["best_checkpoint"] == ["no", "yes"]
     assert rows["max_grad_norm"] == ["1", "off"]
     assert "checkpoint's" not in shown
-    assert "layer_decay     off         0.8" in call("show", "recipe", "bert", "electra", "glue/rte")
+    assert "layer_decay     off         0.8" in call(
+        "show", "recipe", "bert", "electra", "glue/rte"
+    )
     assert "the checkpoint's" in call("show", "recipe", "mpnet", "deberta-v3-base", "glue/rte")
     assert "max_grad_norm: off  (fairseq" in call("show", "recipe", "roberta", "glue/rte")
     facts = call_json("show", "recipe", "roberta", "glue/rte")
