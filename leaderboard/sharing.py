@@ -34,6 +34,11 @@ def path_label(path: str) -> str:
     return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
+def is_label(text: str) -> bool:
+    """Whether this is a place that `path_label` has shortened, which nobody can go to."""
+    return bool(re.search("#[0-9a-f]{6}$", text))
+
+
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
     """The text with its paths as `path_label` has them.
 

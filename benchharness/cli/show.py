@@ -128,7 +128,7 @@ def _is_task(name: str) -> bool:
 
 
 def _tasks(name: str) -> list[Task]:
-    """The tasks of that name: RTE is one of GLUE and one of SuperGLUE, with recipes of their own."""
+    """The tasks of that name: RTE is in GLUE and in SuperGLUE, with recipes of their own."""
     return tasks_called(name) or [find_task(name)]  # which says what is wrong
 
 

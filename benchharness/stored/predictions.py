@@ -409,8 +409,8 @@ def _unknown(store: Store, name: str) -> BenchError:
         return BenchError(f"no folder that {name!r} matches has stored results: run them first.")
     runs = {row.stage.run for row in store.runs() if row.stage is not None}
     hint = (
-        "Run several of its checkpoints first, `bench run --model 'DIR/step-*'`, or all layers of a "
-        "model: --set features=each."
+        "Run several of its checkpoints first, `bench run --model 'DIR/step-*'`, or all layers of "
+        "a model: --set features=each."
     )
     return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
 

@@ -122,10 +122,10 @@ class Machine:
         lines = (f"a {word} film {n},{word}" for n in range(60) for word in ("good", "bad"))
         (self.home / "reviews.csv").write_text("\n".join(["text,label", *lines]) + "\n")
 
-    def __call__(self, *words, codes=(0,)):
+    def __call__(self, *words, codes=(0,), err=False):
         ended = self._bench(*words)
         assert ended.code in codes, (words, ended.err)
-        return ended.out
+        return ended.err if err else ended.out
 
     def stored(self, *words, codes=(0,)):
         return self(*words, "--db", self.db, codes=codes)
@@ -309,6 +309,12 @@ def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
     assert "is not UTF-8" in Path("run.html").read_text(), "what the test looks for is there"
     assert "is not UTF-8" in Path("v.md").read_text()
     assert "is not UTF-8" in Path("told.txt").read_text()
+    assert "base_model" not in Path("taken/README.md").read_text(), "a folder's name is no hub's"
+    (Path("taken/onnx")).mkdir()
+    (Path("taken/onnx") / "model.onnx").touch()
+    ended = machine("model", "taken", "--check", codes=(4,), err=True)
+    assert "does not say where glue data#" in ended
+    assert "Give them by --rows" in ended
     machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
     assert str(machine.data).encode() in _contents(Path("whole.jsonl.gz"))
 

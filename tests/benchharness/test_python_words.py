@@ -111,7 +111,7 @@ def test_an_argument_of_another_name_has_its_own(tmp_path, monkeypatch):
     with open_store("board.sqlite") as store:
         key = make_result(make_job()).job.key
         store.add_result(make_result(make_job()))
-    with pytest.raises(bh.BenchError, match='^where="nowhere" is no folder'):
+    with pytest.raises(bh.BenchError, match=r'^where="nowhere" is no folder'):
         bh.explain(key, "nowhere", db="board.sqlite")
     with pytest.raises(bh.BenchError, match=f"`bench model {key[:12]} --retrain` trains it again"):
         bh.predict(key, ["a"], db="board.sqlite")
