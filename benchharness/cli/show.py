@@ -8,7 +8,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -338,7 +338,7 @@ class OfPublished:
     model: tuple[str, ...] = option(
         (), "Only systems with this in their name, or this known model; repeatable.", metavar="NAME"
     )
-    split: str | None = option(
+    split: Literal["dev", "test"] | None = option(
         None, "Only numbers of this split.", metavar="dev|test", proposes=("dev", "test")
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.errors import BenchError, unknown_name
 
 
@@ -18,6 +19,10 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
     help_line = f"`{command} --help` shows what there is."
     if option and type(error).__name__ == "NoSuchOption":
+        word = option.removeprefix("--").replace("-", "_")
+        named = (n for n, facts in SETTINGS.items() if word in (n, *facts.aliases))
+        if "--set" in _options(context.command) and (setting := next(named, "")):
+            return BenchError(f"no option is called {option!r}: it is --set {setting}=VALUE.")
         return unknown_name(f"option of `{command}`", option, _options(context.command), help_line)
     if option:  # of which there is one
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]

@@ -139,7 +139,7 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
         ]
         count = (run.provenance.get("machine", {}).get("processes", 1) for run in runs)
         hours = sum(n * run.cost.seconds / 3600 for n, run in zip(count, runs, strict=True))
-        seeds = ", ".join(map(str, sorted({run.job.seed for run in runs})))
+        seeds = ", ".join(map(str, sorted({run.job.seed for run in runs if entry.is_single})))
         digits, _, exponent = f"{sum(filter(None, flops)):.1e}".partition("e")
         power = rf"${digits}\cdot10^{{{int(exponent)}}}$" if all(flops) else "not known"
         devices = "; ".join(sorted({f.machine for f in facts if f}))

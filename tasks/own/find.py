@@ -136,7 +136,7 @@ def _with_benchmark(error: DataError, folder: Path | None) -> DataError:
     else:
         return error
     return DataError(
-        f"{error} It holds files of {task.title}: bench run --task {task.name} --data {folder}."
+        f"{error} It holds files of {task.title}: `bench run --task {task.name} --data {folder}`."
     )
 
 
