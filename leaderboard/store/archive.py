@@ -121,7 +121,8 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         if header.get("version") != _VERSION:
             raise DataError(
                 f"{path} is an archive of version {header.get('version')!r}, and this "
-                f"benchharness reads version {_VERSION}: import it with the release that wrote it."
+                f"benchharness reads version {_VERSION}: export its store again by this one, or "
+                "import it into a store of the code that wrote it."
             )
         digest.update(line)
         # The header is line 1, so the run after `count` others is on line count + 2.

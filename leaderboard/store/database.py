@@ -558,8 +558,8 @@ def _revision(connection: Connection, name: str) -> str | None:
     # All have four digits, so texts are ordered as their numbers are.
     if found[0] < revisions()[0]:
         raise StoreError(
-            f"the leaderboard {name} was made before 0.1.0, the first version whose leaderboards "
-            "stay readable: move it away, and `bench run` starts a new one."
+            f"the leaderboard {name} was made by a development version, before the first whose "
+            "leaderboards stay readable: move it away, and `bench run` starts a new one."
         )
     if found[0] not in revisions():
         raise StoreError(
