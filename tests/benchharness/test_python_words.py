@@ -37,15 +37,14 @@ def messages():
         for path in sorted((ROOT / folder).rglob("*.py")):
             if OF_PAGES.intersection(path.parts) or path != path.resolve():
                 continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            alone = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-            inner = {
-                id(part)
-                for node in ast.walk(tree)
-                if isinstance(node, ast.JoinedStr)
-                for part in node.values
-            }
-            for node in ast.walk(tree):
+            source = path.read_text(encoding="utf-8")
+            if "--" not in source and "bench " not in source:
+                continue
+            nodes = list(ast.walk(ast.parse(source)))
+            alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            joined = (node for node in nodes if isinstance(node, ast.JoinedStr))
+            inner = {id(part) for node in joined for part in node.values}
+            for node in nodes:
                 text = "" if id(node) in alone | inner else _parts(node)
                 if " " in text and ("--" in text or "bench " in text):
                     yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", text
