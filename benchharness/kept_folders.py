@@ -99,7 +99,7 @@ def check_place(to: Path, key: str = "") -> None:
             run = check_folder(to).get("run")
     if run is None or key not in ("", run):
         raise BenchError(
-            f"{to} is there already, and not as bench model has written this run: it stays as it "
+            f"{to} is there already, and not as `bench model` has written this run: it stays as it "
             "is; give another folder."
         )
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol, Self
 
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.sharing import shared_job, shared_outcome
 from benchharness.leaderboard.text import table_cell
 from benchharness.progress import Progress, Watcher
 from benchharness.tasks.errors import BenchError, shown_place, unknown_name, without_passwords
@@ -77,6 +78,7 @@ class LoggedRun:
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
         """What is known of a job."""
+        job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
             "model": job.model,
@@ -112,6 +114,7 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
     """What a run ended with: scores of every split, cost and provenance, or why it failed."""
+    outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
         return {"status": outcome.kind, "error": outcome.error}
     scores = {each.name: dict(each.scores) for each in outcome.evaluations}

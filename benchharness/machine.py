@@ -76,6 +76,12 @@ def cache_folder(name: str) -> Path:
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
+OF_GPUS = "triton"
+"""The library that no run on a CPU needs or uses."""
+
+OF_FILES = ("safetensors", "datasets")
+"""Those that read bytes, whose digests a job's key has: their release changes no result."""
+
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 """From the widest to the narrowest; they decide which kernels torch takes, and so the last bits."""
 

@@ -325,10 +325,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
     Where several have it, the one that `fits` (what a store or a folder holds), if that is one.
     Case and punctuation do not matter, where no other task is called so: "STS-B" is "stsb".
     """
-    wanted = name.lower()
-    if wanted in TASKS:
-        return TASKS[wanted]
-    found = _called(wanted) or _like(wanted)
+    found = tasks_called(name)
     if len(found) > 1 and fits is not None:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
@@ -337,6 +334,12 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
     if not found:
         raise _unknown_task(name)
     return found[0]
+
+
+def tasks_called(name: str) -> list[Task]:
+    """Every task of that name, as `find_task` reads it."""
+    wanted = name.lower()
+    return [TASKS[wanted]] if wanted in TASKS else _called(wanted) or _like(wanted)
 
 
 def _called(short: str) -> list[Task]:

@@ -41,7 +41,7 @@ COMMANDS = {
     "run fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
     "run --write-task": Command("task:write_task", "Write the task of your data as a file."),
     "which": Command("which:which", "Say which encoder is best, within a budget.", "Measure"),
-    "paper": Command("paper:paper", "Run and write the tables of a paper.", "Read"),
+    "paper": Command("paper:paper", "Run and write the tables of a paper.", "Measure"),
     "check": Command("check:check", "Fail where a model is worse than its baseline.", "Measure"),
     "check --write": Command("check:write_baseline", "Write the baseline, from stored runs."),
     "predict": Command("predict:predict", "Answer rows by a model that a run kept.", "Measure"),

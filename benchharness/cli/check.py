@@ -74,6 +74,8 @@ def check(
     watch = partial(displayed, kept="kept")
     verdict = run_gate(options, compared, watch, alpha=alpha, may_change=allow_change)
     _show(verdict, as_json=written.as_json)
+    places = filter(None, (options.data, options.data_file))
+    verdict = verdict.without_paths(str(Path(place).resolve()) for place in places)
     if written.junit:
         _put(Path(written.junit), to_junit(verdict), "w")
     if written.markdown:
@@ -187,8 +189,8 @@ def write_baseline(
     ]
     if unfit and not allow_weak:
         raise BenchError(
-            f"no drop would be seen from this baseline ({'; '.join(unfit)}): run more seeds, name "
-            "the other tasks with --task, or mark them with --allow-weak. Nothing was written."
+            f"a check by this baseline could find no drop ({'; '.join(unfit)}): run more seeds, "
+            "name the other tasks with --task, or mark them with --allow-weak. Nothing was written."
         )
     with writing(f"the baseline {out}", "Give another --out."), whole_file(Path(out)) as file:
         file.write(made.to_text().encode())

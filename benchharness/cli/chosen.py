@@ -48,9 +48,12 @@ class Chosen:
         """What of the boards."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
-    def rows(self, store: Store, systems: Sequence[str]) -> list[Rows]:
-        """The named rows of boards, or single runs, on every board that has all of them."""
-        return find_rows(store, systems, self.within, select=select_entry_or_run)
+    def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:
+        """The named rows of boards, or single runs, on every board that has all of them.
+
+        `paths` says whether those of this machine are whole: they are where rows are printed.
+        """
+        return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
 
 def is_there(db: str) -> bool:

@@ -15,7 +15,7 @@ from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.stored import Rows
 from benchharness.stored.predictions import contrasts_of, known_cells
 from benchharness.tasks.errors import BenchError
@@ -50,7 +50,7 @@ def compare(
     """Compare two systems task by task, by their predictions for the same examples.
 
     Over the seeds that both have: a t-test over examples and seeds, or of one seed McNemar's or a
-    paired permutation test, corrected for the number of tasks.
+    paired permutation test, corrected for the number of tasks that are shown.
     """
     with chosen.open() as store:
         compared = [
@@ -98,7 +98,12 @@ def _print_systems(
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """What the table does not say of itself."""
     yield "only: examples that this system alone gets right, or with more seeds."
-    yield "corrected: the p-value, corrected by Holm for the tasks of the board."
+    counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
+    if counts:
+        tasks = counted(counts[0], "task") + " shown"
+        if len(counts) > 1:
+            tasks = f"tasks shown of each board ({', '.join(map(str, counts))})"
+        yield f"corrected: the p-value, by Holm for the {tasks}."
     yield "*: corrected is below 0.05; test and interval are over examples and seeds."
     if any(len(found.seeds) > 1 for found in contrasts):
         yield "scores and tests are of the means over seeds; boards show medians."
@@ -175,6 +180,7 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
         "test": found.test,
         "p_value": found.p_value,
         "corrected": found.corrected,
+        "corrected_for": found.corrected_for,
         "is_shown": found.is_shown,
         "flipped": found.flipped,
         "examples": found.examples,

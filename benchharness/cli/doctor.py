@@ -20,7 +20,7 @@ from benchharness.engines.slots import find_gpus
 from benchharness.kept_folders import KEPT_MODELS, checkpoints_in, is_whole, shown_bytes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import counted
-from benchharness.machine import cpu_has_bf16, cpu_model, library_versions, source_commit
+from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versions, source_commit
 from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
@@ -67,7 +67,11 @@ def _versions() -> Iterator[Finding]:
     yield Finding("benchharness", "ok", f"{__version__}{commit}")
     yield Finding("python", "ok", platform.python_version())
     for name, version in library_versions().items():
-        yield Finding(name, "ok" if version else "problem", version or "not installed")
+        if version or name != OF_GPUS:
+            yield Finding(name, "ok" if version else "problem", version or "not installed")
+        else:
+            state = "warning" if find_gpus() else "ok"
+            yield Finding(name, state, "not installed; only runs on a GPU use it")
 
 
 def _hub() -> Iterator[Finding]:

@@ -18,7 +18,6 @@ from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
-from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
     every_eval_ever_record,
     send,
@@ -211,7 +210,7 @@ def export(
             "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
             "--data, --columns, --predictions and --out."
         )
-    _archive(chosen, everything)
+    _archive(chosen, everything, paths=written.show_paths)
 
 
 def _boards(
@@ -219,18 +218,17 @@ def _boards(
 ) -> Iterator[Board]:
     """The boards as they are written, each read when it is asked for."""
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
-    for board in exported_boards(store, chosen.within, models):
-        found = board if written.show_paths else shared_board(board)
-        yield found if written.form in without_parity else with_parity(store, found)
+    for board in exported_boards(store, chosen.within, models, paths=written.show_paths):
+        yield board if written.form in without_parity else with_parity(store, board)
 
 
-def _archive(chosen: Chosen, everything: Path) -> None:
+def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
     """Writes all that is stored."""
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
     store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
-        count = write_archive(file, store.stored_runs())
+        count = write_archive(file, store.stored_runs(), paths=paths)
     typer.echo(visible(f"archive: {everything}, {counted(count, 'run')}"))
 
 

@@ -65,7 +65,8 @@ def leaderboard(
     most = top if top is not None else 0 if as_json else TOP
     with chosen.open() as store:
         recent = None if suites or as_json else recent_suites(store)
-        whole = gather_boards(store, suites or (recent.shown if recent else ()), chosen.data)
+        suites = suites or (recent.shown if recent else ())
+        whole = gather_boards(store, suites, chosen.data, paths=True)
         whole = gained(whole, store)
         boards = [top_of(board, most) for board in whole]
         if intervals:

@@ -123,7 +123,7 @@ def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
     """What was written, how it is used, and how it is published."""
     place = str(taken.folder)
     if taken.checked is None:
-        typer.echo(visible(f"{taken.published.sentence}: {place} is for bench predict alone."))
+        typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` alone."))
         return
     typer.echo(visible(taken.checked.sentence))
     typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))

@@ -11,6 +11,7 @@ from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
+from urllib.parse import urlsplit
 
 import typer
 
@@ -18,7 +19,14 @@ from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, 
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
 
-REPORT = "results/leaderboard.html"
+
+def page_beside(db: str, out: str | None = None) -> Path:
+    """The report to write: by default next to the database, by its name, so each has its own."""
+    if out is not None:
+        return Path(out)
+    is_url = "://" in db
+    folder = Path(DATABASE).parent if is_url else Path(db).expanduser().parent
+    return folder / f"{Path(urlsplit(db).path if is_url else db).stem or 'leaderboard'}.html"
 
 
 def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
@@ -69,7 +77,15 @@ def _shared(name: str, text: str, **facts: Any) -> Any:
 
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
-Out = Annotated[str, _shared("out", "The HTML report to write.", metavar="FILE", head=OUTPUT)]
+Out = Annotated[
+    str | None,
+    _shared(
+        "out",
+        "The HTML report to write. Default: next to the database, by its name.",
+        metavar="FILE",
+        head=OUTPUT,
+    ),
+]
 ShowPaths = Annotated[
     bool,
     _shared(

@@ -13,6 +13,7 @@ import typer
 
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
+from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import (
     Failure,
     Reading,
@@ -24,6 +25,7 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
+from benchharness.recipes.recipe import shown_value
 from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import (
     TASKS,
@@ -192,7 +194,16 @@ def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
     return {distinct_title(task): value for task, value in found.items()}
 
 
+def _switched(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings whose value switches them off, in that word."""
+    return {
+        name: {**each, "value": shown_value(name, Setting.from_json(each))}
+        for name, each in settings.items()
+    }
+
+
 _SHOWN: Mapping[str, Callable[[Any], Any]] = {
+    "settings": _switched,
     "task": distinct_title,
     "trained_on": distinct_title,
     "tasks": lambda tasks: [distinct_title(task) for task in tasks],

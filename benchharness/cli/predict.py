@@ -27,7 +27,7 @@ Where = Annotated[
     str,
     typer.Argument(
         metavar="KEY|DIR",
-        help="The beginning of a run's key whose model is kept (bench run --keep-models), or the "
+        help="The beginning of a run's key whose model is kept (`bench run --keep-models`), or the "
         "folder of a model.",
     ),
 ]

@@ -10,20 +10,19 @@ import typer
 from benchharness.cli.chosen import Chosen, System
 from benchharness.cli.compare import Split
 from benchharness.cli.options import (
-    REPORT,
     Database,
     NoTexts,
     Out,
     ShowPaths,
     Suites,
     argument,
+    page_beside,
     with_options,
 )
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import watched
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -65,7 +64,7 @@ class Page:
 class Written:
     """The page, and whether pages of predictions are written too."""
 
-    out: Out = REPORT
+    out: Out = None
     predictions: bool = option(
         False, "Write a page of every prediction for each cell too, into a folder next to it."
     )
@@ -79,7 +78,7 @@ def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written
     texts = not written.no_texts
     if not (texts or written.predictions):
         raise BenchError("--no-texts is of pages of predictions: add --predictions.")
-    path, notes = Path(written.out), list[str]()
+    path, notes = page_beside(db, written.out), list[str]()
     folder = path.with_name(f"{path.stem}-predictions")
     if written.predictions:
         check_folder(folder)
@@ -97,7 +96,7 @@ def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written
         make_report(store, path, wanted, pages=pager, watch=watched)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
-    typer.echo(visible(f"report: {written.out}"))
+    typer.echo(visible(f"report: {path}"))
     if written.open_it:
         typer.launch(str(path.resolve()))
 
@@ -135,12 +134,13 @@ def predictions(
     pages: list[Path] = []
     notes: dict[str, None] = {}
     with chosen.open() as store:
-        found = chosen.rows(store, [system] if other is None else [system, other])
+        systems = [system] if other is None else [system, other]
+        found = chosen.rows(store, systems, paths=written.show_paths)
         check_folder(written.out)
         for board, entries, tasks in found:
-            data = (board if written.show_paths else shared_board(board)).data_label
             for task in tasks:
-                predicted = predicted_task(StoredPredictions(store), data, task, entries, split)
+                stored = StoredPredictions(store, paths=board.paths)
+                predicted = predicted_task(stored, board.data_label, task, entries, split)
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
                 page = written.out / page_name(board, task, entries)

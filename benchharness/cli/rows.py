@@ -210,7 +210,7 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     archive = folder.with_name(f"{folder.name}.deleted-{moment}.jsonl.gz")
     check_new(archive)
     with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
-        write_archive(file, store.stored_runs(keys))
+        write_archive(file, store.stored_runs(keys), paths=True)
     return archive
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from benchharness.cli.leaderboard import show_boards
-from benchharness.cli.options import REPORT, AsJson, Out, in_this_database, with_options
+from benchharness.cli.options import AsJson, Out, in_this_database, page_beside, with_options
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.drive import Driven, Watch
@@ -37,12 +37,12 @@ from benchharness.tasks.suites import distinct_title
 
 
 @with_options()
-def run(options: RunOptions, *, out: Out = REPORT, as_json: AsJson = False) -> None:
+def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.
 
     What is stored already is not run again, so the same command resumes where it stopped.
     """
-    db, page = options.db, Path(out)
+    db, page = options.db, page_beside(options.db, out)
     session = Session.of(options, _watching(db, page, as_json=as_json))
     for note in session.request.notes:
         typer.echo(visible(note), err=as_json)

@@ -3,16 +3,24 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, OfRuns, Suites, argument, with_options
+from benchharness.cli.options import (
+    AsJson,
+    Database,
+    OfRuns,
+    Suites,
+    argument,
+    declared,
+    with_options,
+)
 from benchharness.cli.output import (
     collection_facts,
     in_words,
@@ -31,11 +39,13 @@ from benchharness.cli.output import (
     task_facts,
 )
 from benchharness.driver.options import DATABASE, option
+from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
-from benchharness.leaderboard.boards.published import systems
+from benchharness.leaderboard.text import grouped
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
+from benchharness.recipes.recipe import shown_value
 from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
 from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import (
@@ -45,6 +55,8 @@ from benchharness.tasks.suites import (
     distinct_title,
     find_suites,
     find_task,
+    select_tasks,
+    tasks_called,
 )
 from benchharness.tasks.task import Task
 
@@ -112,8 +124,12 @@ def _find_task(name: str, db: str) -> Task:
 
 
 def _is_task(name: str) -> bool:
-    wanted = name.lower()
-    return any(wanted in (full, full.partition("/")[2]) for full in TASKS)
+    return bool(tasks_called(name))
+
+
+def _tasks(name: str) -> list[Task]:
+    """The tasks of that name: RTE is in GLUE and in SuperGLUE, with recipes of their own."""
+    return tasks_called(name) or [find_task(name)]  # which says what is wrong
 
 
 def _is_own_task(name: str, db: str) -> bool:
@@ -153,13 +169,14 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
             _show_differences(model, model, trained, as_json=as_json, file=file)
         # Also for a slip such as glue/coal, which could be a model's name on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
-            facts = _recipe(_recipe_owner(model), find_task(task), file)
-            _print_facts(list(facts), as_json=as_json)
+            owner = _recipe_owner(model)
+            facts = [each for found in _tasks(task) for each in _recipe(owner, found, file)]
+            _print_facts(facts, as_json=as_json)
         case [first, second] if file is None:
             trained = [task for task in TASKS.values() if task.has_train]
             _show_differences(first, second, trained, as_json=as_json)
         case [first, second, task] if file is None:
-            _show_differences(first, second, [find_task(task)], as_json=as_json)
+            _show_differences(first, second, _tasks(task), as_json=as_json)
         case _:
             raise BenchError(
                 "`bench show recipe` takes a model and a task, two models and perhaps a task, or a "
@@ -204,8 +221,8 @@ def _show_differences(
     rows = [
         {
             "setting": difference.setting,
-            first: difference.first.value if difference.first else "the checkpoint's",
-            second: difference.second.value if difference.second else "the checkpoint's",
+            first: shown_value(difference.setting, difference.first),
+            second: shown_value(difference.setting, difference.second),
             "tasks": _named(difference.tasks, names),
         }
         for difference in found
@@ -312,14 +329,62 @@ def models(*, as_json: AsJson = False) -> None:
     print_table(told, ("system", "status", "as", "published_rows"), "nothing to list.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfPublished:
+    """Which published rows; all where nothing narrows them."""
+
+    suite: Annotated[tuple[str, ...], declared("suite")] = ()
+    task: Annotated[tuple[str, ...], declared("task")] = ()
+    model: tuple[str, ...] = option(
+        (), "Only systems with this in their name, or this known model; repeatable.", metavar="NAME"
+    )
+    split: Literal["dev", "test"] | None = option(
+        None, "Only numbers of this split.", metavar="dev|test", proposes=("dev", "test")
+    )
+
+    @property
+    def rows(self) -> Iterator[PublishedRow]:
+        """The rows, each with the cells that are asked for."""
+        suites = [found for name in self.suite for found in find_suites(name)]
+        tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
+        suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]
+        names = [name.lower() for name in self.model]
+        for suite in sorted(suites, key=[*SUITES.values()].index):
+            averages = set() if self.task else {suite.name}
+            for row in published_rows(suite.name):
+                cells = tuple(cell for cell in row.cells if cell.task in tasks | averages)
+                system = find_system(row.system, row.table)
+                called = (row.system.lower(), system.model if system else "")
+                is_named = not names or any(n in called[0] or n == called[1] for n in names)
+                if cells and is_named and self.split in (None, row.split):
+                    yield replace(row, cells=cells)
+
+
 @with_options(plugins=False)
-def published(*, suite: Suites = None, as_json: AsJson = False) -> None:
-    """The published results, with split, protocol and source; scores are in percent."""
-    chosen = [found.name for name in suite or () for found in find_suites(name)]
-    rows = [published_facts(row) for name in chosen or SUITES for row in published_rows(name)]
-    if not as_json:
-        rows = list(map(in_words, rows))
-    _print(rows, ("system", "split", "protocol", "date", "scores", "source"), as_json=as_json)
+def published(*, of: OfPublished, as_json: AsJson = False) -> None:
+    """The published results: a table a suite and split, in percent, with the source of each row."""
+    rows = list(of.rows)
+    if as_json:
+        print_json(list(map(published_facts, rows)))
+        return
+    tables = grouped(((row.suite, row.split), row) for row in rows)
+    for (suite, split), found in tables.items():
+        typer.echo(f"{SUITES[suite].title} {split}")
+        tasks = [t for t in (suite, *SUITES[suite].tasks) if any(row.of(t) for row in found)]
+        heads = {t: "score" if t == suite else distinct_title(t) for t in tasks}
+        lines = [
+            {
+                "system": row.system,
+                **{heads[task]: "/".join(c.printed for c in row.of(task)) for task in tasks},
+                "protocol": row.said_protocol,
+                "date": row.date,
+                "source": row.source,
+            }
+            for row in found
+        ]
+        print_table(lines, list(lines[0]), "", in_parts=True)
+    if not rows:
+        typer.echo("no published row matches; `bench show models` lists the systems.")
 
 
 @with_options()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.errors import BenchError, unknown_name
 
 
@@ -18,7 +19,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
     help_line = f"`{command} --help` shows what there is."
     if option and type(error).__name__ == "NoSuchOption":
-        return unknown_name(f"option of `{command}`", option, _options(context.command), help_line)
+        return _no_option(command, option, list(_options(context.command)), help_line)
     if option:  # of which there is one
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
         fault = f"takes no value, found {surplus!r}" if surplus else "needs a value"
@@ -37,6 +38,15 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         named = next(w for w in words[len(path) :] if not w.startswith("-"))
         return unknown_name(f"command of `{command}`", named, context.command.commands, help_line)
     return BenchError(_surplus(str(error.message), command, help_line))
+
+
+def _no_option(command: str, option: str, known: Sequence[str], help_line: str) -> BenchError:
+    """An option that there is not; a hyperparameter's name stands behind --set."""
+    word = option.removeprefix("--").replace("-", "_")
+    settings = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
+    if "--set" in known and (setting := next(settings, "")):
+        return BenchError(f"no option is called {option!r}: it is --set {setting}=VALUE.")
+    return unknown_name(f"option of `{command}`", option, known, help_line)
 
 
 def _surplus(message: str, command: str, help_line: str) -> str:

@@ -42,7 +42,7 @@ def check_variants(name: str, wanted: Variants, *, as_json: bool) -> None:
     """Compares a folder's files with its model; exits with 3 where one is worse."""
     if not Path(name).is_dir():
         raise BenchError(
-            f"{name} is no folder: --check takes one that bench model --to has written."
+            f"{name} is no folder: --check takes one that `bench model --to` has written."
         )
     measure: Any = import_module("benchharness.trained.measure")  # torch
     other = None if wanted.variant is None else Path(wanted.variant)

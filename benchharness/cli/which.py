@@ -36,7 +36,7 @@ class Wanted:
 
     to: Path | None = option(
         None,
-        "Write the best one's model, as bench model does: of its seeds the nearest to their "
+        "Write the best one's model, as `bench model` does: of its seeds the nearest to their "
         "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
         metavar="DIR",
         head=WHAT,

@@ -89,8 +89,11 @@ class Display(Watcher):
 def headline(state: RunState, now: float) -> str:
     """The whole run in a line."""
     failed = f", {state.failed} failed" if state.failed else ""
-    left = duration(state.seconds_left(now))
-    return f"{len(state.ended)} of {len(state.jobs)} jobs done{failed}, about {left} left"
+    left, ended = state.seconds_left(now), len(state.ended)
+    # Nobody knows how long what takes longer than its estimate still takes.
+    late = ", longer than estimated" if ended < len(state.jobs) else ""
+    time_left = f", about {duration(left)} left" if left >= 1 else late
+    return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
 
 
 def ending_line(state: RunState, key: str) -> str:

@@ -5,12 +5,15 @@ help (cli/options.py), the arguments of `run` and `which` in Python (`takes_opti
 pytest's marker. A new option is a field here, its use, and its test.
 """
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from os import PathLike
-from re import Match, sub
+from re import Match
+from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from benchharness.leaderboard.job import Trust
@@ -352,26 +355,69 @@ Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
-def in_python(text: str) -> str:
-    """Words about options and commands, as Python has them: suite="glue" of --suite glue."""
+_SHELL = {
+    "run": "bh.run",
+    "which": "bh.which",
+    "predict": "bh.predict",
+    "paper": "bh.paper",
+    "compare": "bh.compare",
+    "leaderboard": "bh.boards",
+    "show runs": "bh.runs",
+    "show published": "bh.published",
+}
+"""Commands that have a function; one with more words is for a shell, and stays as it is."""
+
+_WORDS = r"(?:'[^']*'|[^\s`;)]+)"
+_FOUND = re.compile(
+    rf"`bench ([^`]*)`|`(?!--)[^`]*`|(?<![\w-])(\()?--([a-z][a-z\d-]*)(?: ({_WORDS}))?"
+)
+"""A command of ours, one of others, or an option with the word behind it."""
+
+
+def _is_value(word: str, known: Option) -> bool:
+    """Whether the word behind an option is its value, and not the sentence's next one."""
+    literal = re.split(r"[|,\[]", known.metavar or "")
+    return not re.fullmatch(r"[a-z]+(-[a-z]+)*", word) or word in literal
+
+
+def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Words about options and commands, as Python has them: suite="glue" of --suite glue.
+
+    `own` are the arguments of the function that was called, by name with their defaults. What is
+    no argument in Python, such as an option of another command, stays as it is.
+    """
+    names = {name.replace("_", "-"): (name, default) for name, default in own.items()}
+    names |= {"from": ("where", "")} if "where" in own else {}
+    for each in fields(RunOptions):
+        flag = OPTIONS[each.name].flag.removeprefix("--") or each.name.replace("_", "-")
+        names.setdefault(flag, (each.name, each.default))
 
     def said(found: Match[str]) -> str:
-        command, one, value, name = found.groups()
-        if command:  # with words behind it, it is for a shell
-            known = ("run", "which", "predict", "show runs")
-            return f"bh.{command.removeprefix('show ')}" if command in known else found[0]
-        left = (one or name).replace("-", "_")
-        return f'({left}="{value}")' if one else left.replace("no_", "", 1) + "="
+        command, bracket, flag, word = found.groups()
+        if command is not None:
+            return _SHELL.get(command, found[0])
+        if flag not in names:
+            return found[0]
+        name, default = names[flag]
+        left, rest = f"{bracket or ''}{name}=", f" {word}" if word else ""
+        if isinstance(default, bool):
+            return f"{left}{not default}{rest}"
+        end = re.search(r"(?<!\.)[.,:]$", word or "")
+        value = (word or "")[: end.start()] if end else word or ""
+        if not value or not _is_value(value, OPTIONS.get(name, Option(help=""))):
+            return f"{left}{rest}"
+        value = value[1:-1] if value[0] == "'" else value
+        # DIR and N are the reader's to fill in, and 8 is a number.
+        plain = re.fullmatch(r"[A-Z][A-Z/|]*|\d+(\.\d+)?", value)
+        shown = value if plain else json.dumps(value, ensure_ascii=False)
+        return f"{left}{shown}{end[0] if end else ''}"
 
-    pattern = (
-        r"`bench ([^`]*)`|\(--([a-z-]+) ([a-z\d][^\s()]*)\)"
-        r"|(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?=[\dA-Z]))?"
-    )
-    return sub(pattern, said, text)
+    return _FOUND.sub(said, text)
 
 
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
     """Lets a function's BenchError end in the line that called it, in the words of Python."""
+    own = {each.name: each.default for each in signature(function).parameters.values()}
 
     @wraps(function)
     def called(*words: Given.args, **values: Given.kwargs) -> Made:
@@ -379,7 +425,7 @@ def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
         try:
             return function(*words, **values)
         except BenchError as error:
-            error.args = tuple(in_python(str(sentence)) for sentence in error.args)
+            error.args = tuple(in_python(str(sentence), own) for sentence in error.args)
             raise error.with_traceback(None) from None
 
     return called

@@ -1,5 +1,6 @@
 """From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
 
+import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -154,9 +155,31 @@ def plan(request: Request) -> Plan:
             *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
+            *_few_steps(jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
         ),
     )
+
+
+FEW_STEPS, ENOUGH_STEPS = 20, 80
+"""Of fewer steps most encoders learn nothing; and with how many a small file mostly works."""
+
+
+def _few_steps(jobs: Iterable[Job], rows: Mapping[str, RowCounts]) -> Iterator[str]:
+    """A sentence for each task of somebody's own data that is trained on for few steps."""
+    own = (job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot)
+    for title, job in {job.title: job for job in own}.items():
+        values = job.values
+        splits = [d for name, d in job.fingerprints.items() if name.endswith(":train")]
+        used = int(values.get("shots", 0)) or sum(rows[d].used for d in splits if d in rows)
+        of_epoch = math.ceil(used / int(values["batch_size"]))
+        steps = int(values.get("steps", 0)) or round(of_epoch * float(values["epochs"]))
+        if 0 < steps < FEW_STEPS:
+            epochs = math.ceil(ENOUGH_STEPS / of_epoch)
+            yield (
+                f"{title}: {used} training rows are {steps} steps, which are few to learn from; "
+                f"--set epochs={epochs} takes {epochs * of_epoch}."
+            )
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:

@@ -354,10 +354,10 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return find_model(name, trust)
     task = find_task(name)
     if not task.is_trained:
-        raise BenchError(f"--start-from {name}: {task.name} has no rows to train on.")
+        raise BenchError(f"--start-from {name!r}: {task.name} has no rows to train on.")
     if task.trained_on is not None:
         raise BenchError(
-            f"--start-from {name}: {task.name} has no rows to train on; its model is that of "
+            f"--start-from {name!r}: {task.name} has no rows to train on; its model is that of "
             f"{task.trained_on}, which can be started from."
         )
     return task.name

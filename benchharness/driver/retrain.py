@@ -19,7 +19,7 @@ from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.machine import capability, versions, what_differs
+from benchharness.machine import OF_FILES, OF_GPUS, capability, versions, what_differs
 from benchharness.progress import job_name
 from benchharness.tasks.errors import BenchError, JobError
 
@@ -71,17 +71,18 @@ def retrain(
 def _what_differs(stored: Result) -> str:
     """What is not as it was and could change a bit, as far as the result says it."""
     then = stored.provenance
+    idle = {*OF_FILES, *((OF_GPUS,) if then["machine"]["device"] == "cpu" else ())}
     kept = {
         "benchharness": then["code"]["version"],
         "method": then["code"]["method"],
-        **then["versions"],
+        **{name: version for name, version in then["versions"].items() if name not in idle},
         "the processor": then["machine"]["capability"],
         "the device": then["machine"]["device"],
     }
     now = {
         "benchharness": __version__,
         "method": METHOD,
-        **versions(),
+        **{name: version for name, version in versions().items() if name not in idle},
         "the processor": capability(),
         "the device": "cpu" if kept["the device"] == "cpu" else "a GPU adds up in any order",
     }

@@ -126,7 +126,7 @@ class Schedule:
             (said, job.title) for job in self.todo for said in _without_class(job, kept)
         )
         for said, titles in found.items():
-            yield f"{said}: for bench predict alone ({', '.join(dict.fromkeys(titles))})."
+            yield f"{said}: for `bench predict` alone ({', '.join(dict.fromkeys(titles))})."
 
     def lines(self) -> Iterator[str]:
         """One line for each job to run."""

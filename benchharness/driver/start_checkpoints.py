@@ -315,7 +315,7 @@ def _check_values(student: Job, teacher: Job) -> None:
             one, other = (student, teacher) if _has(student, name) else (teacher, student)
             raise BenchError(
                 f"{one.model} has a head with {name} on {student.title}, and {other.model} has one "
-                f"without: --set {name} of the student to what its teacher has."
+                f"without: give the student what its teacher has (--set {name}=...)."
             )
 
 

@@ -101,8 +101,8 @@ def kept_folder(found: Found) -> Path:
     folder = kept_model(found.db, job.key)
     if folder is None:
         raise BenchError(
-            f"the model of {job.key[:12]} ({job_name(job)}) was not kept: bench model "
-            f"{job.key[:12]} --retrain trains it again (about {duration(took)}) "
+            f"the model of {job.key[:12]} ({job_name(job)}) was not kept: `bench model "
+            f"{job.key[:12]} --retrain` trains it again (about {duration(took)}) "
             "and compares its answers with the stored ones."
         )
     return folder

@@ -80,7 +80,7 @@ class FewShot(Technique):
             return start_from
         if start_from not in (None, PRETRAINED):
             raise BenchError(
-                f"--shots and --start-from {start_from} exclude each other: its rows would count "
+                f"--shots and --start-from {start_from!r} exclude each other: its rows would count "
                 "too."
             )
         return PRETRAINED

@@ -78,7 +78,7 @@ def connect(address: str) -> None:
         )
     if address.startswith("ray://"):
         raise BenchError(
-            f"--address {address} is that of a Ray client: start `bench run` on a node of the "
+            f"--address {address!r} is that of a Ray client: start `bench run` on a node of the "
             "cluster, with --address auto or HOST:PORT as `ray start --address` has it."
         )
     handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces

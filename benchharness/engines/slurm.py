@@ -53,7 +53,7 @@ def place(choice: EngineChoice) -> Placement:
     numbers, where = read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
-            f"--address {where} is not a queue: leave it out to use this machine's Slurm, or try "
+            f"--address {where!r} is not a queue: leave it out to use this machine's Slurm, or try "
             "things out without Slurm by --address local."
         )
     is_local = where == "local"

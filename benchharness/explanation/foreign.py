@@ -64,8 +64,8 @@ def read_training(place: str, run: Result, store: Store) -> Training:
     if system:
         return _of_published(table, system, run.job)
     raise BenchError(
-        f"--from {place} is no folder, file, key or published row: give a Trainer's output folder, "
-        "a command line in a file, a recipe, the key of a run, or 'TABLE: SYSTEM'."
+        f"--from {place!r} is no folder, file, key or published row: give a Trainer's output "
+        "folder, a command line in a file, a recipe, the key of a run, or 'TABLE: SYSTEM'."
     )
 
 

@@ -639,6 +639,30 @@ def is_default(name: str, setting: Setting) -> bool:
     return not facts.stated and bool(setting.value == facts.default)
 
 
+_OFF: Mapping[str, Any] = {"max_grad_norm": 0, "layer_decay": 1}
+"""Numbers that switch a setting off, where it can be on in another recipe."""
+
+_UNSET = {
+    "dropout": "the checkpoint's",
+    "classifier_dropout": "the checkpoint's",
+    "layers": "all",
+    "start_from": "pretrained",
+}
+"""What a job without a value does, where its default does not say so."""
+
+
+def shown_value(name: str, setting: Setting | None) -> Any:
+    """A value as a reader of recipes sees it; of a recipe without one what a job then does."""
+    facts = SETTINGS.get(name)  # of the start there are none
+    default = facts.default if facts and facts.default is not MISSING else None
+    value = setting.value if setting else default
+    if name in _OFF and value == _OFF[name]:
+        return "off"
+    if setting or isinstance(value, str | bool):
+        return value
+    return _UNSET.get(name) or ("none" if value is None else "off" if value == 0 else value)
+
+
 def applying(
     settings: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> dict[str, Setting]:

@@ -1,7 +1,7 @@
 """The boards of what is stored: of the suites that are asked for, or of those that ran last."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -19,6 +19,7 @@ from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.reproduction import made_by
 from benchharness.leaderboard.job import unquoted
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.sharing import path_label, shared_outcome
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS
@@ -103,29 +104,34 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 
 @_naming_plugins
-def gather_boards(
+def gather_boards(  # noqa: PLR0913  (what is wanted of the boards)
     store: Store,
     suites: Sequence[str] = (),
     data: str | None = None,
     models: Collection[str] | None = None,
     *,
     with_hidden: bool = False,
+    paths: bool = False,
 ) -> list[Board]:
     """The boards of the named suites, or of all; a suite without runs has none.
 
-    `data` keeps only those whose rows came from that source, `models` only the runs of these.
+    `data` keeps only those whose rows came from that source, `models` only the runs of these;
+    `paths` is as `build_boards` takes it.
     Raises BenchError where a suite is unknown, or all that have runs are.
     """
     named = {suite.name: suite for name in suites for suite in find_suites(name)}
     stored = set(named if suites else store.suites())
     if stored and not stored & set(SUITES):
         raise BenchError("none of the stored runs is of a known suite.")
+    # A folder may be named as it lies here, or as a board without paths calls it.
+    whole = "" if data is None else str(Path(data).resolve())
+    places = {data, whole, path_label(whole)}
     return [
         board
         for suite in (named or SUITES).values()
         if suite.name in stored
-        for board in build_boards(_runs(store, suite.name, models, with_hidden), suite)
-        if data is None or data in board.data or str(Path(data).resolve()) in board.data
+        for board in build_boards(_runs(store, suite.name, models, with_hidden), suite, paths=paths)
+        if data is None or places & {*board.data}
     ]
 
 
@@ -195,16 +201,18 @@ def find_rows(
     within: Within = ANYWHERE,
     *,
     select: Select = select_entry,
+    paths: bool = False,
 ) -> list[Rows]:
     """The named systems on every board that has all of them.
 
-    `select` says what a system's name stands for. Raises BenchError where a name is unknown or no
-    task has results of all systems.
+    `select` says what a system's name stands for, and `paths` is as `build_boards` takes it.
+    Raises BenchError where a name is unknown or no task has results of all systems.
     """
     systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, within.suites, within.tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    boards = gather_boards(store, tuple(names), within.data, _models(store, systems))
+    models = _models(store, systems)
+    boards = gather_boards(store, tuple(names), within.data, models, paths=paths)
     found = [
         Rows(
             board,
@@ -291,6 +299,14 @@ def report_mark(
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
     return digest([__version__, made_by(), store.name, store.newest(), asked])
+
+
+def read_outcomes(
+    store: Store, keys: Iterable[str], *, paths: bool = False
+) -> Iterator[Result | Failure]:
+    """The runs as pages and files tell of them: with their families, without paths unless asked."""
+    found = map(with_family, store.results(keys))
+    return found if paths else map(shared_outcome, found)
 
 
 def with_family(run: Result | Failure) -> Result | Failure:

@@ -11,7 +11,6 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
 from benchharness.leaderboard.boards.reproduction import parity_of
-from benchharness.leaderboard.boards.sharing import path_label, without_paths
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.exports.lines import narrowed
 from benchharness.leaderboard.exports.predictions import ExportedSplit
@@ -55,7 +54,7 @@ def write_pages(
     notes: dict[str, None] = {}
     for board in boards:
         for task in board.tasks:
-            stored = StoredPredictions(store)
+            stored = StoredPredictions(store, paths=board.paths)
             ranked = sorted(
                 (entry for entry in board.entries if task in entry.cells),
                 key=lambda entry: (not entry.competes, -entry.cells[task].median),
@@ -200,30 +199,29 @@ def _examples(
         try:
             return stored.rows(job, name).examples, ""
         except ChangedRowsError:
-            # Of a folder its name, which gives nobody's home away.
-            place = path_label(job.data) if PurePath(job.data).is_absolute() else job.data
-            reason = (
-                f"{split_title(task, split)} in {place} has changed since these runs read it (its "
-                "fingerprint differs)."
-            )
+            where = f"{split_title(task, split)} in {job.data}"
+            reason = f"{where} has changed since these runs read it (its fingerprint differs)."
         except BenchError as error:
-            said = without_paths(str(error), [job.data])
-            reason = f"{split_title(task, split)} could not be read: {said}"
+            reason = f"{split_title(task, split)} could not be read: {error}"
+        reason = stored.said_of(job, reason)
     return (), reason
 
 
 # The same as rows for other tools.
 
 
-def exported_boards(store: Store, within: Within, models: Sequence[str]) -> list[Board]:
+def exported_boards(
+    store: Store, within: Within, models: Sequence[str], *, paths: bool = False
+) -> list[Board]:
     """The boards with the rows and tasks that are named, all where nothing is named.
 
-    A word for models is a row's name, or several with commas. Raises BenchError where nothing
+    A word for models is a row's name, or several with commas; `paths` is as `build_boards` takes
+    it. Raises BenchError where nothing
     matches.
     """
     wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
     names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-    boards = gather_boards(store, names, within.data)
+    boards = gather_boards(store, names, within.data, paths=paths)
     rows = [
         stored_name(store, name)
         for word in models
@@ -261,7 +259,7 @@ def exported_splits(
     Where its examples cannot be read it has none, and its reason says why.
     """
     for board in boards:
-        stored = StoredPredictions(store)
+        stored = StoredPredictions(store, paths=board.paths)
         for entry in board.entries:
             cells = (entry.cells[name] for name in board.tasks if name in entry.cells)
             keys = dict.fromkeys(run.key for cell in cells for run in cell.runs)

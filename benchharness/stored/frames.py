@@ -14,6 +14,7 @@ from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow, with_lists
+from benchharness.leaderboard.sharing import shared_row
 from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
@@ -46,8 +47,9 @@ def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     `score` is what the suite's board has in the task's column; after `error` every score of any of
     the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task has none.
     `seconds` are those of the whole job, `parameters` are counted, `limit` is <NA> without one.
+    `data` and `error` have no paths of this machine, as in exports.
     """
-    lines = [line for row in rows for line in _run_lines(row)]
+    lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
     found["finished"] = pd.to_datetime(found["finished"], utc=True)
     return found.astype({**dict.fromkeys(_names(lines), "float64"), **RUN_TYPES})
@@ -171,7 +173,8 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     """A line a task on which two systems were compared; scores in the metric's own unit.
 
     `low` and `high` end the 95 % interval of the difference, `p_value` is one test's and
-    `corrected` the same for all tasks together (Holm); `is_shown` says that they differ.
+    `corrected` the same by Holm for so many tasks of the frame's board as `corrected_for` says;
+    `is_shown` says that they differ.
     """
     lines = [
         {
@@ -184,6 +187,7 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
             "test": found.test,
             "p_value": found.p_value,
             "corrected": found.corrected,
+            "corrected_for": found.corrected_for,
             "is_shown": found.is_shown,
             "examples": found.examples,
             "seeds": len(found.seeds),

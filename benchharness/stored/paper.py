@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
-from pathlib import Path, PurePath
+from pathlib import Path
 from pkgutil import resolve_name
 
 from benchharness.leaderboard.boards.board import Board, build_boards
@@ -21,7 +21,7 @@ from benchharness.leaderboard.report.plots.tradeoff import measured_points, trad
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted, grouped, whole_file
-from benchharness.stored import Rows, gained
+from benchharness.stored import Rows, gained, read_outcomes
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, ties_of
 from benchharness.stored.report import known_sizes
 from benchharness.tasks.errors import BenchError
@@ -71,7 +71,7 @@ def make_paper(
     tables = paper_tables(
         (board, replace(choice, apart=_apart(here, board, mine, said))) for board in boards
     )
-    results = {r.job.key: r for r in here.results(finished) if isinstance(r, Result)}
+    results = {r.job.key: r for r in read_outcomes(here, finished) if isinstance(r, Result)}
     if find_spec("matplotlib") is None:
         said["no figures were drawn: pip install 'benchharness[paper]' draws them."] = None
     lacking = _unfinished(jobs, results)
@@ -121,9 +121,7 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
             settings = {} if job.kind == "baseline" else job.settings
             every.setdefault(name, {})[job.title] = None
             for setting, each in settings.items():
-                # Where a file of recipes lies is another place on each machine.
-                source = PurePath(each.source).name if each.source[:1] in "/~." else each.source
-                key = name, setting, value_text(each.value), source
+                key = name, setting, value_text(each.value), each.source
                 known.setdefault(key, {})[job.title] = None
     for (name, setting, value, source), tasks in sorted(known.items()):
         shown = "all" if tasks.keys() == every[name].keys() else ", ".join(tasks)
@@ -141,7 +139,7 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
         ]
         count = (run.provenance.get("machine", {}).get("processes", 1) for run in runs)
         hours = sum(n * run.cost.seconds / 3600 for n, run in zip(count, runs, strict=True))
-        seeds = ", ".join(map(str, sorted({run.job.seed for run in runs})))
+        seeds = ", ".join(map(str, sorted({run.job.seed for run in runs if entry.is_single})))
         digits, _, exponent = f"{sum(filter(None, flops)):.1e}".partition("e")
         power = rf"${digits}\cdot10^{{{int(exponent)}}}$" if all(flops) else "not known"
         devices = "; ".join(sorted({f.machine for f in facts if f}))

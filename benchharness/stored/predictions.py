@@ -38,6 +38,7 @@ from benchharness.leaderboard.comparing.noise import (
 )
 from benchharness.leaderboard.job import Job, Stage
 from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
+from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
@@ -62,8 +63,9 @@ class StoredPredictions:
     object of this class should live no longer than the runs that share them are looked at.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, paths: bool = False) -> None:
         self._store = store
+        self._paths = paths  # whole in what is said of rows that cannot be read
         self._rows: dict[str, SplitRows] = {}
 
     def result(self, key: str) -> Result:
@@ -82,6 +84,10 @@ class StoredPredictions:
             self._rows[fingerprint] = read_split(job, name)
         return self._rows[fingerprint]
 
+    def said_of(self, job: Job, reason: str) -> str:
+        """Why the rows of a job cannot be read."""
+        return reason if self._paths else without_paths(reason, [job.data])
+
     def labelled_examples(self, name: str, jobs: Iterable[Job]) -> tuple[Example, ...]:
         """The examples of "task:split" with their labels, from the first source that has them.
 
@@ -93,7 +99,7 @@ class StoredPredictions:
             try:
                 examples = self.rows(job, name).examples
             except BenchError as error:
-                reasons.append(str(error))
+                reasons.append(self.said_of(job, str(error)))
                 continue
             if not any(e.is_hidden for e in examples):
                 return examples
@@ -125,7 +131,7 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
     """What is known of the points that each entry's own was chosen from."""
-    stored = StoredPredictions(store)
+    stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
     cells = [entry.cells.get(task) for entry in board.entries]
     return [[_known(o, names, stored) for o in cell.others] if cell else [] for cell in cells]
@@ -135,7 +141,7 @@ def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
     """What is known of a task's cell of some entries; one entry's runs are held at a time."""
-    stored = StoredPredictions(store)
+    stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
     return [
         _known(cell, names, stored) if (cell := entry.cells.get(task)) else None
@@ -245,7 +251,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     task, names = find_task(name), score_names(name, rows.board.rule)
     pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
-    stored = StoredPredictions(store)
+    stored = StoredPredictions(store, paths=rows.board.paths)
     # From a list of pairs of runs to the runs of each system, in the same order of seeds.
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
@@ -403,8 +409,8 @@ def _unknown(store: Store, name: str) -> BenchError:
         return BenchError(f"no folder that {name!r} matches has stored results: run them first.")
     runs = {row.stage.run for row in store.runs() if row.stage is not None}
     hint = (
-        "Run several of its checkpoints first, bench run --model 'DIR/step-*', or all layers of a "
-        "model: --set features=each."
+        "Run several of its checkpoints first, `bench run --model 'DIR/step-*'`, or all layers of "
+        "a model: --set features=each."
     )
     return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
 

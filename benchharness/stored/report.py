@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
-from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
@@ -23,9 +23,9 @@ from benchharness.stored import (
     Rows,
     gained,
     gather_boards,
+    read_outcomes,
     recent_suites,
     report_mark,
-    with_family,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 from benchharness.tasks.errors import BenchError
@@ -103,15 +103,12 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
     Raises BenchError where a file cannot be written.
     """
     mark = _mark(store, wanted, last)  # before others store more
-    boards, notes, has_timed = _chosen(store, wanted.suites, last)
+    boards, notes, has_timed = _chosen(store, wanted, last)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
     if sure:
         boards = [add_uncertainty(board, store) for board in boards]
-    known = [data for board in boards for data in board.data]
-    if not wanted.show_paths:
-        boards = list(map(shared_board, boards))
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     about = About(
         title=wanted.title,
@@ -120,10 +117,7 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
         mark=mark,
         paths=wanted.show_paths,
     )
-
-    def read(keys: Iterable[str]) -> Iterator[Result | Failure]:
-        found = map(with_family, store.results(keys))
-        return found if wanted.show_paths else map(shared_outcome, found)
+    read = partial(read_outcomes, store, paths=wanted.show_paths)
 
     def read_many(keys: Iterable[str]) -> Iterator[Result | Failure]:
         listed = list(keys)
@@ -141,8 +135,6 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
             more = "`bench report --split` writes those of all"
             notes += _in_part(boards, written, "the details are of", more)
         notes += [*faults, *_in_part(boards, detailed, *_DRAWN)]
-        if not wanted.show_paths:
-            notes = [without_paths(note, known) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
         about = replace(about, notes=notes)
         write_page(out, render_report(boards, details, generated, background, about))
@@ -233,13 +225,14 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 
 
 def _chosen(
-    store: Store, suites: Sequence[str], last: Sequence[Board]
+    store: Store, wanted: Wanted, last: Sequence[Board]
 ) -> tuple[Sequence[Board], list[str], bool]:
     """The boards, what is said of suites that are not shown, and whether models may be timed."""
     known = {board.suite for board in last}
-    recent = None if suites else recent_suites(store, first=known)
-    shown = suites or (recent.shown if recent else ())
-    boards = last if last and set(shown) == known else gather_boards(store, shown)
+    recent = None if wanted.suites else recent_suites(store, first=known)
+    shown = wanted.suites or (recent.shown if recent else ())
+    is_read = last and set(shown) == known and {b.paths for b in last} == {wanted.show_paths}
+    boards = last if is_read else gather_boards(store, shown, paths=wanted.show_paths)
     has_timed = recent is None or TIMED_SUITE in (*recent.shown, *recent.left_out)
     return boards, list(recent.sentences if recent else ()), has_timed
 

@@ -15,6 +15,7 @@ from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.sharing import is_label
 from benchharness.leaderboard.statistics import useful_interval
 from benchharness.leaderboard.text import counted, table_cell, visible
 from benchharness.recipes.classes import BODY
@@ -55,7 +56,8 @@ class Card:
     def on_hub(self) -> str:
         """The checkpoint's name on the hub; empty for a folder's, which says nothing to others."""
         named = self.job.checkpoint
-        is_local = Path(named).is_absolute() or named.startswith("builtin:")
+        is_folder = Path(named).is_absolute() or is_label(named)
+        is_local = is_folder or named.startswith("builtin:")
         return "" if is_local else named
 
     @property

@@ -98,8 +98,8 @@ def read_job(folder: Path) -> Job:
     if not (folder / MANIFEST).is_file():
         what = "has no manifest.json" if folder.is_dir() else "is no folder"
         raise ModelError(
-            f"{folder} {what}, so it holds no model of a run: give a folder that bench run "
-            "--keep-models or bench model has written."
+            f"{folder} {what}, so it holds no model of a run: give a folder that "
+            "`bench run --keep-models` or `bench model` has written."
         )
     try:
         files = check_folder(folder)["files"]

@@ -18,11 +18,12 @@ from transformers import AutoConfig, AutoTokenizer
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import Flip, flips_of
+from benchharness.leaderboard.sharing import is_label
 from benchharness.machine import cpu_model, library_versions
 from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
-from benchharness.tasks.errors import BenchError, first_line
+from benchharness.tasks.errors import BenchError, DataError, first_line
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import SUITES, distinct_title
 from benchharness.tasks.task import ChoiceTask, score
@@ -59,6 +60,11 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
     """The dev rows that a run was scored on, by split; `data` is where they are now."""
     names = model.task.dev_splits or model.task.test_splits
     job = replace(model.job, data=data) if data else model.job
+    if is_label(job.data) and not Path(job.data).exists():
+        raise DataError(
+            f"the rows are not found: a model's folder does not say where {job.data} lies. Give "
+            "them by --rows, as --data-file or --data had them."
+        )
     found = {n: read_split(job, f"{model.task.name}:{n}").examples for n in names}
     if any(example.is_hidden for examples in found.values() for example in examples):
         raise BenchError(f"{model.task.name} hides the labels of {' and '.join(names)}.")

@@ -25,8 +25,8 @@ from benchharness.encoder.network import is_foreign
 from benchharness.encoder.tokenizer import save_tokenizer
 from benchharness.heads.published import UNSCALED, published_config, published_state, without_types
 from benchharness.kept_folders import TAKEN, check_folder, check_place, new_folder, require_room
-from benchharness.leaderboard.boards.sharing import shared_outcome
 from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
@@ -48,7 +48,7 @@ class Taken:
     def load(self) -> tuple[Any, Any]:
         """The model and the tokenizer, by transformers; BenchError where no class has it."""
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: bench predict alone reads it.")
+            raise BenchError(f"{self.published.sentence}: `bench predict` alone reads it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 

@@ -17,6 +17,7 @@ from benchharness.leaderboard.boards.grouping import (
 )
 from benchharness.leaderboard.boards.naming import called, is_called, short_name, told_apart
 from benchharness.leaderboard.result import RunRow
+from benchharness.leaderboard.sharing import shared_row
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, find_task
@@ -35,7 +36,7 @@ class Board:
     `imported` are scores that others have measured on the same data, as far as one can know: they
     are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
     the user has hidden. `machine` is what models were timed on, and beside what. `parity` is what
-    `parity_of` says of runs, by key, where it was asked.
+    `parity_of` says of runs, by key, where it was asked. `paths`: those of this machine are whole.
     """
 
     suite: str
@@ -50,6 +51,7 @@ class Board:
     hidden: int = 0
     machine: str = ""
     parity: Mapping[str, str] = field(default_factory=dict)
+    paths: bool = False
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
         """What the certificate says of these runs, each thing once."""
@@ -85,15 +87,17 @@ class Board:
         return shown(max(medians)) if medians and len(cells) > 1 else ""
 
 
-def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
+def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -> tuple[Board, ...]:
     """The boards of a suite: one for each set of evaluation data that its runs were scored on.
 
     Two runs share a board only where the fingerprints of the splits they both predicted agree, so
     data sets never mix in a column. Boards with most runs come first; the same rows give the same
     boards in whatever order they are passed. Runs of other suites tell only what those of this one
-    have started from.
+    have started from. What a board says of places on this machine is as in `sharing`, or whole
+    with `paths`.
     """
     ours = with_starts((run for run in runs if suite.name in run.suites), runs)
+    ours = ours if paths else list(map(shared_row, ours))
     # Groups are made greedily, so they need one order, whatever that of the rows was.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
@@ -111,6 +115,7 @@ def build_boards(runs: Sequence[RunRow], suite: Suite) -> tuple[Board, ...]:
         for board, kind in zip(boards, kinds, strict=True)
     ]
     boards += [_board((), suite, imported[kind]) for kind in imported.keys() - set(kinds)]
+    boards = [replace(board, paths=paths) for board in boards]
     return tuple(
         sorted(boards, key=lambda b: (-sum(len(entry.runs) for entry in b.entries), b.data_label))
     )

@@ -253,7 +253,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     missing = [task for task in board.rule.cells if not any(task in e.cells for e in board.entries)]
     if missing:
         names = ", ".join(map(title_of, missing))
-        yield f"no score ({visible(board.rule.name)}): nobody has run {names}. data: {data}."
+        yield f"no score ({visible(board.rule.name)}): no run of {names}. data: {data}."
     elif not board.has_score:
         yield f"data: {data}."
     else:

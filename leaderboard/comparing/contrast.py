@@ -151,9 +151,9 @@ class Contrast:
 
     `scores` are the means over seeds and `difference` the first's less the second's, in the score's
     unit. `interval` and `p_value` are over examples and seeds, and of one test, `test`; where there
-    is one seed, over examples alone. `corrected` is the p-value by Holm over the tasks. `flips` are
-    None where no answer is right or wrong, or nothing could be read; `reason` says why there is no
-    test.
+    is one seed, over examples alone. `corrected` is the p-value by Holm over so many tasks as
+    `corrected_for` says: those that were compared and tested together. `flips` are None where no
+    answer is right or wrong, or nothing could be read; `reason` says why there is no test.
     """
 
     task: str
@@ -164,6 +164,7 @@ class Contrast:
     test: str = ""
     p_value: float | None = None
     corrected: float | None = None
+    corrected_for: int = 0
     flips: tuple[Flip, ...] | None = None
     slices: tuple[Slice, ...] = ()
     reason: str = ""
@@ -277,7 +278,10 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
     """The contrasts with their p-values corrected for all of them that have one."""
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
-    return [c if c.p_value is None else replace(c, corrected=next(corrected)) for c in contrasts]
+    return [
+        c if c.p_value is None else replace(c, corrected=next(corrected), corrected_for=len(tested))
+        for c in contrasts
+    ]
 
 
 def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:

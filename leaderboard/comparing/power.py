@@ -72,16 +72,17 @@ def compare_seeds(
     rule are there.
     """
     one, other = entries
+    once = next((each.name for each in entries if each.kind in ("baseline", "ensemble")), "")
     parts, found = {}, []
     for task, outcomes in known.items():
         values = (one.cells[task].values, other.cells[task].values)
         parts[task] = _part(values, outcomes)
         unread = next((each for each in outcomes if isinstance(each, str)), "")
-        found.append(_comparison(task, values, [parts[task]], (alpha, power), unread))
+        found.append(_comparison(task, values, [parts[task]], (alpha, power), (unread, once)))
     if set(board.rule.cells) <= set(known) and one.seed_scores and other.seed_scores:
         whole = [parts[task] for task in board.rule.cells]
         scores = (one.seed_scores, other.seed_scores)
-        found.append(_comparison(SCORE, scores, whole, (alpha, power), ""))
+        found.append(_comparison(SCORE, scores, whole, (alpha, power), ("", once)))
     return found
 
 
@@ -101,9 +102,10 @@ def _comparison(
     values: tuple[tuple[float, ...], tuple[float, ...]],
     parts: Sequence[Part],
     chances: tuple[float, float],
-    unread: str,
+    told: tuple[str, str],
 ) -> Comparison:
     one, other = values
+    unread, once = told  # why examples were not read, and what is made once
     now = average([part.noise.estimate(part.difference) for part in parts])
     several = min(len(one), len(other)) > 1
     difference = now.value
@@ -115,12 +117,14 @@ def _comparison(
         spreads=(stdev(one), stdev(other)) if several else None,
         p_value=now.p_value if several and now.variance else None,
         needed=needed,
-        reason="" if needed else _reason(several, difference, parts),
+        reason="" if needed else _reason(several, difference, parts, once),
         unread=unread,
     )
 
 
-def _reason(several: bool, difference: float, parts: Sequence[Part]) -> str:
+def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) -> str:
+    if not several and once:
+        return f"{once} is made once, and has no seeds to add"
     if not several:
         return "one seed shows no spread: run at least 2 of each"
     if not difference:

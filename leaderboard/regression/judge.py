@@ -1,16 +1,17 @@
 """The verdict: which of several tasks are worse than the baseline, beyond noise."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
 from benchharness.leaderboard.regression.sample import Change, Sample, find_change
+from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import holm
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.suites import distinct_title
@@ -147,6 +148,16 @@ class Verdict:
     unjudged: tuple[Unjudged, ...] = ()
     notes: tuple[str, ...] = ()
     may_change: bool = False
+
+    def without_paths(self, known: Iterable[str]) -> Self:
+        """The verdict as files and logs have it: jobs' errors may name places of this machine."""
+        said = partial(without_paths, known=[*known])
+        return replace(
+            self,
+            title=said(self.title),
+            unjudged=tuple(replace(each, reason=said(each.reason)) for each in self.unjudged),
+            notes=tuple(map(said, self.notes)),
+        )
 
     @property
     def worse(self) -> tuple[TaskVerdict, ...]:

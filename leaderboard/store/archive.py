@@ -13,7 +13,13 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from benchharness.leaderboard.store.record import Run, StoredRun, run_to_stored, stored_to_run
+from benchharness.leaderboard.store.record import (
+    Run,
+    StoredRun,
+    run_to_stored,
+    shared_stored,
+    stored_to_run,
+)
 from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 from benchharness.tasks.errors import BenchError, DataError, StoreError
 
@@ -45,11 +51,15 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
     yield to_text({"runs": count, "sha256": digest.hexdigest()}) + "\n"
 
 
-def write_archive(file: IO[bytes], runs: Iterable[StoredRun], **facts: Any) -> int:
+def write_archive(
+    file: IO[bytes], runs: Iterable[StoredRun], *, paths: bool = False, **facts: Any
+) -> int:
     """Write the archive of these runs; gives how many there are. Equal runs give equal bytes.
 
-    `facts` stand in its first line, which readers of archives pass over.
+    Paths of this machine are left out (see `sharing`), or whole with `paths`, for a copy that
+    stays here. `facts` stand in its first line, which readers of archives pass over.
     """
+    runs = runs if paths else map(shared_stored, runs)
     count = -2  # the header and the end are no runs
     # No name and no time in gzip's own header, or equal runs would give other bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
@@ -111,7 +121,8 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         if header.get("version") != _VERSION:
             raise DataError(
                 f"{path} is an archive of version {header.get('version')!r}, and this "
-                f"benchharness reads version {_VERSION}: import it with the release that wrote it."
+                f"benchharness reads version {_VERSION}: export its store again by this one, or "
+                "import it into a store of the code that wrote it."
             )
         digest.update(line)
         # The header is line 1, so the run after `count` others is on line count + 2.
@@ -196,7 +207,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
             flush_to_disk(folder.parent)
             path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
             with whole_file(path) as file:
-                write_archive(file, [run_to_stored(run)], force=force)
+                write_archive(file, [run_to_stored(run)], paths=True, force=force)
         except OSError as error:
             failed = error
         else:

@@ -323,7 +323,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
         )
     try:
         with whole_file(target) as file:
-            write_archive(file, runs)
+            write_archive(file, runs, paths=True)
     except OSError as error:
         raise _unwritable(target, error) from error
 
@@ -558,8 +558,8 @@ def _revision(connection: Connection, name: str) -> str | None:
     # All have four digits, so texts are ordered as their numbers are.
     if found[0] < revisions()[0]:
         raise StoreError(
-            f"the leaderboard {name} was made before 0.1.0, the first version whose leaderboards "
-            "stay readable: move it away, and `bench run` starts a new one."
+            f"the leaderboard {name} was made by a development version, before the first whose "
+            "leaderboards stay readable: move it away, and `bench run` starts a new one."
         )
     if found[0] not in revisions():
         raise StoreError(

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from heapq import merge
 from typing import NamedTuple
@@ -32,6 +33,7 @@ from benchharness.leaderboard.store.record import (
     portions,
     read_runs,
     run_to_stored,
+    shared_stored,
 )
 from benchharness.leaderboard.text import plain
 from benchharness.tasks.errors import StoreError
@@ -79,7 +81,10 @@ def merge_runs(db: Connection, runs: Iterable[Run]) -> Merged:
         # numbered. Only what was here before can stand for a run of the other store.
         before = {key: [one for one in tried if one.id <= last] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
-        new = [run for run in portion if not _is_known(run, known, met)]
+        names = _names(db, portion, known, last)
+        new = [
+            run for run, name in zip(portion, names, strict=True) if not _is_known(name, known, met)
+        ]
         _append_or_name(db, new, there)
         added += len(new)
         for run in new:
@@ -109,12 +114,29 @@ def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt
     return found
 
 
-def _is_known(run: Run, known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]) -> bool:
-    """Whether the run is here already; of two that are alike, one that is here stands for one.
+def _names(
+    db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], last: int
+) -> Iterator[tuple[str, str]]:
+    """The key and digest of each run; of one that is here but for paths, those of the one here."""
+    here: dict[str, str] = {}
+    odd = {run.job_key for run in runs if (run.job_key, run.digest) not in known}
+    odd &= {key for key, _ in known}
+    if odd:
+        for run in read_runs(db, RUNS.c.job_key.in_(sorted(odd)), RUNS.c.id <= last):
+            with suppress(StoreError):  # one that is damaged is like no other
+                here[shared_stored(run_to_stored(run)).digest] = run.digest
+    for run in runs:
+        alike = shared_stored(run_to_stored(run)).digest if run.job_key in odd else ""
+        yield run.job_key, here.get(alike, run.digest)
+
+
+def _is_known(
+    name: tuple[str, str], known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]
+) -> bool:
+    """Whether a run is here already; of two that are alike, one that is here stands for one.
 
     `met` counts those of which one is here, so it is no larger than what both stores have.
     """
-    name = (run.job_key, run.digest)
     if name not in known:
         return False
     met[name] += 1

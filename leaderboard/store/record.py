@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from sys import intern
@@ -32,6 +32,7 @@ from benchharness.leaderboard.result import (
     measures_of,
     truncated_rows,
 )
+from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.leaderboard.store import (
     BETWEEN_NAMES,
     FINISHED,
@@ -384,6 +385,22 @@ def run_to_stored(run: Run) -> StoredRun:
         digest=run.digest,
         data=_data_of(run),
     )
+
+
+def shared_stored(stored: StoredRun) -> StoredRun:
+    """The run without paths of this machine, with the digest of what is left."""
+    read = Result if stored.status == FINISHED else Failure
+    outcome: Result | Failure = read.from_json(stored.data)
+    shared = shared_outcome(outcome)
+    if shared == outcome:
+        return stored
+    said = plain(shared.to_json())
+    data = {n: said[n] if n in _WITH_PLACES else value for n, value in stored.data.items()}
+    return replace(stored, data=data, digest=_run_of(data).digest)
+
+
+_WITH_PLACES = ("job", "provenance", "error", "details")
+"""The parts of a run that may name places on the machine where it ran."""
 
 
 def stored_to_run(stored: StoredRun) -> Run:

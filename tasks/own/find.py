@@ -130,7 +130,7 @@ def _with_benchmark(error: DataError, folder: Path | None) -> DataError:
     if task is None:
         return error
     return DataError(
-        f"{error} It holds files of {task.title}: bench run --task {task.name} --data {folder}."
+        f"{error} It holds files of {task.title}: `bench run --task {task.name} --data {folder}`."
     )
 
 

@@ -270,7 +270,7 @@ def check_script(
     kind = answer_type(task)
     golds = [kind.golds(example) for example in examples]
     if not all(golds):
-        raise BenchError(f"--metric {word} cannot be tried: labels of {task.name} are hidden.")
+        raise BenchError(f"--metric {word!r} cannot be tried: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
     best = metric.compute(right, examples) or 0.0
     # For most kinds of answers each example gets the right answer to the next one.
@@ -278,7 +278,7 @@ def check_script(
     # Said so that a score of NaN, which is neither higher nor lower, is refused too.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
-            f"--metric {word} is no higher for right answers than for wrong ones ({best:g}): a "
+            f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
             "board puts the highest first, so take one that grows with what is right."
         )
     return Script(script_digest(module), best)

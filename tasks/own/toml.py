@@ -85,14 +85,14 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
     if "hub" in said and HUB.fullmatch(said["hub"]) is None:
         yield f"hub is {said['hub']!r}, expected {KEYS['hub'][1]}"
     if any(str(word).startswith(EVALUATE) for word in said.get("metrics", ())):
-        yield "metrics name a script, which only a plugin in Python can (bench run --write-task)"
+        yield "metrics name a script, which only a plugin in Python can (`bench run --write-task`)"
     try:
         kind = mapping_of(_columns(said), said["name"]).kind
     except BenchError as error:
         yield str(error).removesuffix(".")
         return
     if kind not in ("class", "number", "choice"):
-        yield f"its columns make a task of {kind}, which takes a plugin (bench run --write-task)"
+        yield f"its columns make a task of {kind}, which takes a plugin (`bench run --write-task`)"
     if kind == "class" and len(set(map(str, said.get("labels", ())))) < 2:
         yield f"its labels are missing, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())

@@ -12,6 +12,7 @@ from fnmatch import fnmatch
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Literal, NamedTuple
 
 from benchharness.tasks.errors import DataError
@@ -267,7 +268,7 @@ class Files:
             except DataError:
                 continue
             if found and not found.guessed:
-                return f"`--data {files.root}` has it"
+                return f"`--data {quote(str(files.root))}` has it"
         return ""
 
     @cached_property

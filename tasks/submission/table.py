@@ -44,7 +44,7 @@ def in_order(
     `names` are words that a file may have for indices.
     """
     if len(rows) != len(ids):
-        faults.add(f"it has {len(rows)} answers, expected {len(ids)}")
+        faults.add(_count(len(rows), len(ids)))
     numbers = [_number(row, names, faults) for row in rows]
     first = _offset(numbers, ids)
     if first:
@@ -66,6 +66,10 @@ def in_order(
             faults.add(f"index {place} stands after {before}", line, mendable=True)
             break
     return [answers[place] for place in ids]
+
+
+def _count(found: int, wanted: int) -> str:
+    return f"it has {found} answer{'s' * (found != 1)}, expected {wanted}"
 
 
 def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Faults) -> None:
@@ -159,7 +163,7 @@ def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading
     rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
     answers = [_answer(file, row, known, faults) for row in rows]
     if len(answers) != len(ids):
-        faults.add(f"it has {len(answers)} answers, expected {len(ids)}")
+        faults.add(_count(len(answers), len(ids)))
     return conclude(answers, faults)
 
 

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+import benchharness as bh
 from benchharness.cli.tables import parts_that_fit, print_cells
 from benchharness.leaderboard.comparing.contrast import mcnemar_exact
 from benchharness.leaderboard.store.store import open_store
@@ -51,6 +52,17 @@ def test_the_facts_of_every_task(bench, stored):
     assert (wnli["p_value"], wnli["is_shown"], wnli["flipped"]) == (1.0, False, [0, 0])
     p_values = [task["p_value"] for task in found["tasks"].values()]
     assert rte["corrected"] == pytest.approx(3 * min(p_values))
+    assert {task["corrected_for"] for task in found["tasks"].values()} == {3}
+
+
+def test_a_correction_says_over_how_many_tasks_it_is(bench, stored):
+    call = ("compare", "good", "bad", "--db", "board.sqlite")
+    assert "by Holm for the 3 tasks shown" in bench(*call).out
+    (alone,) = compared(bench, "good", "bad", "--task", "rte")
+    rte = alone["tasks"]["glue/rte"]
+    assert (rte["corrected_for"], rte["corrected"]) == (1, rte["p_value"])
+    frame = bh.compare("good", "bad", task=["rte", "cola"], db="board.sqlite")
+    assert set(frame["corrected_for"]) == {2}
 
 
 def test_one_run_of_each_by_the_beginning_of_its_key(bench, stored):
@@ -76,7 +88,7 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
     assert row[-4:] == ["39", "1", "160", "3"]
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
-    assert "corrected by Holm" in ended.out
+    assert "corrected: the p-value, by Holm for the 1 task shown." in ended.out
     assert "over examples alone" not in ended.out
 
 

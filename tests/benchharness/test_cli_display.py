@@ -7,7 +7,7 @@ from rich.console import Console
 
 from benchharness.cli import tables
 from benchharness.driver import display
-from benchharness.driver.display import Display, describe, sparkline
+from benchharness.driver.display import Display, describe, headline, sparkline
 from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.job import Setting, Teacher
 from benchharness.progress import Progress, duration, job_name, job_names
@@ -134,6 +134,13 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
     lines = console.file.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
+
+
+def test_a_run_that_takes_longer_than_estimated_has_no_0_s_left():
+    running = state(1)
+    running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
+    assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
+    assert headline(running, 9000.0) == "0 of 1 jobs done, longer than estimated"
 
 
 def test_a_note_is_a_line_of_its_own_at_once():

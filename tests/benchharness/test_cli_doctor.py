@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.cli.doctor import doctor
+from benchharness.cli.doctor import _versions, doctor
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.sources import hub
 from tests.helpers.hub_server import serve_hub
@@ -100,3 +100,14 @@ def test_the_table_names_every_finding(tmp_path: Path) -> None:
     db = str(tmp_path / "board.sqlite")
     text = CliRunner().invoke(APP, ["--db", db], catch_exceptions=False).stdout
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))
+
+
+def test_a_cpu_needs_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"torch": "2.11", "triton": None}
+    monkeypatch.setattr("benchharness.cli.doctor.library_versions", lambda: known)
+    for gpus, state in (([], "ok"), (["NVIDIA H100"], "warning")):
+        monkeypatch.setattr("benchharness.cli.doctor.find_gpus", lambda found=gpus: found)
+        found = {each.name: each.state for each in _versions()}
+        assert (found["torch"], found["triton"]) == ("ok", state)
+    known["torch"] = None
+    assert {each.name: each.state for each in _versions()}["torch"] == "problem"

@@ -289,3 +289,51 @@ def test_an_empty_table_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> Non
 def test_json_has_no_nan() -> None:
     with pytest.raises(ValueError, match="JSON"):
         print_json({"score": float("nan")})
+
+
+def test_published_numbers_are_a_table_of_systems_and_tasks(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    words = ("show", "published", "--suite", "glue", "--split", "dev")
+    shown = call(*words, "--model", "electra-small", "--task", "rte", "--task", "cola")
+    assert shown.startswith("GLUE dev\n")
+    (head, *_, line) = (row.split() for row in shown.splitlines() if "CoLA" in row or "57.0" in row)
+    assert head[:3] == ["system", "CoLA", "RTE"]
+    assert line[:3] == ["ELECTRA-Small", "57.0", "66.7"]
+    assert "MNLI" not in shown
+    assert "GLUE test" not in shown
+    rows = call_json(*words, "--model", "electra-small")
+    assert {row["split"] for row in rows} == {"dev"}
+    assert all("electra-small" in row["system"].lower() for row in rows)
+    every = call_json("show", "published", "--suite", "glue")
+    assert len(every) > 100
+    known = call_json("show", "published", "--model", "bert-large-uncased", "--task", "glue/cola")
+    assert {row["system"] for row in known} >= {"BERT-large", "BERT"}, "by what a table means"
+    assert all(set(row["scores"]) == {"glue/cola"} for row in known)
+    assert "no published row matches" in call("show", "published", "--model", "nobody")
+
+
+def test_what_a_recipe_leaves_out_is_what_a_job_then_does() -> None:
+    shown = call("show", "recipe", "bert", "roberta", "glue/rte")
+    rows = {words[0]: words[1:] for words in map(str.split, shown.splitlines()) if words}
+    assert rows["best_checkpoint"] == ["no", "yes"]
+    assert rows["max_grad_norm"] == ["1", "off"]
+    assert "checkpoint's" not in shown
+    assert "layer_decay     off         0.8" in call(
+        "show", "recipe", "bert", "electra", "glue/rte"
+    )
+    assert "the checkpoint's" in call("show", "recipe", "mpnet", "deberta-v3-base", "glue/rte")
+    assert "max_grad_norm: off  (fairseq" in call("show", "recipe", "roberta", "glue/rte")
+    facts = call_json("show", "recipe", "roberta", "glue/rte")
+    assert facts["settings"]["max_grad_norm"]["value"] == 0, "as --set takes it"
+
+
+def test_a_recipe_takes_a_task_by_any_of_its_names() -> None:
+    both = call("show", "recipe", "bert", "roberta", "rte")
+    rows = [line.split() for line in both.splitlines()]
+    assert ["learning_rate", "5e-05", "2e-05", "RTE"] in rows
+    assert ["learning_rate", "5e-05", "1e-05", "SuperGLUE", "RTE"] in rows
+    assert call("show", "recipe", "bert", "STS-B") == call("show", "recipe", "bert", "glue/stsb")
+    assert [facts["task"] for facts in call_json("show", "recipe", "bert", "rte")] == [
+        "glue/rte",
+        "superglue/rte",
+    ]

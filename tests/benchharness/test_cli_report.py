@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.cli.options import page_beside
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 
@@ -172,7 +173,7 @@ def test_beside_other_runs_the_plugin_is_named_too(theirs):
         store.add_result(make_result(make_job(seed=1)))
     ended = theirs("report", *DB)
     assert (ended.code, ended.err) == (0, f"bench: {NEEDED}\n")
-    assert NEEDED in Path("results/leaderboard.html").read_text()
+    assert NEEDED in Path("board.html").read_text()
     assert theirs("leaderboard", *DB).out.endswith(f"{NEEDED}\n")
     assert theirs("report", *DB, "--suite", "glue").err == ""
 
@@ -194,3 +195,29 @@ def test_runs_are_listed_by_a_plugins_suite(theirs):
             table.clear()
             table.update(kept)
     assert [run["task"] for run in json.loads(listed.out)] == ["mine/irony"]
+
+
+def test_the_report_of_one_store_leaves_that_of_another(bench):
+    for name in ("results/leaderboard.sqlite", "other/mine.sqlite"):
+        with open_store(name) as store:
+            store.add_result(make_result(make_job(model=Path(name).stem)))
+    assert bench("report").out == "report: results/leaderboard.html\n"
+    before = Path("results/leaderboard.html").read_bytes()
+    assert bench("report", "--db", "other/mine.sqlite").out == "report: other/mine.html\n"
+    assert Path("results/leaderboard.html").read_bytes() == before
+    assert "mine" in Path("other/mine.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("db", "page"),
+    [
+        ("results/leaderboard.sqlite", "results/leaderboard.html"),
+        ("board.sqlite", "board.html"),
+        ("postgresql://me:secret@host:5432/team?sslmode=require", "results/team.html"),
+        ("sqlite:////srv/shared/lab.sqlite", "results/lab.html"),
+        ("postgresql://host", "results/leaderboard.html"),
+    ],
+)
+def test_a_page_has_the_name_of_its_store(db, page):
+    assert page_beside(db) == Path(page)
+    assert page_beside(db, "mine.html") == Path("mine.html")

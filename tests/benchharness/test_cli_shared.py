@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.leaderboard.boards import sharing
-from benchharness.leaderboard.boards.sharing import path_label, without_paths
+from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.sharing import path_label, without_paths
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import SCORES
 from tests.helpers.results import make_evaluation, make_job, make_result

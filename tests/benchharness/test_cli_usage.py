@@ -27,6 +27,14 @@ HELP = "--help` shows what there is."
             ("run", "--modle", "bert"),
             "no option of `bench run` is called '--modle'. Did you mean '--model'?",
         ),
+        (
+            ("run", "--model", "tiny", "--learning-rate", "1e-4"),
+            "no option is called '--learning-rate': it is --set learning_rate=VALUE.",
+        ),
+        (
+            ("run", "--lr=1e-4"),
+            "no option is called '--lr': it is --set learning_rate=VALUE.",
+        ),
         (("--foo",), f"no option of `bench` is called '--foo'. `bench {HELP}"),
         (("rnu",), "no command of `bench` is called 'rnu'. Did you mean 'run'?"),
         ((*RUN, "extra"), f"`bench run` does not take 'extra': `bench run {HELP}"),

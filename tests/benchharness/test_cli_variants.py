@@ -80,7 +80,7 @@ def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
         ("nothing to compare", "has no ONNX file and no other model"),
         ("not finite", "gives logits that are not finite"),
         ("other labels", "is another model: its config calls the outputs"),
-        ("no folder", "is no folder: --check takes one that bench model --to has written"),
+        ("no folder", "is no folder: --check takes one that `bench model --to` has written"),
         ("changed", "is damaged (config.json is not what was written)"),
         ("no check", "go with --check"),
     ],

@@ -141,6 +141,18 @@ def test_a_model_that_was_not_kept_is_trained_again_to_the_same_bits(
     assert retrain(key, options) == (folder, "")
 
 
+def test_what_changes_no_bit_of_a_run_is_not_compared(
+    stored: tuple[str, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, result = stored
+    assert retraining._what_differs(result) == ""
+    now = {**retraining.versions(), "datasets": "99", "safetensors": "99", "triton": "99"}
+    monkeypatch.setattr(retraining, "versions", lambda: now)
+    assert retraining._what_differs(result) == "", "of a CPU, whatever reads files or is of GPUs"
+    now["torch"] = "99"
+    assert retraining._what_differs(result).startswith("torch (")
+
+
 FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 

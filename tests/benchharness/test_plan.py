@@ -9,7 +9,18 @@ from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
-from tests.helpers.plans import AX, COLA, MNLI, RTE, TINY, plan_job, plan_jobs, plan_mini, write_rte
+from tests.helpers.plans import (
+    AX,
+    COLA,
+    MNLI,
+    RTE,
+    TINY,
+    plan_job,
+    plan_jobs,
+    plan_mini,
+    request_of,
+    write_rte,
+)
 
 # jobs
 
@@ -173,3 +184,24 @@ def test_auto_is_what_the_machine_computes_natively(
 ) -> None:
     monkeypatch.setattr(plan, "cpu_has_bf16", lambda: cpu)
     assert resolve_precision(asked, gpu=gpu) == expected
+
+
+# few rows
+
+
+def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
+    lines = (f"a {word} film number {n},{word}" for n in range(rows) for word in ("good", "bad"))
+    (folder / "reviews.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    path = str(folder / "reviews.csv")
+    return plan.plan(request_of(data_file=path, seeds=1, set=words, baselines=False)).notes
+
+
+def test_few_steps_on_a_small_file_are_said_with_what_makes_more(tmp_path: Path) -> None:
+    (note,) = _own_plan(tmp_path, 80, "batch_size=32", "epochs=3")
+    assert note == (
+        "reviews: 128 training rows are 12 steps, which are few to learn from; --set epochs=20 "
+        "takes 80."
+    )
+    assert _own_plan(tmp_path, 80, "batch_size=32", "epochs=20") == ()
+    assert _own_plan(tmp_path, 80, "batch_size=32", "steps=100") == ()
+    assert _own_plan(tmp_path, 800, "batch_size=32", "epochs=3") == ()

@@ -256,7 +256,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     taken = take(model, result, tmp_path / "to", [])
     assert taken.checked is None
     assert "marked words of WiC has no class" in taken.published.sentence
-    with pytest.raises(BenchError, match="bench predict alone"):
+    with pytest.raises(BenchError, match="`bench predict` alone"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
     assert texts.keys() >= {"job.json", "benchharness.json"}
@@ -324,6 +324,6 @@ def test_the_command_takes_a_row_or_a_key(bench):
 
 def test_a_plan_says_what_is_for_bench_predict_alone(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
-    said = "the marked words of WiC has no class in transformers: for bench predict alone (WiC)."
+    said = "the marked words of WiC has no class in transformers: for `bench predict` alone (WiC)."
     assert said in bench(*run, "--keep-models").out
     assert said not in bench(*run).out

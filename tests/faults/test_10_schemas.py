@@ -15,7 +15,7 @@ from benchharness.tasks.errors import StoreError
 
 @pytest.mark.parametrize(
     ("revision", "words"),
-    [("0004", "made before 0.1.0"), ("9999", "has schema 9999")],
+    [("0004", "made by a development version"), ("9999", "has schema 9999")],
 )
 def test_10_a_store_of_another_age_is_refused_and_left(
     tmp_path: Path, revision: str, words: str

@@ -72,7 +72,7 @@ def test_markup_in_names_is_text(name: str) -> None:
 
 def test_incomplete_and_failed_entries_say_so() -> None:
     text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
-    assert "nobody has run MNLI, QNLI, RTE, WNLI" in text
+    assert "no run of MNLI, QNLI, RTE, WNLI" in text
     assert "1 run failed (`bench show runs`): minilm." in text
     assert "5 of 9" in of([*make_rows(), *make_rows("other")[:5]], width=120)
 

@@ -56,6 +56,13 @@ def test_where_there_is_no_number_the_reason_is_said(
     assert (found.needed, found.reason) == (None, reason)
 
 
+def test_a_baseline_is_not_asked_for_seeds_that_it_cannot_have() -> None:
+    once = make_rows("majority", [0.7], kind="baseline")
+    board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
+    (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
+    assert found.reason == "majority is made once, and has no seeds to add"
+
+
 def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
     rows = [
         *make_rows("minilm", [0.8]),

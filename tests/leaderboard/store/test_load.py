@@ -415,8 +415,8 @@ def test_a_run_beside_many_reads_and_shows_its_own_models(
     assert ended.code == 0
     assert "majority" in ended.out
     assert "model-0" not in ended.out
-    assert f"bench report --db {many} --out results/leaderboard.html" in ended.out
-    assert not Path("results/leaderboard.html").exists()
+    assert f"bench report --db {many} --out {many.with_suffix('.html')}" in ended.out
+    assert not many.with_suffix(".html").exists()
     assert len(read) < 10
     assert json.loads(bench(*words, "--db", str(many), "--json").out)["report"] is None
 

@@ -1,7 +1,8 @@
-"""What is shared with others (the page, exports, cards) without the paths of this machine.
+"""Paths of this machine in what is written or sent: by their last part, unless the user asks.
 
-A path is shown by its last part and six digits that tell it from others of that name:
-"glue_data#3fa2c1". Everything that is written for others passes through here before it is made.
+"/home/me/glue_data" is "glue_data#3fa2c1", whose six digits tell it from others of that name.
+Boards, archives, trackers and model folders take this form by themselves; `--show-paths`, what is
+printed, and copies of a store for its own machine are the exceptions.
 """
 
 import hashlib
@@ -14,8 +15,8 @@ from getpass import getuser
 from pathlib import Path, PurePath
 from typing import Any
 
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Failure, Result, RunRow
 
 # Takes the path of "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing of
 # "glue/rte", "and/or" and "https://host/page".
@@ -33,11 +34,18 @@ def path_label(path: str) -> str:
     return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
+def is_label(text: str) -> bool:
+    """Whether this is a place that `path_label` has shortened, which nobody can go to."""
+    return bool(re.search("#[0-9a-f]{6}$", text))
+
+
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
     """The text with its paths as `path_label` has them.
 
     `known` are paths that it may hold, which are found also where they have spaces.
     """
+    if "/" not in text:
+        return text
     # The longest first, since one may be the beginning of another; the home before the pattern,
     # which takes "~/glue" too.
     for path in sorted(filter(_is_path, known), key=len, reverse=True):
@@ -73,58 +81,63 @@ def _is_path(text: str) -> bool:
     return len(text) > 1 and PurePath(text).is_absolute()
 
 
-def shared_board(board: Board) -> Board:
-    """The board as others see it: its folders, and what it says of files that could not be read."""
-    entries, known = [], board.data
-    for entry in board.entries:
-        failures = (replace(run, error=without_paths(run.error, known)) for run in entry.failures)
-        sure = entry.uncertainty
-        if sure is not None:
-            cells = {
-                task: replace(each, reason=without_paths(each.reason, known))
-                for task, each in sure.cells.items()
-            }
-            sure = replace(sure, cells=cells)
-        entries.append(replace(entry, failures=tuple(failures), uncertainty=sure))
-    return replace(
-        board,
-        data=tuple(path_label(data) if _is_path(data) else data for data in board.data),
-        entries=tuple(entries),
-        imported=tuple(
-            replace(run, source=without_paths(run.source, board.data)) for run in board.imported
-        ),
-    )
+def shared_row(run: RunRow) -> RunRow:
+    """The row of a run without paths: in its data, its error, and where its values come from."""
+    known = (run.data,)
+    data, error, source = (without_paths(text, known) for text in (run.data, run.error, run.source))
+    settings = _settings(run.settings, known, is_file=run.kind == "scored")
+    if (data, error, source, settings) == (run.data, run.error, run.source, run.settings):
+        return run
+    return replace(run, data=data, error=error, source=source, settings=settings)
 
 
-def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """The run as others see it; its key, its scores and its predictions stay."""
-    job, is_file = outcome.job, outcome.job.kind == "scored"
+def shared_job(job: Job) -> Job:
+    """The job without paths; its key stays, since it does not follow from places."""
+    is_file = job.kind == "scored"
     # The places that a job names: its checkpoint, its data, and the files that it scored.
     sources = [setting.source for setting in job.settings.values() if is_file]
     start = job.start.name if job.start else ""
     known = tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
-    settings = {}
-    for name, each in job.settings.items():
-        is_place = is_file and "/" in each.source
-        source = path_label(each.source) if is_place else without_paths(each.source, known)
-        settings[name] = replace(each, source=source)
-    shared = replace(  # its key does not follow from the places
+    return replace(
         job,
+        model=without_paths(job.model, known),
         checkpoint=without_paths(job.checkpoint, known),
         data=without_paths(job.data, known),
         source=without_paths(job.source, known),
-        settings=settings,
+        settings=_settings(job.settings, known, is_file=is_file),
         start=job.start and replace(job.start, name=without_paths(start, known)),
     )
+
+
+def _settings(
+    settings: Mapping[str, Setting], known: Iterable[str], *, is_file: bool
+) -> Mapping[str, Setting]:
+    """Settings whose values and sources have no path; `is_file`: their sources are files."""
+    return {
+        name: replace(
+            each,
+            value=_walked(each.value, known),
+            source=path_label(each.source)
+            if is_file and "/" in each.source
+            else without_paths(each.source, known),
+        )
+        for name, each in settings.items()
+    }
+
+
+def shared_outcome(outcome: Result | Failure) -> Result | Failure:
+    """The run without paths; its key, its scores and its predictions stay."""
+    job = outcome.job
+    known = tuple(filter(_is_path, (job.checkpoint, job.data, job.start.name if job.start else "")))
     if isinstance(outcome, Failure):
         return replace(
             outcome,
-            job=shared,
+            job=shared_job(job),
             error=without_paths(outcome.error, known),
             details=without_paths(outcome.details, known),
         )
     provenance = {name: _walked(value, known) for name, value in outcome.provenance.items()}
-    return replace(outcome, job=shared, provenance=provenance)
+    return replace(outcome, job=shared_job(job), provenance=provenance)
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:

@@ -1,0 +1,457 @@
+"""Every file that a command writes, and all that is sent, has no path and no secret of the machine.
+
+The command tree lists the writers: an option that takes a file, a folder or a repository is in
+READS, or it stands in WRITERS with what uses it. A new one that is in neither fails here, as do a
+new export format, a tracker, a name that the package exports, and a module that begins to write.
+"""
+
+import ast
+import gzip
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import huggingface_hub
+import pytest
+
+import benchharness as bh
+from benchharness import loggers
+from benchharness.cli import model, which
+from benchharness.cli.app import COMMANDS, load_command
+from benchharness.cli.export import PREDICTIONS, PUSHED, Format
+from benchharness.leaderboard import sharing
+from benchharness.leaderboard.exports import cards
+from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.store import open_store
+from benchharness.stored import submission
+from benchharness.tasks.submission import inspection
+from benchharness.worker.job import run_job
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.plans import write_rte
+from tests.helpers.small_submissions import ROWS, shrink_all
+
+USER = "annabella-q"
+TOKENS = {
+    "HF_TOKEN": "hf_never_to_be_written",
+    "WANDB_API_KEY": "0123456789abcdef0123456789abcdef01234567",
+    "PGPASSWORD": "correct-horse-battery",
+}
+ROOT = Path(__file__).parents[2]
+
+
+class _Engine(LearnedEngine):
+    """Trains nothing; a failure and what is known of a run name places, as a real job's do."""
+
+    def __init__(self):
+        super().__init__({})
+
+    def _result(self, job, share):
+        self._shares = {job.task: 0.8}
+        found, place = super()._result(job, 0.8), f"{job.data}/RTE/dev.tsv"
+        if job.seed == 3 and job.kind == "model":
+            return Failure.of(job, "failed", f"{place} is not UTF-8.", f'File "{place}", line 3')
+        noted = {**found.provenance, "note": f"file://{place}", "home": str(Path.home())}
+        evaluations = tuple(map(_answered, found.evaluations))
+        return replace(found, provenance=noted, evaluations=evaluations)
+
+    def run(self, jobs, report):
+        listed = list(jobs)
+        self._shares = dict.fromkeys({job.task for job in listed}, 0.8)
+        return super().run(listed, report)
+
+
+class _Trainer:
+    """Trains in this process, and keeps the models."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    def run(self, jobs, report):
+        return (run_job(job, keep=self._folder / job.key) for job in jobs)
+
+
+def _answered(evaluation):
+    """The first label for rows whose own is hidden, which the engine leaves out."""
+    rows = [each | {"label": each["label"] or "entailment"} for each in evaluation.predictions]
+    return replace(evaluation, predictions=tuple(rows))
+
+
+class _Tracker:
+    """Keeps all that a tracker is given."""
+
+    place = "nowhere"
+
+    def __init__(self, folder):
+        pass
+
+    def begin(self, run):
+        self._keep(run)
+
+    def log(self, *words):
+        self._keep(words)
+
+    def end(self, key, facts, *, failed):
+        self._keep((key, facts, failed))
+
+    def close(self):
+        self._keep("the end")
+
+    def _keep(self, told):
+        with Path("told.txt").open("a") as file:
+            file.write(f"{told!r}\n")
+
+
+class Machine:
+    """Data, checkpoint, recipe and store in a folder that tells whose they are."""
+
+    def __init__(self, root, bench, monkeypatch):
+        self._bench, self.patch = bench, monkeypatch
+        self.home = root / "home" / USER
+        self.db = str(self.home / "results" / "board.sqlite")
+        self.data = write_rte(self.home / "glue data", 24)
+        test = [f"{n}\ttest a {n}\tb {n}" for n in range(ROWS)]  # as many as are submitted
+        lines = ["index\tsentence1\tsentence2", *test, ""]
+        (self.data / "RTE" / "test.tsv").write_text("\n".join(lines))
+        self.encoder = save_checkpoint(self.home / "my-bert")
+        (self.home / "mine.toml").write_text("[default]\nlearning_rate = 3e-5\n")
+        lines = (f"a {word} film {n},{word}" for n in range(60) for word in ("good", "bad"))
+        (self.home / "reviews.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+
+    def __call__(self, *words, codes=(0,), err=False):
+        ended = self._bench(*words)
+        assert ended.code in codes, (words, ended.err)
+        return ended.err if err else ended.out
+
+    def stored(self, *words, codes=(0,)):
+        return self(*words, "--db", self.db, codes=codes)
+
+    def run(self, command, *words, engine=_Engine, codes=(0,)):
+        with self.patch.context() as patch:
+            patch.setattr("benchharness.engines.local.LocalEngine", lambda *_, **__: engine())
+            names = ("--model", f"mine={self.encoder}", "--data", self.data, "--device", "cpu")
+            exact = () if command == "check" else ("--precision", "fp32")
+            return self(command, *names, *exact, *words, codes=codes)
+
+    @property
+    def kept(self):
+        """The key of a run that was trained, whose model is kept."""
+        models = Path(self.db).with_name("models")
+        words = ("--seed", "7", "--set", "epochs=1", "--no-baselines", "--db", self.db)
+        self.run("run", "--task", "glue/rte", *words, engine=partial(_Trainer, models))
+        with open_store(self.db) as store:
+            return next(run.key for run in store.runs() if run.seed == 7)
+
+
+def runs(machine):
+    found = SimpleNamespace(origin="here")
+    machine.patch.setattr(loggers, "find_spec", lambda _: found)
+    machine.patch.setattr(loggers, "LOGGERS", dict.fromkeys(loggers.LOGGERS, _Tracker))
+    logs = [word for name in loggers.LOGGERS for word in ("--log", name)]
+    recipe = ("--recipe", machine.home / "mine.toml")
+    words = ("--task", "glue/rte", *recipe, "--seeds", "3", "--test", "--db", machine.db)
+    machine.run("run", *words, *logs, "--out", "run.html", codes=(1,))
+
+
+def pushed(machine):
+    """What the hub's client is asked to send."""
+    sent = Path("sent.txt").open("w")  # noqa: SIM115  (closed below)
+    hub = SimpleNamespace(commit_url="there")
+    machine.patch.setattr(cards, "go_offline_if_unreachable", lambda: False)
+
+    def take(*words, **named):
+        sent.write(repr((words, named)))
+        return hub
+
+    machine.patch.setattr(huggingface_hub.HfApi, "upload_file", take)
+    machine.patch.setattr(huggingface_hub, "metadata_update", take)
+    for form in PUSHED:
+        machine.stored("export", "--push", "me/mine", "--format", form, "--model", "mine")
+    sent.close()
+
+
+def exports(machine):
+    for form in Format:
+        chosen = () if form not in cards_of() else ("--model", "mine")
+        if form not in (Format.JSONL, Format.PARQUET):
+            machine.stored("export", "--format", form, *chosen, "--out", f"scores.{form}")
+        if form in PREDICTIONS or form is Format.EVERY_EVAL_EVER:
+            words = ("--predictions", "--format", form, *chosen, "--out", f"predictions.{form}")
+            machine.stored("export", *words)
+
+
+def cards_of():
+    return (Format.MODEL_INDEX, Format.EVAL_RESULTS, Format.EVERY_EVAL_EVER)
+
+
+def predictions(machine):
+    file = machine.home / "rows.jsonl"
+    file.write_text('{"sentence1": "It rains.", "sentence2": "It is wet."}\n')
+    machine.stored("predict", machine.kept, file, "--out", "answers.jsonl")
+
+
+def check(machine):
+    words = ("--model", "mine:paper", "--suite", "glue", "--allow-weak", "--out", "base.json")
+    machine.stored("check", "--write", *words)
+    words = ("--task", "glue/rte", "--baseline", "base.json", "--seeds", "3")
+    machine.run("check", *words, "--junit", "v.xml", "--markdown", "v.md", codes=(1,))
+
+
+def repair(machine):
+    shrink_all(machine.patch)
+    machine.patch.setattr(submission, "SUBMISSIONS", inspection.SUBMISSIONS)
+    submit = ("submit", "--model", "mine", "--suite", "glue", "--fill", "--seed", "1")
+    machine.stored(*submit, "--out", "glue.zip")
+    with zipfile.ZipFile("glue.zip") as whole, zipfile.ZipFile("odd.zip", "w") as odd:
+        for name in whole.namelist():
+            odd.writestr(f"in/{name}", whole.read(name))
+    machine("submit", "--repair", "odd.zip", "--out", "mended.zip")
+
+
+def reports(machine):
+    for words in (["--intervals"], ["--split"], ["--predictions", "--no-intervals"]):
+        machine.stored("report", *words, "--out", f"page{words[0]}.html")
+
+
+Writer = Callable[[Machine], object]
+WRITERS: dict[str, Writer] = {
+    "run --log": runs,
+    "run --out": runs,
+    "report --out": reports,
+    "report predictions --out": lambda m: m.stored(
+        "report", "predictions", "mine", "--out", "every"
+    ),
+    "export --out": exports,
+    "export --push": pushed,
+    "export --all": lambda m: m.stored("export", "--all", "all.jsonl.gz"),
+    "paper --to": lambda m: m.run(
+        *("paper", "--against", "majority", "--suite", "glue", "--skip-missing", "--seeds", "3"),
+        *("--db", m.db, "--to", "paper"),
+        codes=(1,),
+    ),
+    "check --write --out": check,
+    "check --junit": check,
+    "check --markdown": check,
+    "submit --out": repair,
+    "run --write-task --out": lambda m: m(
+        "run", "--write-task", "--data-file", m.home / "reviews.csv", "--out", "task.py"
+    ),
+    "model --to": lambda m: m.stored("model", m.kept, "--to", "taken"),
+    "predict --out": predictions,
+}
+"""By the option that says where: what writes there."""
+
+SAME = {
+    "which --to": (model.take_run, which.take_run),
+    **{f"{name} --log": (loggers.Listening, loggers.Listening) for name in ("which", "paper")},
+}
+"""Options that the same function writes for as for another one."""
+
+OWN = {"db backup file", "db merge other"}
+"""A copy of the store that stays with its machine, and a store that is read."""
+
+READS = {
+    *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
+    *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
+    *("predict file", "db import file"),
+}
+
+
+def _contents(path):
+    """What is in a file, unpacked."""
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as file:
+            return b"".join([name.encode() + file.read(name) for name in file.namelist()])
+    return path.read_bytes()
+
+
+@pytest.fixture
+def machine(bench, tmp_path, monkeypatch):
+    for name, value in TOKENS.items():
+        monkeypatch.setenv(name, value)
+    made = Machine(tmp_path, bench, monkeypatch)
+    for cached in (sharing._home, sharing._users):
+        cached.cache_clear()
+    monkeypatch.setenv("HOME", str(made.home))
+    public = tmp_path / "public"
+    public.mkdir()
+    monkeypatch.chdir(public)
+    yield made
+    monkeypatch.undo()
+    for cached in (sharing._home, sharing._users):
+        cached.cache_clear()
+
+
+@pytest.mark.slow
+def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
+    written, found = set(), []
+    for write, name in {write: name for name, write in WRITERS.items()}.items():
+        write(machine)
+        for path in set(Path().rglob("*")) - written:
+            written.add(path)
+            if not path.is_file():
+                continue
+            content = _contents(path)
+            found += [
+                (name, str(path), content[max(0, place - 80) : place + 60])
+                for secret in (USER, str(tmp_path), *TOKENS.values())
+                if (place := content.find(secret.encode())) >= 0
+            ]
+    assert not found
+    names = {path.name for path in written}
+    assert {"told.txt", "sent.txt", "v.xml", "all.jsonl.gz", "README.md", "answers.jsonl"} <= names
+    assert "is not UTF-8" in Path("run.html").read_text(), "what the test looks for is there"
+    assert "is not UTF-8" in Path("v.md").read_text()
+    assert "is not UTF-8" in Path("told.txt").read_text()
+    assert "base_model" not in Path("taken/README.md").read_text(), "a folder's name is no hub's"
+    (Path("taken/onnx")).mkdir()
+    (Path("taken/onnx") / "model.onnx").touch()
+    ended = machine("model", "taken", "--check", codes=(4,), err=True)
+    assert "does not say where glue data#" in ended
+    assert "Give them by --rows" in ended
+    machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
+    assert str(machine.data).encode() in _contents(Path("whole.jsonl.gz"))
+
+
+PLACE = re.compile(r"\b(FILE|DIR|PATH|ORG)\b")
+
+
+def _places():
+    """Each option or word of a command that takes a file, a folder or a repository."""
+    for name, line in COMMANDS.items():
+        for param in load_command(name).params if line.place else ():
+            flag = param.opts[0] if param.opts[0].startswith("-") else param.name
+            metavar = param.metavar or ""
+            if PLACE.search(metavar) or f"{name} {flag}" in OWN or flag in ("--log", "--to"):
+                yield name, flag
+
+
+def test_every_option_that_writes_is_held():
+    known = {*WRITERS, *SAME, *OWN}
+    places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
+    free = {
+        said
+        for (_, flag), said in places.items()
+        if flag not in READS and said not in READS and said not in known
+    }
+    assert not free, "hold what they write by WRITERS, or say that they read"
+    assert known <= {*places.values()}
+    assert all(one is other for one, other in SAME.values())
+
+
+WRITING = {
+    "benchharness/cli/check.py": "check --junit",
+    "benchharness/cli/export.py": "export --out",
+    "benchharness/cli/predict.py": "predict --out",
+    "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
+    "benchharness/cli/submit.py": "submit --out",
+    "benchharness/cli/task.py": "run --write-task --out",
+    "benchharness/stored/paper.py": "paper --to",
+    "benchharness/trained/card.py": "model --to",
+    "benchharness/trained/take.py": "model --to",
+    "benchharness/encoder/tokenizer.py": "model --to",
+    "leaderboard/exports/predictions.py": "export --out",
+    "leaderboard/report/write.py": "report --out",
+    "leaderboard/store/archive.py": "export --all",
+    "leaderboard/store/database.py": "a copy of the store, which stays",
+    "tasks/submission/inspection.py": "submit --out",
+}
+"""The modules that write files for people, by the option that they write for."""
+
+OF_THE_MACHINE = {
+    *(f"benchharness/{name}.py" for name in ("kept_folders", "cli/app")),
+    *(f"benchharness/engines/{name}.py" for name in ("ray", "slurm")),
+    *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
+    *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
+    *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
+    *("benchharness/driver/live.py", "leaderboard/text.py"),
+}
+"""Modules that keep files of the machine's own (caches, running jobs, kept models)."""
+
+
+def _writes(call):
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    words = [word.value for word in call.args if isinstance(word, ast.Constant)]
+    is_opened = name == "open" and any(re.fullmatch(r"[wax]\+?b?|[wax]b\+?", str(w)) for w in words)
+    return is_opened or name in ("whole_file", "write_text", "write_bytes", "writestr")
+
+
+def test_every_module_that_writes_is_known():
+    found = set()
+    for folder in ("benchharness", "leaderboard", "tasks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            if not re.search(r"whole_file|write_|writestr|open\(", text):
+                continue
+            calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+            if any(map(_writes, calls)):
+                found.add(str(path.resolve().relative_to(ROOT)))
+    assert found >= OF_THE_MACHINE
+    assert found - OF_THE_MACHINE == WRITING.keys(), "say which option it writes for, and hold it"
+    assert {each for each in WRITING.values() if "--" in each} <= WRITERS.keys()
+
+
+def _shown(found):
+    """All that a notebook or a file would have of a value."""
+    yield repr(found)
+    if hasattr(found, "_repr_html_"):
+        yield found._repr_html_()
+    for frame in (found, getattr(found, "frame", lambda: None)()):
+        if hasattr(frame, "to_csv"):
+            yield frame.to_csv()
+            yield repr(getattr(frame, "attrs", ""))
+
+
+def _first(machine):
+    with open_store(machine.db) as store:
+        return next(run.key for run in store.runs() if run.model == "mine" and not run.error)
+
+
+PYTHON = {
+    "runs": lambda m: bh.runs(m.db),
+    "boards": lambda m: bh.boards(db=m.db)[0],
+    "board": lambda m: bh.board("glue", db=m.db),
+    "compare": lambda m: bh.compare("mine", "majority", db=m.db),
+    "predictions": lambda m: bh.predictions(_first(m), db=m.db),
+    "curve": lambda m: bh.curve(_first(m), db=m.db),
+    "explain": lambda m: bh.explain(_first(m), _first(m), db=m.db),
+    "published": lambda _: bh.published("glue"),
+}
+"""What the package gives of a store; the other names train, read rows or write by the above."""
+
+BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
+BY_OTHERS |= {"load", "model", "paper", "predict", "run", "score", "which"}
+
+
+def test_python_gives_no_path_of_a_store(machine):
+    runs(machine)
+    assert {*bh.__all__} == PYTHON.keys() | BY_OTHERS
+    for name, ask in PYTHON.items():
+        said = "\n".join(map(str, _shown(ask(machine))))
+        assert not [word for word in (USER, *TOKENS.values()) if word in said], (name, said)
+    with open_store(machine.db) as store:
+        keys = tuple(run.key for run in store.runs())
+    found = bh.api.Results(keys=keys, db="x.sqlite", suites=("glue",))
+    machine.patch.chdir(Path(machine.db).parent)
+    shown = "\n".join(_shown(replace(found, db="board.sqlite")))
+    assert USER not in shown
+    assert "glue data#" in shown
+
+
+def test_a_shared_archive_is_known_where_its_runs_are(machine):
+    runs(machine)
+    machine.stored("export", "--all", "all.jsonl.gz")
+    assert "0 of 5 runs added, 5 were here already" in machine.stored(
+        "db", "import", "all.jsonl.gz"
+    )
+    assert "5 of 5 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
+    machine("export", "--all", "back.jsonl.gz", "--db", "other.sqlite")
+    assert "0 of 5 runs added" in machine.stored("db", "import", "back.jsonl.gz")
+    with open_store(machine.db) as store:
+        assert {run.data for run in store.runs()} == {str(machine.data)}

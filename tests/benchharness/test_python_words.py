@@ -1,0 +1,116 @@
+"""What Python says of options and commands, over every message that can reach it."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import benchharness as bh
+from benchharness.cli.app import COMMANDS
+from benchharness.driver.options import OPTIONS, in_python
+
+ROOT = Path(__file__).parents[2]
+OF_PAGES = {"cli", "report", "verdict_text.py"}
+"""What is printed by commands or stands in pages and verdicts, and is no error in Python."""
+
+COMMAND = re.compile(rf"\bbench ({'|'.join(name for name in COMMANDS if ' ' not in name)})\b")
+
+
+def _parts(node):
+    """The text of a string, with what is filled in as a word or, by !r, in quotes."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            ("'some value'" if part.conversion == ord("r") else "Xvalue")
+            if isinstance(part, ast.FormattedValue)
+            else str(getattr(part, "value", ""))
+            for part in node.values
+        )
+    return ""
+
+
+def messages():
+    """Every text of the modules that Python code reaches, but for docstrings."""
+    for folder in ("benchharness", "leaderboard", "tasks"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if OF_PAGES.intersection(path.parts) or path != path.resolve():
+                continue
+            source = path.read_text(encoding="utf-8")
+            if "--" not in source and "bench " not in source:
+                continue
+            nodes = list(ast.walk(ast.parse(source)))
+            alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+            joined = (node for node in nodes if isinstance(node, ast.JoinedStr))
+            inner = {id(part) for node in joined for part in node.values}
+            for node in nodes:
+                text = "" if id(node) in alone | inner else _parts(node)
+                if " " in text and ("--" in text or "bench " in text):
+                    yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", text
+
+
+def faults(text):
+    """What is wrong with a message as Python has it."""
+    said = in_python(text)
+    plain = re.sub(r"`[^`]*`", "", said)
+    if found := COMMAND.search(plain):
+        yield f"a command without its marks: {found[0]}"
+    flags = {(each.flag or f"--{name.replace('_', '-')}") for name, each in OPTIONS.items()}
+    for word in re.findall(r"(?<![\w-])--[a-z][a-z-]*", plain):
+        if word in flags:
+            yield f"the shell's {word}"
+    for name, word in re.findall(r"\b([a-z_]+)= ([^\s.,;:)]+)", plain):
+        literal = re.split(r"[|,\[]", OPTIONS[name].metavar or "") if name in OPTIONS else []
+        if word in literal or not word.isalpha():
+            yield f"a value that stands apart: {name}= {word}"
+    for name in re.findall(r"(?<![\w.{\"'])([a-z_]+)=(?=[\s.,;:)]|True\b|False\b)", plain):
+        if name not in OPTIONS and f"{name}=" not in text:
+            yield f"no argument of Python: {name}="
+
+
+def test_every_message_has_the_words_of_python():
+    found, count = [], 0
+    for place, text in messages():
+        count += 1
+        found += [f"{place}: {fault} in {text!r}" for fault in faults(text)]
+    assert not found, "\n".join(found)
+    assert count > 150
+
+
+@pytest.mark.parametrize(
+    ("said", "python"),
+    [
+        (
+            "give --data mini, --data DIR or --data hub.",
+            'give data="mini", data=DIR or data="hub".',
+        ),
+        ("(--set learning_rate=1e-5,2e-5)", '(set="learning_rate=1e-5,2e-5")'),
+        ("run it again (--force), --no-baselines", "run it again (force=True), baselines=False"),
+        ("leave --teacher out, or --limit 100.", "leave teacher= out, or limit=100."),
+        ("--engine-option cpus=4: no", 'engine_options="cpus=4": no'),
+        ("say --no-header where", "say no_header=True where"),
+        ("`bench model d91288 --retrain` trains it", "`bench model d91288 --retrain` trains it"),
+        ("`bench run` makes it; `bench show runs`", "bh.run makes it; bh.runs"),
+        ("as `ray start --address` has it", "as `ray start --address` has it"),
+        ("mark them with --allow-weak", "mark them with --allow-weak"),
+        ("--columns text=...,label=... says", 'columns="text=...,label=..." says'),
+        ("(--model NAME='DIR/step-*')", "(model=\"NAME='DIR/step-*'\")"),
+    ],
+)
+def test_words_of_the_shell_are_those_of_python(said, python):
+    assert in_python(said) == python
+
+
+def test_an_argument_of_another_name_has_its_own(tmp_path, monkeypatch):
+    from benchharness.leaderboard.store.store import open_store
+    from tests.helpers.results import make_job, make_result
+
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        key = make_result(make_job()).job.key
+        store.add_result(make_result(make_job()))
+    with pytest.raises(bh.BenchError, match=r'^where="nowhere" is no folder'):
+        bh.explain(key, "nowhere", db="board.sqlite")
+    with pytest.raises(bh.BenchError, match=f"`bench model {key[:12]} --retrain` trains it again"):
+        bh.predict(key, ["a"], db="board.sqlite")

@@ -1,0 +1,39 @@
+"""Every command that the documentation shows is one that can be copied and run."""
+
+import shlex
+
+import pytest
+
+from benchharness.cli.app import UsageError, load_command, named
+from tests.helpers.doc_blocks import DOCS, blocks
+
+PAGES = sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"])
+BEHIND = {"|", ">", ">>", "&&", ";", "&", "2>"}
+
+
+def commands(page):
+    """The words of each command of ours in a page's examples, as a shell reads them."""
+    for block in blocks(page):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("bench ") and "..." not in line and "[" not in line:
+                words = shlex.split(line, comments=True)
+                yield line, words[: next((n for n, w in enumerate(words) if w in BEHIND), None)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_example_is_a_command(page):
+    refused = []
+    for line, (_, *words) in commands(page):
+        if words[:1] in (["--help"], ["--version"]):
+            continue
+        name, rest = named(words)
+        try:
+            load_command(name).make_context(name, rest)
+        except UsageError as error:
+            refused.append(f"{line}: {error.format_message()}")
+    assert not refused
+
+
+def test_the_examples_are_found():
+    found = [line for page in PAGES for line, _ in commands(page)]
+    assert len(found) > 100
