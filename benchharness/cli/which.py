@@ -21,7 +21,7 @@ from benchharness.driver.start_checkpoints import kept_model
 from benchharness.driver.taking import find_seed, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place
-from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
@@ -166,8 +166,11 @@ def _score(answer: Answer, encoder: str) -> str:
     """The score with a star for what `Answer.best` has, "!" as on a board."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
-            noted = "!" if candidate.notes and len(answer.tasks) == 1 else ""
-            return f"{shown(candidate.score)}{noted}{'*' if encoder in answer.best else ''}"
+            # As on a board: the marks are at the tasks of a mean.
+            score = marked(
+                shown(candidate.score), candidate.flags if len(answer.tasks) == 1 else ()
+            )
+            return f"{score}{'*' if encoder in answer.best else ''}"
     return ""
 
 
@@ -183,9 +186,7 @@ def _legend(
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
     yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
-    for candidate in last.candidates:
-        for task, notes in candidate.notes.items():
-            yield f"!: {', '.join(notes)}: {candidate.encoder} {distinct_title(task)}."
+    yield from note_lines((each.encoder, each.flags) for each in last.candidates)
     yield "values: times 100, the median over seeds at the best of the points that were tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:

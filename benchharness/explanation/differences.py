@@ -41,7 +41,7 @@ class Explanation:
     `differences` come with the likeliest first. `not_said` are the names of values that the run
     has and of which the other training says nothing, `unread` of those that it has and that are not
     known of the run; `unknown` are its own that nobody here knows. `ours` and `theirs` are the
-    scores of the metric that both have, from 0 to 1.
+    scores of the metric that both have, from 0 to 1, and `flags` what must be known of each.
     """
 
     run: str
@@ -53,6 +53,7 @@ class Explanation:
     not_said: tuple[str, ...]
     unread: tuple[str, ...]
     unknown: tuple[str, ...]
+    flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def gap(self) -> float | None:
@@ -108,6 +109,7 @@ def explain(run: Training, other: Training) -> Explanation:
         not_said=tuple(name for name, (own, their) in values.items() if own and not their),
         unread=tuple(name for name, (own, their) in values.items() if their and not own),
         unknown=other.unknown,
+        flags=(run.flags, other.flags),
     )
 
 

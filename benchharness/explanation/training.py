@@ -36,7 +36,7 @@ class Training:
 
     `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
     where nothing says them, as is the model's `family`, transformers' model_type; `unknown` are the
-    names of values that nobody here knows.
+    names of values that nobody here knows, `flags` what must be known of the scores.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Training:
     family: str = ""
     labels: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 FACTS: Mapping[str, Any] = {
@@ -103,6 +104,7 @@ def of_run(result: Result) -> Training:
         task=job.task,
         head=task.head,
         family=family,
+        flags=result.flags.get(job.task, ()),
     )
 
 

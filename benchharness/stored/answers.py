@@ -270,6 +270,7 @@ def exported_splits(
                         scores=evaluation.scores,
                         predictions=predictions_of(evaluation),
                         examples=examples,
+                        flags=result.flags.get(evaluation.task, ()),
                         reason=reason,
                         texts=texts,
                     )

@@ -232,7 +232,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     job = shared.job
     if job.trust.remote_code and class_of(model).lacking:  # whose code is there alone
         job = replace(job, checkpoint=result.job.checkpoint)
-    return KeptRun.of(job, model.limits, result.evaluations, shared.provenance)
+    return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 
 
 def _described(model: TrainedModel, run: KeptRun) -> dict[str, Any]:
