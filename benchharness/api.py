@@ -50,8 +50,8 @@ from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.explanation import Difference, explain_run, trained
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
-from benchharness.leaderboard.boards.cell import MARK, note_lines
-from benchharness.leaderboard.result import Evaluation, Failure, Result
+from benchharness.leaderboard.boards.cell import note_lines
+from benchharness.leaderboard.result import MARK, Evaluation, Failure, Result
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity

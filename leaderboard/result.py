@@ -561,6 +561,9 @@ NEVER_FELL = "the training loss never fell"
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 """The flags of a run that has learned nothing."""
 
+MARK = "!"
+"""Stands behind a number with flags, and before the sentences that say them."""
+
 _FEWEST_POINTS = 4
 """A curve with fewer points has no first and last quarter to compare."""
 

@@ -20,6 +20,7 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.exports.cards import (
+    check_learned,
     every_eval_ever_record,
     send,
     to_eval_results,
@@ -110,6 +111,11 @@ class Written:
         metavar="ORG/NAME",
         head=OUTPUT,
     )
+    collapsed_too: bool = option(
+        False,
+        "On a model card, also scores of runs that have learned nothing; the card says so.",
+        head=OUTPUT,
+    )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
     everything: Path | None = option(
@@ -185,6 +191,8 @@ def export(
             if written.predictions:
                 _put_predictions(store, boards, form, out, texts=not written.no_texts)
                 return
+            if form in PUSHED and not written.collapsed_too:
+                check_learned(boards)
             if written.push:
                 url = send(boards, written.push, as_results=form is Format.EVAL_RESULTS)
                 typer.echo(visible(f"sent: {url}"))

@@ -18,7 +18,7 @@ from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, opt
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
-from benchharness.driver.taking import find_seed, take_run
+from benchharness.driver.taking import check_learned, find_seed, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.cell import marked, note_lines, shown
@@ -103,12 +103,16 @@ def _take(
         return found
     if not answer.best:
         raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
-    for task, scores in answer.candidates[0].runs.items():
-        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+    keys, runs = {}, answer.candidates[0].runs
+    for task, scores in runs.items():  # before the first is written
         with opened(options.db) as store:
-            key = find_seed(store, options.db, scores, seed).result.job.key
-        if kept_model(options.db, key) is None:  # here and now it is the same one
-            train_kept(key, options.db, anyway=True, as_json=as_json)
+            chosen = find_seed(store, options.db, scores, seed).result
+        check_learned(chosen, task)
+        keys[task] = chosen.job.key
+    for task, scores in runs.items():
+        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+        if kept_model(options.db, keys[task]) is None:  # here and now it is the same one
+            train_kept(keys[task], options.db, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
                 run := find_seed(store, options.db, scores, seed),

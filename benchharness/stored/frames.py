@@ -45,8 +45,9 @@ def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     """A line a run and task that it scored; a failed run has one line, without scores.
 
     `score` is what the suite's board has in the task's column, `flags` what must be known of it
-    ("constant predictions": the run has learned nothing), empty for nothing; after `error` every score of any of
-    the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task has none.
+    ("constant predictions": the run has learned nothing), empty for nothing; after `error` every
+    score of any of the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task
+    has none.
     `seconds` are those of the whole job, `parameters` are counted, `limit` is <NA> without one.
     """
     lines = [line for row in rows for line in _run_lines(row)]

@@ -57,7 +57,10 @@ class Answer:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The first and what does not differ from it, as far as they learned and beat the majority."""
+        """The first and what does not differ from it, as far as they beat the majority.
+
+        Nothing whose runs collapsed is the best.
+        """
         return tuple(
             each.encoder
             for place, each in enumerate(self.candidates)

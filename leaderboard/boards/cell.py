@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 
-from benchharness.leaderboard.result import COLLAPSED, RunRow, Selection, selection_labels
+from benchharness.leaderboard.result import COLLAPSED, MARK, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
 from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import ScoreRule, find_task
@@ -98,9 +98,6 @@ class Cell:
 
 
 # The mark of a number that must be read with care, and what it stands for.
-
-MARK = "!"
-"""Stands behind such a number, and before the sentences that say why."""
 
 
 def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:

@@ -55,6 +55,18 @@ def official(boards: Iterable[Board]) -> list[Board]:
     )
 
 
+def check_learned(boards: Iterable[Board]) -> None:
+    """BenchError where the median of a task is of runs that have learned nothing."""
+    for entry in (entry for board in boards for entry in board.entries):
+        for name, cell in entry.cells.items():
+            if not cell.has_learned:
+                raise BenchError(
+                    f"{entry.name} has learned nothing of {full_title(name)} "
+                    f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
+                    "out with --task, or give --collapsed-too, and the card says so."
+                )
+
+
 def _counted_lines(board: Board) -> list[ScoreLine]:
     """The scores of tasks by the metrics that count, whose scale is known: to 1, from 0 or -1."""
     return [

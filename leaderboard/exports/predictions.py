@@ -25,8 +25,8 @@ class ExportedSplit:
     """What one run has predicted of one split, and the examples where they could be read.
 
     `seed` is None for what has none, `scores` are the split's by name, `flags` what must be known
-    of the run, `reason` is the sentence that says why there are no examples. Without `texts` nothing that is words of the data is
-    written: a span and an option given as a text are left out.
+    of the run, `reason` is the sentence that says why there are no examples. Without `texts`
+    nothing that is words of the data is written: a span and an option given as a text are left out.
     """
 
     task: Task

@@ -8,7 +8,6 @@ from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import (
-    MARK,
     column_title,
     note_lines,
     score_names,
@@ -22,6 +21,7 @@ from benchharness.leaderboard.boards.published import (
     published,
     rows_of_model,
 )
+from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of

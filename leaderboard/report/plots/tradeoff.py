@@ -262,7 +262,7 @@ def _figure(
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
     """The best score so far at each cost: at the old score to the next cost, then up."""
-    corners = places[:1]
+    corners = list(places[:1])
     for (_, before), (x, y) in pairwise(places):
         corners += [(x, before), (x, y)]
     return corners
