@@ -185,14 +185,10 @@ def export(
         raise BenchError("--push is for --format model-index or eval-results, without --out.")
     if everything is None:
         with chosen.open() as store:
-            boards = exported_boards(store, chosen.within, model or ())
-            if not written.show_paths:
-                boards = list(map(shared_board, boards))
+            boards = _boards(store, chosen, model or (), written)
             if written.predictions:
                 _put_predictions(store, boards, form, out, texts=not written.no_texts)
                 return
-            if form in PUSHED and not written.collapsed_too:
-                check_learned(boards)
             if written.push:
                 url = send(boards, written.push, as_results=form is Format.EVAL_RESULTS)
                 typer.echo(visible(f"sent: {url}"))
@@ -211,6 +207,16 @@ def export(
             "--data, --columns, --predictions and --out."
         )
     _archive(chosen, everything)
+
+
+def _boards(
+    store: Store, chosen: Chosen, models: Sequence[str], written: Written
+) -> Sequence[Board]:
+    """What is exported; BenchError where it is a card of what has learned nothing, unasked."""
+    boards = exported_boards(store, chosen.within, models)
+    if written.form in PUSHED and not written.collapsed_too:
+        check_learned(boards)
+    return boards if written.show_paths else list(map(shared_board, boards))
 
 
 def _archive(chosen: Chosen, everything: Path) -> None:

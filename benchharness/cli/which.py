@@ -111,12 +111,18 @@ def _take(
         keys[task] = chosen.job.key
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        if kept_model(options.db, keys[task]) is None:  # here and now it is the same one
+        if not (is_kept := kept_model(options.db, keys[task])):  # here and now it is the same one
             train_kept(keys[task], options.db, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
                 run := find_seed(store, options.db, scores, seed),
-                take_run(run, place, task=task, trust=options.trust_remote_code),
+                take_run(
+                    run,
+                    place,
+                    task=task,
+                    trust=options.trust_remote_code,
+                    anyway=is_kept is None,
+                ),
                 Variants(),
                 as_json=as_json,
             )
@@ -171,9 +177,8 @@ def _score(answer: Answer, encoder: str) -> str:
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
             # As on a board: the marks are at the tasks of a mean.
-            score = marked(
-                shown(candidate.score), candidate.flags if len(answer.tasks) == 1 else ()
-            )
+            flags = candidate.flags if len(answer.tasks) == 1 else ()
+            score = marked(shown(candidate.score), flags)
             return f"{score}{'*' if encoder in answer.best else ''}"
     return ""
 
@@ -190,7 +195,11 @@ def _legend(
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
     yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
-    yield from note_lines((each.encoder, each.flags) for each in last.candidates)
+    yield from note_lines(
+        (f"{each.encoder} {distinct_title(task)}", flags)
+        for each in last.candidates
+        for task, flags in each.flags.items()
+    )
     yield "values: times 100, the median over seeds at the best of the points that were tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:

@@ -225,7 +225,9 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
             "gain": found.gain,
             "seeds": found.seeds[0],
             "point": "; ".join(found.points.values()),
-            "flags": "; ".join(found.flags),
+            "flags": "; ".join(
+                f"{title_of(task)}: {note}" for task, notes in found.flags.items() for note in notes
+            ),
             **{name: getattr(cost.get(found.encoder), name, None) for name in _COSTS},
         }
         for answer in answers

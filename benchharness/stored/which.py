@@ -23,8 +23,8 @@ class Candidate:
     (`scope`). `seeds` are the fewest and the most that a task has at that point, `points` the
     values of the grid that were best, by task, `runs` its runs with their scores by key, and `gain`
     what the best of several points is
-    expected to gain by chance, None where that is not known. `flags` are what must be known of the
-    score: "RTE: 1 of 2 seeds collapsed (constant predictions)"; `has_learned` is as that of a row.
+    expected to gain by chance, None where that is not known. `flags` are by task what must be known
+    of its score: "1 of 2 seeds collapsed (constant predictions)"; `has_learned` is as of a row.
     """
 
     encoder: str
@@ -35,7 +35,7 @@ class Candidate:
     points: Mapping[str, str]
     runs: Mapping[str, Mapping[str, float]]
     gain: float | None
-    flags: tuple[str, ...]
+    flags: Mapping[str, tuple[str, ...]]
     has_learned: bool
 
 
@@ -189,7 +189,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
             for task, cell in entry.cells.items()
         },
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
-        flags=entry.notes(entry.cells),
+        flags={task: cell.notes for task, cell in entry.cells.items() if cell.notes},
         has_learned=entry.has_learned,
     )
 

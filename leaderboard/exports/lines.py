@@ -48,10 +48,10 @@ class ScoreLine:
     low: float
     high: float
     date: str
+    flags: str = ""
     selection: str = ""
     truncated: int | None = None
     parity: str = ""
-    flags: str = ""
 
 
 def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
@@ -121,7 +121,7 @@ def _line(
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
-_SELDOM = ("selection", "truncated", "parity", "flags")
+_SELDOM = ("selection", "truncated", "parity")
 """Stand in an export only where some line of it has a value there."""
 
 

@@ -185,7 +185,7 @@ def test_a_folder_is_called_as_its_user_calls_it() -> None:
 
 
 def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
-    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is not bold."""
+    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is marked."""
     rows = [
         make_row(model, task, scores=score, data="hub", flags={task: flags})
         for task, scores, flags in (
@@ -198,7 +198,9 @@ def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
     text = to_latex([board])
     assert r"Model & {CoLA} & {RTE} \\" in text
     assert "GLUE-9" not in text
-    assert _rows(text) == {"two": ["20.0", r"\textbf{60.0}"], "one": ["$-$7.9", "50.0"]}
+    mark = r"\textsuperscript{!}"
+    rows = {"two": [f"20.0{mark}", r"\textbf{60.0}"], "one": [f"$-$7.9{mark}", "50.0"]}
+    assert _rows(text) == rows
     assert board.best("glue/cola") == ""
 
 
