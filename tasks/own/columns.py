@@ -31,12 +31,19 @@ NAMED: Mapping[str, frozenset[str]] = {
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
         "correctoption answerindex goldlabel answerid",
+        "origin": "country countrycode city state region location latitude longitude gender sex age "
+        "birthyear education occupation income language lang locale timezone date year month day "
+        "time timestamp week hour weekday duration device browser os platform channel source "
+        "newspaper publisher outlet agency press license licence version appversion progress "
+        "finished status annotator annotators annotated coder rater labeler worker workerid editor "
+        "reviewer handledby confidence trust agreement kappa probability leadtime secondsspent",
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
 """What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
 "number" are what a text is classified as or scored with, "category" says so less surely, and
-"right" is the right one of several options, "why" what was written with the answer in sight."""
+"right" is the right one of several options, "why" what was written with the answer in sight;
+"origin" says where a row comes from, who wrote or judged it, when and how surely."""
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 """What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""
@@ -183,6 +190,21 @@ class Column:
     def key(self) -> str:
         """What of the name tells it from others."""
         return key_of(self.name)
+
+    @cached_property
+    def leaf(self) -> str:
+        """The key of the last part of a name: "category" of "annotation.category"."""
+        return key_of(self.name.rpartition(".")[2])
+
+    @cached_property
+    def is_origin(self) -> bool:
+        """Return whether the name says that it describes the row and not its text.
+
+        Such are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
+        """
+        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
+        *_, last = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).strip(" _").lower())
+        return bool({key_of(bare), last} & NAMED["origin"])
 
     @cached_property
     def known(self) -> list[Any]:

@@ -555,7 +555,9 @@ def _texts(columns: Sequence[Column]) -> list[Column]:
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
+    # What describes a row is no label, where anything else may be one.
+    fitting = [pair for pair in fitting if not pair[0].is_origin] or fitting
+    best = [pair for pair in fitting if {pair[0].key, pair[0].leaf} & NAMED["label"]]
     named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
     # "target" may name what a stance is taken on, which is one thing: then it is no label.
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
