@@ -203,7 +203,9 @@ class Column:
         Such are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
         bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
-        *_, last = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).strip(" _").lower())
+        *_, last = re.split(
+            r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).strip(" _").lower()
+        )
         return bool({key_of(bare), last} & NAMED["origin"])
 
     @cached_property
