@@ -80,7 +80,7 @@ def runs() -> Iterator[Result]:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store of mini runs, and one of runs on official data, all of them constant."""
+    """A folder with a store of mini runs, and one of constant runs on official data."""
     folder = tmp_path_factory.mktemp("stored")
     with open_store(folder / DB) as store:
         store.add_results(runs())
@@ -93,7 +93,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (DB, HUB):
         shutil.copy(stored / name, tmp_path / name)
-    (tmp_path / "rte.json").write_text(json.dumps({example.id: LABEL for example in DEV}))
+    lines = [f"{n}\t{LABEL}" for n in range(len(DEV))]
+    (tmp_path / "RTE.tsv").write_text("\n".join(("index\tprediction", *lines, "")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -122,7 +123,7 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
     "show": ("show", key("stuck")),
     "show runs": ("show", "runs"),
     "export": ("export", "--model", "stuck"),
-    "submit score": ("submit", "score", "rte.json", "--task", "glue/rte", "--data", "mini"),
+    "submit score": ("submit", "score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
     "check --write": ("check", "--write", "--model", "stuck", "--out", "b.json", "--allow-weak"),
 }
 """Commands that show numbers of stored runs, as they are called here."""
@@ -213,17 +214,17 @@ def test_a_card_of_what_learned_nothing_is_written_where_that_is_asked(bench: An
 # From Python.
 
 FRAMES: Mapping[str, Callable[[], Any]] = {
-    "runs": lambda: bh.runs(DB)["flags"].to_list(),
-    "board": lambda: [repr(bh.board("glue", db=DB, data="mini")), bh.board("glue", db=DB).frame()],
-    "boards": lambda: bh.boards("glue", db=DB)[0]._repr_html_(),
-    "compare": lambda: bh.compare("stuck", "good", db=DB)["flags"].to_list(),
+    "runs": lambda: [*bh.runs(DB)["flags"]],
+    "board": lambda: [*bh.board("glue", db=DB).frame()["flags"]],
+    "boards": lambda: [board._repr_html_() for board in bh.boards("glue", db=DB)],
+    "compare": lambda: [*bh.compare("stuck", "good", db=DB)["flags"]],
     "curve": lambda: bh.curve(key("stuck"), db=DB).attrs,
     "explain": lambda: bh.explain(key("stuck"), key("good"), db=DB).attrs,
     "predictions": lambda: bh.predictions(key("stuck"), db=DB).attrs,
     "score": lambda: bh.score("glue/rte", [LABEL] * len(DEV), data="mini"),
     "Results": lambda: bh.Results(db=DB, keys=(key("stuck"),), suites=("glue",)).frame()["flags"],
     "BoardTable": lambda: bh.board("glue", db=DB).notes,
-    "Choice": lambda: choice().frame()["flags"].to_list(),
+    "Choice": lambda: [*choice().frame()["flags"]],
 }
 """Functions and classes of Python's interface whose numbers are of stored runs."""
 
@@ -360,8 +361,8 @@ def history_figures() -> object:
 
 def stage_figure() -> object:
     stages = [Stage(run="pre", step=step) for step in (100, 200)]
-    board = board_of(
-        flagged(f"pre-{stage.step}", seed=seed, stage=stage, weights=str(stage.step))
+    board = one_board(
+        replace(row_of(flagged(f"pre-{stage.step}", seed=seed)), stage=stage)
         for stage in stages
         for seed in (0, 1)
     )
@@ -417,15 +418,14 @@ def test_a_trained_run_is_flagged_wherever_it_goes(bench: Any) -> None:
     assert ended.code == 2
     assert "has learned nothing of RTE (constant predictions" in ended.err
     assert not Path("taken").exists()
-    ended = bench("model", "tiny", "--to", "taken", "--collapsed-too")
+    ended = bench("model", "tiny", "--to", "taken", "--collapsed-too", "--json")
     assert ended.code == 0, ended.err
     assert f"!: {CONSTANT}" in ended.err
+    assert CONSTANT in json.loads(ended.out)[0]["flags"]
     card = Path("taken/README.md").read_text()
     assert f"**It has learned nothing: {CONSTANT}" in card
     assert f"accuracy ({CONSTANT})" in card
-    (taken,) = json.loads(bench("model", "tiny", "--to", "taken", "--collapsed-too", "--json").out)
-    assert CONSTANT in taken["flags"]
-    run = json.loads(bench("show", "runs", "--json").out.splitlines()[0])["key"]
+    run = json.loads(Path("taken/benchharness.json").read_text())["key"]
     db = "results/leaderboard.sqlite"
     with pytest.raises(bh.BenchError, match="collapsed_too=True"):
         bh.model(run, db=db)
