@@ -149,8 +149,7 @@ def take_run(  # noqa: PLR0913  (the command's options)
         place = to if is_one else to / name.replace("/", "-")
         check_place(place, result.job.key)
         model = load.load_trained(folder, name, trust=trust, precision="fp32")
-        dev = () if trained.class_of(model).lacking else _dev_rows(found, name)
-        rows = [trained.Dev(*each) for each in dev]
+        rows = [trained.Dev(*each) for each in _dev_rows(found, name)]
         yield trained.take(model, result, place, rows, anyway=anyway)
 
 

@@ -148,6 +148,25 @@ def _unexplained(
     return sum(change > reach for change in changes) + max(0, others - few)
 
 
+def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
+    """How the run's own network, in fp32, answers dev rows, where no class of transformers does."""
+    count, differ, change, unexplained = 0, 0, 0.0, 0
+    for each in dev if model.task.kind != "ranking" else ():
+        examples = each.rows.examples
+        answers = predict(model, examples).predictions
+        others, largest = compare_answers(model.task, answers, each.stored)
+        count, differ, change = count + len(answers), differ + others, max(change, largest)
+        unexplained += _unexplained(model, examples, answers, each.stored)
+    return Checked(
+        sampled=0,
+        apart=0.0,
+        rows=count,
+        differ=differ,
+        largest_change=change,
+        unexplained=unexplained,
+    )
+
+
 def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
     """JobError where a model does not answer what its run has stored."""
     if checked.unexplained:

@@ -184,12 +184,10 @@ class Check:
             rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
         than = f"{self.original} on {distinct_title(self.task)}"
         size = self.costs[1].bytes / self.costs[0].bytes
-        said = verdict.sentence(than)
-        if CONSTANT in self.flags and verdict.told != "worse":
-            said = f"cannot be told: {than} gives {CONSTANT}, on which no loss can be found"
+        blind = f" {self.original} gives {CONSTANT}: this check can find nothing."
         return (
-            f"{self.variant}: {said} ({rows}), {self.time:.2f} of the time of a row, "
-            f"{size:.2f} of the size."
+            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time of a "
+            f"row, {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -233,8 +231,8 @@ def check(
     _, ones, others = zip(*pairs, strict=True)
     differ, change = compare_answers(task, others, ones)
     verdict, flags = judge(splits, names, margin), answer_type(task).flags(ones)
-    if CONSTANT in flags and verdict.told != "worse":
-        verdict = replace(verdict, told="cannot be told", power=0.0, needed=None)
+    if CONSTANT in flags:  # what learned nothing has nothing to lose
+        verdict = replace(verdict, power=0.0)
     times, ratio = _times(sides, asked)
     lengths = [len(row["input_ids"]) for example in asked[0] for row in example]
     return Check(

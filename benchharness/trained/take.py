@@ -31,7 +31,14 @@ from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
 from benchharness.tasks.errors import BenchError
-from benchharness.trained.check import Checked, Dev, check, require_stored_answers, scale_of
+from benchharness.trained.check import (
+    Checked,
+    Dev,
+    check,
+    check_own,
+    require_stored_answers,
+    scale_of,
+)
 from benchharness.trained.load import TrainedModel
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
 from benchharness.worker.frozen import LiveEncoder
@@ -102,14 +109,15 @@ def take(
             for name in check_folder(model.folder)["files"]:
                 shutil.copy(model.folder / name, draft / name)
             run.write(draft)
+            found_answers = check_own(model, dev)
         else:
             model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
-            checked = check(model, draft, found.auto_class, dev)
-            if not anyway:
-                require_stored_answers(model, checked)
+            found_answers = checked = check(model, draft, found.auto_class, dev)
+        if not anyway:
+            require_stored_answers(model, found_answers)
         flags = result.flags.get(model.task.name, ())
         taken = Taken(folder=to, published=found, checked=checked, flags=flags)
         described = taken.to_json() | _described(model, run)
