@@ -18,6 +18,7 @@ import benchharness as bh
 from benchharness.cli.app import COMMANDS
 from benchharness.cli.export import PREDICTIONS, Format
 from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.exports.paper import Paper, paper_tables
 from benchharness.leaderboard.exports.table import Choice
 from benchharness.leaderboard.job import Setting, Stage
@@ -35,6 +36,8 @@ from benchharness.leaderboard.report.plots.tradeoff import (
     measured_points,
     tradeoffs,
 )
+from benchharness.leaderboard.report.table import build_table
+from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import PastRun, open_store
 from benchharness.loggers import LOGGERS, Listening
@@ -45,7 +48,7 @@ from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
-from tests.helpers.boards import board_of, facts_by_key, one_board, plotted, row_of
+from tests.helpers.boards import board_of, facts_by_key, make_row, one_board, plotted, row_of
 from tests.helpers.compared_runs import made
 from tests.helpers.made_engine import Told
 
@@ -389,6 +392,47 @@ def test_a_plot_has_the_flags_in_its_notes_and_marks_its_numbers(name: str) -> N
     shown = str(FIGURES[name]())
     assert CONSTANT in shown
     assert "50.0!" in shown
+
+
+PARTS: Mapping[str, str] = {
+    "row.html.j2": f'<abbr class="flag" title="3 of 3 seeds collapsed ({CONSTANT})">!</abbr>',
+    "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
+    "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
+    "plots/figure.html.j2": '<td class="number">50.0!</td>',
+    "plots/section.html.j2": "a cross one that learned nothing (collapsed)",
+    "board.html.j2": '<span class="flag">!</span> marks a score to read with care',
+}
+"""What the templates of the page write of a flag."""
+
+HELD = {"predictions.html.j2": "report predictions", "prediction.html.j2": "report predictions"}
+"""Those of other pages, with the commands that write them."""
+
+FRAME = {"page.html.j2", "runs.html.j2"}  # around the parts
+PUBLISHED = {"reproduction.html.j2"}  # on official data, below
+
+
+def test_each_part_of_the_page_has_the_flags(bench: Any, here: Path) -> None:
+    folder = ROOT / "leaderboard/report/templates"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.j2")}
+    assert found == {*PARTS, *HELD, *FRAME, *PUBLISHED}
+    assert set(HELD.values()) <= set(CHECKED)
+    assert bench("report", "--out", "page.html", "--db", DB).code == 0
+    page = Path("page.html").read_text()
+    assert [name for name, part in PARTS.items() if part not in page] == []
+
+
+def test_a_score_beside_a_published_one_is_marked() -> None:
+    flags = {"glue/rte": (CONSTANT,)}
+    rows = [
+        make_row("bert-base-cased", "glue/rte", seed, 0.5, data="hub", flags=flags)
+        for seed in (0, 1)
+    ]
+    board = one_board(rows)
+    compared = [each for each in reproductions(board, board.entries[0]) if each.ours is not None]
+    assert compared
+    assert {(each.text, each.flags) for each in compared} == {("50.0!", (CONSTANT,))}
+    written = template_module("reproduction.html.j2").reproduction_table(build_table(board, 1))
+    assert '<td class="number">50.0!</td>' in written
 
 
 def test_each_number_of_a_paper_has_its_flags() -> None:
