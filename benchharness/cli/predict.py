@@ -80,9 +80,6 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     with importing():  # torch takes seconds
         load, answers = (import_module(f"benchharness.trained.{n}") for n in ("load", "predict"))
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
-    tell_notes(
-        note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])
-    )
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
     with _sink(asked.out) as write:
@@ -98,6 +95,9 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
         most = model.limits.max_tokens
         tell_notes([f"{counted(cut, 'row')} of {rows} lost words: more than {most} tokens."])
     tell_notes(unread_words(*counts))
+    tell_notes(
+        note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])
+    )
 
 
 Write = Callable[[list[dict[str, Any]]], None]
