@@ -26,17 +26,17 @@ NAMED: Mapping[str, frozenset[str]] = {
         "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
         "context": "context passage paragraph article document text story",
         "question": "question query prompt stem ctx",
-        "answer": "answer answers answertext answerstext goldanswer",
+        "answer": "answer answers answertext answerstext goldanswer correctanswer rightanswer "
+        "expectedanswer referenceanswer modelanswer",
         "start": "answerstart start answersanswerstart answerstarts",
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
         "correctoption answerindex goldlabel answerid",
-        "origin": "country countrycode city state region location latitude longitude gender sex age "
-        "birthyear education occupation income language lang locale timezone date year month day "
-        "time timestamp week hour weekday duration device browser os platform channel source "
-        "newspaper publisher outlet agency press license licence version appversion progress "
-        "finished status annotator annotators annotated coder rater labeler worker workerid editor "
-        "reviewer handledby confidence trust agreement kappa probability leadtime secondsspent",
+        "origin": "country countrycode city state region latitude longitude gender sex age "
+        "language lang locale timezone date year month day time timestamp week hour weekday "
+        "duration device browser os platform channel newspaper publisher outlet agency license "
+        "licence version appversion progress finished annotator annotators coder rater labeler "
+        "worker workerid confidence agreement kappa leadtime",
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
@@ -55,6 +55,8 @@ PAIRS = (
     ("question1", "question2"), ("sentencea", "sentenceb"), ("s1", "s2"), ("query", "document"),
     ("query", "passage"), ("question", "sentence"), ("question", "passage"), ("claim", "evidence"),
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
+    ("title", "abstract"), ("title", "body"), ("title", "description"), ("headline", "body"),
+    ("subject", "body"), ("subject", "message"),
 )  # fmt: skip
 """What two texts that belong together are called."""
 

@@ -46,7 +46,7 @@ def _count_titles(rows: Lines, used: Sequence[int]) -> int:
         filled = sum(row[n] != "" for n in used)
         if filled == len(used):
             return above if len(rows) > above + 1 else 0
-        if len(used) < 3 or filled > max(1, len(used) // 3):
+        if len(used) < 3 or filled > max(1, (len(used) - 1) // 2):
             return 0
     return 0
 

@@ -173,7 +173,8 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
         if header is None and rows:
             check_widths(path, rows, rows[0][1], delimiter)
             header, rows, said = split_header(path.name, rows)
-            notes = (*notes, *said)
+        else:
+            said = ()
         if rows and header is not None:
             check_widths(path, rows, header, delimiter)
-            yield replace(table_of_rows(path, header, rows), notes=notes)
+            yield replace(table_of_rows(path, header, rows), notes=(*notes, *said))

@@ -34,6 +34,7 @@ from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.places import (
     ENDINGS,
     children,
+    class_files,
     ending_of,
     is_brat,
     is_text,
@@ -179,7 +180,22 @@ def _class_folders(folder: Place, encoding: str) -> Table:
             text, said = text_of(path, content_of(path), encoding)
             notes += said
             rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
+    if rows and all(is_object(row["text"]) for _, row in rows):
+        raise DataError(f"{folder} has JSON in its .txt files, where the text of a class is meant.")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _class_lines(folder: Place, encoding: str) -> Table:
+    """A text a line, its label the name of its file."""
+    rows: list[tuple[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for label, path in class_files(folder).items():
+        text, said = text_of(path, content_of(path), encoding)
+        notes += said
+        lines = enumerate(text.split("\n"), start=1)
+        found = [(number, line.strip()) for number, line in lines]
+        rows += [(f"{path.name}:{n}", {"text": t, "label": label}) for n, t in found if t]
+    return replace(objects_table(folder, rows, "line"), notes=notes[:3])
 
 
 def _brat(folder: Place, encoding: str) -> Table:
@@ -202,10 +218,16 @@ def _brat(folder: Place, encoding: str) -> Table:
 
 
 def _folder_kind(folder: Place) -> str:
-    return "brat" if is_brat(folder) else "classes"
+    if is_brat(folder):
+        return "brat"
+    return "lines" if class_files(folder) else "classes"
 
 
-FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {"classes": _class_folders, "brat": _brat}
+FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
+    "classes": _class_folders,
+    "lines": _class_lines,
+    "brat": _brat,
+}
 
 
 def _kind_within(path: Place, encoding: str) -> str:
