@@ -50,7 +50,8 @@ from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.explanation import Difference, explain_run, trained
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.boards.cell import note_lines
+from benchharness.leaderboard.result import MARK, Evaluation, Failure, Result
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity
@@ -83,7 +84,7 @@ from benchharness.tasks.own.places import split_of
 from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import find_suites, find_task
+from benchharness.tasks.suites import find_suites, find_task, title_of
 from benchharness.tasks.task import check_labels
 
 if TYPE_CHECKING:
@@ -436,18 +437,28 @@ class BoardTable:
         """A line a row; `stored.frames.board_frame` says the columns."""
         return board_frame(self.board)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the marks of the table stand for, a sentence each."""
+        return tuple(note_lines(noted for entry in self.board.entries for noted in entry.noted))
+
     def __repr__(self) -> str:
-        return f"{self.title}\n{self._shown().to_string(index=False)}"
+        return "\n".join((self.title, self._shown().to_string(index=False), *self.notes))
 
     def _repr_html_(self) -> str:
         table = self._shown().to_html(index=False, na_rep="", border=0)
-        return f"<p><b>{escape(self.title)}</b></p>{table}"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<p><b>{escape(self.title)}</b></p>{table}{notes}"
 
     def _shown(self) -> pd.DataFrame:
-        known = self.frame().drop(columns=["model", "recipe", "precision"])
+        known = self.frame().drop(columns=["model", "recipe", "precision", "flags"])
         scores = known.select_dtypes("float64").mul(100)  # people read percent
         known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
-        return known.astype(object).where(known.notna(), "")
+        known = known.astype(object).where(known.notna(), "")
+        for place, entry in enumerate(self.board.entries):
+            for task, cell in entry.cells.items():
+                known.loc[place, title_of(task)] = cell.text
+        return known
 
 
 @speaks_python
@@ -486,7 +497,8 @@ def predict(  # noqa: PLR0913  (the command's options)
 
     `where` is the beginning of a run's key whose model is kept, or a model's folder. `rows` are a
     data frame, a list of texts or of objects, or the path of a file. The other options are those of
-    the command; the frame's `attrs["cut"]` counts the rows that have lost words.
+    the command; the frame's `attrs["cut"]` counts the rows that have lost words, and
+    `attrs["flags"]` is what must be known of the model: that it has learned nothing.
     """
     folder = model_folder(where, fspath(db))
     # torch takes seconds.
@@ -496,6 +508,7 @@ def predict(  # noqa: PLR0913  (the command's options)
     parts = list(answers.predict_parts(model, tables, columns, scores=scores))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
+    found.attrs["flags"] = "; ".join(model.flags)
     return found
 
 
@@ -516,7 +529,8 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 
     `key` is the beginning of the run's key. A store keeps no examples: they are read again from
     where the run had them. Where that fails or they are others now, `gold` is None, and
-    `frame.attrs["unread"]` says why, by "task:split".
+    `frame.attrs["unread"]` says why, by "task:split". `frame.attrs["flags"]` are by task what must
+    be known of the run.
     """
     with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
@@ -528,27 +542,37 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
             except BenchError as error:
                 unread[each.name] = str(error)
     found = predictions_frame(result, examples)
-    found.attrs["unread"] = unread
+    found.attrs |= {"unread": unread, "flags": result.flags}
     return found
 
 
 @speaks_python
-def model(key: str, *, task: str = "", db: str | Path = DATABASE) -> tuple[Any, Any]:
+def model(
+    key: str, *, task: str = "", collapsed_too: bool = False, db: str | Path = DATABASE
+) -> tuple[Any, Any]:
     """The model of a run that kept it, of one of transformers' classes, and its tokenizer.
 
     `key` and what is checked are as for `bench model`; `task` is one of several that were trained
-    together. Raises BenchError where no class of transformers is the model.
+    together. Raises BenchError where no class of transformers is the model, and, unless
+    `collapsed_too`, where it has learned nothing.
     """
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))
-        return next(take_run(found, Path(place) / "model", task=task)).load()
+        to = Path(place) / "model"
+        return next(take_run(found, to, task=task, collapsed_too=collapsed_too)).load()
 
 
 @speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """The learning curve of a run by step: loss, learning rate, and scores where it evaluated."""
+    """The learning curve of a run by step: loss, learning rate, and scores where it evaluated.
+
+    `frame.attrs["flags"]` are by task what must be known of the run.
+    """
     with open_store(fspath(db), create=False) as store:
-        return curve_frame(_finished(store, key))
+        result = _finished(store, key)
+    found = curve_frame(result)
+    found.attrs["flags"] = result.flags
+    return found
 
 
 def _finished(store: Store, key: str) -> Result:
@@ -598,14 +622,15 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
     `where` is a Trainer's output folder, a file, another run's key, or a published row. A line a
     value: `name`, `ours`, `theirs`, where each was read, its largest measured effect in `points`
     with its `source`, and the `change` that gives a run the other value. `frame.attrs` has the
-    `metric`, the `gap` (theirs less ours, 0 to 1), the names `not_said`, `unread`, `unknown`,
-    what is `assumed` of the other by name, and how many values were `compared`.
+    `metric`, the `gap` (theirs less ours, 0 to 1), the `flags` of both scores, the names
+    `not_said`, `unread`, `unknown`, what is `assumed` of the other by name, and how many values
+    were `compared`.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)
     columns = [each.name for each in fields(Difference)]
     frame = pd.DataFrame([vars(each) for each in found.differences], columns=columns)
-    known = ("metric", "gap", "not_said", "unread", "unknown", "assumed", "compared")
+    known = ("metric", "gap", "not_said", "unread", "unknown", "assumed", "compared", "flags")
     frame.attrs = {name: getattr(found, name) for name in known}
     return frame
 
@@ -639,24 +664,36 @@ def score(
     data: str | Path = "hub",
     *,
     split: str = "",
-) -> dict[str, float]:
+) -> "Scores":
     """The official scores of predictions of a split, by default the first dev split.
 
     `predictions` is a file in any form that `bench submit score` reads, a mapping or Series by the
     examples' ids, or one prediction an example in their order: a label's name or a number, an
     answer's text ("" for none), an option's index from 0, a sentence's tags, or a list of labels.
+    `flags` of what is given are what must be known of the scores, such as constant predictions.
     """
     found = find_task(task, holds(str(data)))
     if isinstance(predictions, str | Path):
         scored = score_files([Path(predictions)], found.name, str(data), [split] if split else ())
-        return dict(scored.splits[0].evaluation.scores)
+        return Scores(scored.splits[0].evaluation)
     chosen = split or (found.dev_splits or found.test_splits)[0]
     rows = read(found, chosen, parse_data(str(data)))
     check_labels(found, chosen, rows.examples)
     answers = _in_order(predictions, rows.examples)
     read_answer = answer_type(found).from_python
     made = list(map(read_answer, rows.examples, answers))
-    return dict(evaluate_split(f"{found.name}:{chosen}", rows, made).scores)
+    return Scores(evaluate_split(f"{found.name}:{chosen}", rows, made))
+
+
+class Scores(dict[str, float]):
+    """Scores by their names; `flags` are what must be known of them."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        super().__init__(evaluation.scores)
+        self.flags = evaluation.flags
+
+    def __repr__(self) -> str:
+        return " ".join((super().__repr__(), *(f"{MARK} {flag}" for flag in self.flags)))
 
 
 def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:

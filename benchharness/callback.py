@@ -42,7 +42,8 @@ class BenchCallback(TrainerCallback):
     together the first one benches. The others wait: raise their time-out, or give wait=False.
 
     The median of each task's scores over seeds goes to the store, to the Trainer's log history as
-    "bench/TASK", and to the logger "benchharness". The random state of the training stays as it
+    "bench/TASK", and to the logger "benchharness", which also warns of runs that learned nothing.
+    The random state of the training stays as it
     was. What is wrong is a BenchError when training begins, and a warning of the logger later: a
     benchmark does not end a training.
 
@@ -91,7 +92,11 @@ class BenchCallback(TrainerCallback):
             keys=tuple(dict.fromkeys((*self.results.keys, *found.keys))),
             failures=(*self.results.failures, *found.failures),
         )
-        medians = found.frame().groupby("task")["score"].median().dropna()
+        by_task = found.frame().groupby("task")
+        for task, flags in by_task["flags"]:
+            for flag, count in flags[flags != ""].value_counts().items():
+                _LOG.warning("%s: %s (%d of %d runs)", task, flag, count, len(flags))
+        medians = by_task["score"].median().dropna()
         return {str(task): float(value) for task, value in medians.items()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002

@@ -113,12 +113,17 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
-    """What a run ended with: scores of every split, cost and provenance, or why it failed."""
+    """What a run ended with: scores with their flags, cost and provenance, or why it failed."""
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
         return {"status": outcome.kind, "error": outcome.error}
     scores = {each.name: dict(each.scores) for each in outcome.evaluations}
-    nested = {"scores": scores, "cost": vars(outcome.cost), "provenance": outcome.provenance}
+    nested = {
+        "scores": scores,
+        "flags": {task: "; ".join(flags) for task, flags in outcome.flags.items()},
+        "cost": vars(outcome.cost),
+        "provenance": outcome.provenance,
+    }
     return {"status": "finished", **dict(_flat("", nested))}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from benchharness.leaderboard.job import Job, recipe_words
-from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.result import MARK, Failure, Result
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
 
@@ -157,7 +157,9 @@ def ending(outcome: Result | Failure) -> str:
         named = [(distinct_title(t), next(iter(scored[t].values()))) for t in sorted(scored)]
     shown = ", ".join(f"{name} {value:.3f}" for name, value in named[:MOST_SCORES])
     more = f" and {len(named) - MOST_SCORES} more" if len(named) > MOST_SCORES else ""
-    return f"{shown}{more} in {duration(outcome.cost.seconds)}"
+    flags = dict.fromkeys(flag for flags in outcome.flags.values() for flag in flags)
+    said = f" ({MARK} {', '.join(flags)})" if flags else ""
+    return f"{shown}{more}{said} in {duration(outcome.cost.seconds)}"
 
 
 def duration(seconds: float) -> str:

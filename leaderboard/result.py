@@ -120,6 +120,16 @@ class Result:
             f"{name.replace(':', ' ')}: leave the task out with --task, or run it again."
         )
 
+    @property
+    def flags(self) -> dict[str, tuple[str, ...]]:
+        """By task, what a reader must know of the run's scores; a task without any is left out."""
+        said = ((each.task, each.flags) for each in self.evaluations)
+        return flags_by_task(said, [point.loss for point in self.curve])
+
+    def has_collapsed(self, task: str) -> bool:
+        """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
+        return self.job.kind in SINGLE and bool(COLLAPSED & set(self.flags.get(task, ())))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal result; it shares its bulk."""
         return {
@@ -551,6 +561,9 @@ NEVER_FELL = "the training loss never fell"
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 """The flags of a run that has learned nothing."""
 
+MARK = "!"
+"""Stands behind a number with flags, and before the sentences that say them."""
+
 _FEWEST_POINTS = 4
 """A curve with fewer points has no first and last quarter to compare."""
 
@@ -570,3 +583,17 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
     quarter = len(losses) // 4
     first, last = fmean(losses[:quarter]), fmean(losses[-quarter:])
     return (NEVER_FELL,) if last >= first * (1 - _LEAST_FALL) else ()
+
+
+def flags_by_task(
+    said: Iterable[tuple[str, Iterable[str]]], losses: Sequence[float]
+) -> dict[str, tuple[str, ...]]:
+    """The flags of a run by task, each once; `said` has those of its splits, with their tasks.
+
+    The training loss is that of the run, and so its flag is of each of its tasks.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for task, flags in said:
+        found.setdefault(task, {}).update(dict.fromkeys(flags))
+    ours = curve_flags(losses)
+    return {task: (*flags, *ours) for task, flags in found.items() if flags or ours}

@@ -196,6 +196,14 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
 # Holm's correction: the p-values of several tests, made good for all of them at once.
 
 
+def standing(value: float, values: Iterable[float]) -> str:
+    """How a score stands among those of all seeds, its own among them; equal as tables show it."""
+    order = sorted((round(each, 4) for each in values), reverse=True)
+    if round(value, 4) < order[0]:
+        return "not the best"
+    return "the best" if order[:2].count(order[0]) == 1 else "as good as the best"
+
+
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """The corrected p-values, in the order given.
 

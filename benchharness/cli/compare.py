@@ -11,6 +11,7 @@ from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import option
+from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
@@ -81,6 +82,7 @@ def compare(
         for each in contrasts:
             _show_slices(each)
             _show_flips(each, shown.examples, names)
+        _tell_flags(names, contrasts)
     for line in _legend([each for _, contrasts in compared for each in contrasts]):
         typer.echo(line)
 
@@ -114,7 +116,7 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
 def _cells(found: Contrast) -> tuple[str, ...]:
     return (
         title_of(found.task),
-        *(f"{score * 100:.2f}" for score in found.scores),
+        *map(marked, (f"{score * 100:.2f}" for score in found.scores), found.flags),
         f"{found.difference * 100:+.2f}{'*' if found.is_shown else ''}",
         _interval(found.interval),
         *map(_chance, (found.p_value, found.corrected)),
@@ -122,6 +124,17 @@ def _cells(found: Contrast) -> tuple[str, ...]:
         str(found.examples or ""),
         str(len(found.seeds)),
     )
+
+
+def _tell_flags(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
+    """What the marks of two systems' scores stand for."""
+    noted = (
+        (f"{name} {title_of(each.task)}", flags)
+        for each in found
+        for name, flags in zip(names, each.flags, strict=True)
+    )
+    for line in note_lines(noted):
+        typer.echo(visible(line))
 
 
 def _interval(interval: Interval | None) -> str:
@@ -175,6 +188,7 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
     return {
         "seeds": list(found.seeds),
         "scores": list(found.scores),
+        "flags": list(map(list, found.flags)),
         "difference": found.difference,
         "interval": None if found.interval is None else asdict(found.interval),
         "test": found.test,
@@ -237,6 +251,7 @@ def plan(
         for each in found:
             if each.unread:
                 typer.echo(visible(f"{title_of(each.task)}: over seeds alone, {each.unread}"))
+        _tell_flags(heads(rows.entries), found)
     typer.echo(
         f"seeds of each: what the test of bench compare, over examples and seeds, needs at alpha "
         f"{alpha:g} to find this difference with power {power:g}, if the stored spreads are true."
@@ -246,8 +261,9 @@ def plan(
 def _power_cells(found: Comparison) -> tuple[str, ...]:
     one, other = found.values
     means = []
-    for values, spread in zip(found.values, found.spreads or (None, None), strict=True):
-        mean = f"{fmean(values) * 100:.2f}"
+    spreads = found.spreads or (None, None)
+    for values, spread, flags in zip(found.values, spreads, found.flags, strict=True):
+        mean = marked(f"{fmean(values) * 100:.2f}", flags)
         means.append(mean if spread is None else f"{mean} ± {spread * 100:.2f}")
     return (
         title_of(found.task),
@@ -262,6 +278,7 @@ def _power_cells(found: Comparison) -> tuple[str, ...]:
 def _power_facts(found: Comparison) -> dict[str, Any]:
     return {
         "values": [list(values) for values in found.values],
+        "flags": list(map(list, found.flags)),
         "difference": found.difference,
         "spreads": list(found.spreads or ()),
         "p_value": found.p_value,

@@ -10,9 +10,13 @@ from benchharness.cli.chosen import Chosen, board_facts, print_heading
 from benchharness.cli.options import argument, with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import shown
-from benchharness.leaderboard.comparing.curves import LayerCurve, StageCurve
-from benchharness.leaderboard.statistics import Interval
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
+from benchharness.leaderboard.comparing.curves import (
+    LayerCurve,
+    LayerPoint,
+    StageCurve,
+    StagePoint,
+)
 from benchharness.leaderboard.text import visible
 from benchharness.stored.predictions import find_curves, find_layers
 
@@ -59,9 +63,14 @@ def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
         for _, curve in group:
             for point in curve.points:
                 row = rows.setdefault(point.layer, {"layer": str(point.layer)})
-                score = _score(point.cell.median, point.interval)
+                score = _score(point.cell.median, point)
                 _add(row, curve.title, score, point.cell.values)
         _print_rows(rows, ("layer", *(curve.title for _, curve in group), "seeds"))
+        _tell_flags(
+            (f"{curve.title} layer {point.layer}", point.flags)
+            for _, curve in group
+            for point in curve.points
+        )
     typer.echo(
         "layer: 0 for the embeddings. ±: half of the 95 % interval of the median over seeds."
     )
@@ -81,8 +90,13 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
                 step, tokens = point.stage.step, point.stage.tokens
                 facts = {"step": f"{step:,}", "tokens": "" if tokens is None else f"{tokens:,}"}
                 row = rows.setdefault(step, facts)
-                _add(row, _title(curve), _score(point.median, point.interval), point.values)
+                _add(row, _title(curve), _score(point.median, point), point.values)
         _print_rows(rows, ("step", "tokens", *(_title(curve) for _, curve in group), "seeds"))
+        _tell_flags(
+            (f"{_title(curve)} step {point.stage.step:,}", point.flags)
+            for _, curve in group
+            for point in curve.points
+        )
         for _, curve in group:
             scope = f" [noise of {curve.scope}]" if curve.scope else ""
             typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
@@ -112,10 +126,14 @@ def _print_rows(rows: Mapping[int, Mapping[str, Any]], columns: tuple[str, ...])
     print_table([{**nothing, **rows[place]} for place in sorted(rows)], columns, "")
 
 
-def _score(median: float, between: Interval | None) -> str:
-    if between is None:
-        return shown(median)
-    return f"{shown(median)} ±{shown((between.high - between.low) / 2)}"
+def _score(median: float, point: StagePoint | LayerPoint) -> str:
+    score, between = marked(shown(median), point.flags), point.interval
+    return score if between is None else f"{score} ±{shown((between.high - between.low) / 2)}"
+
+
+def _tell_flags(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
+    for line in note_lines(noted):
+        typer.echo(visible(line))
 
 
 def _layers_json(board: Board, curve: LayerCurve) -> dict[str, Any]:
@@ -129,6 +147,7 @@ def _layers_json(board: Board, curve: LayerCurve) -> dict[str, Any]:
                 "layer": point.layer,
                 "median": point.cell.median,
                 "seeds": list(point.cell.values),
+                "flags": list(point.flags),
                 "interval": None if point.interval is None else asdict(point.interval),
             }
             for point in curve.points
@@ -152,6 +171,7 @@ def _to_json(board: Board, curve: StageCurve) -> dict[str, Any]:
                 "tokens": point.stage.tokens,
                 "median": point.median,
                 "seeds": list(point.values),
+                "flags": list(point.flags),
                 "interval": None if point.interval is None else asdict(point.interval),
             }
             for point in curve.points

@@ -108,5 +108,6 @@ def _to_json(result: Result) -> dict[str, Any]:
         "task": job.task,
         "data": job.data,
         "members": {str(s.value): s.source for s in job.settings.values()},
+        "flags": {task: list(flags) for task, flags in result.flags.items()},
         "scores": {evaluation.name: dict(evaluation.scores) for evaluation in result.evaluations},
     }

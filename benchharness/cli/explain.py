@@ -12,7 +12,7 @@ from benchharness.driver.changes import Tries, try_changes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import DATABASE, RunOptions, option
 from benchharness.explanation import Difference, Explanation, explain_run, trained
-from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.job import value_text
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -81,8 +81,9 @@ def _lines(found: Explanation) -> Iterator[str]:
     if found.gap is None or found.ours is None or found.theirs is None:
         yield "no score that both have."
     else:
-        scores = f"{shown(found.ours)}, the other {shown(found.theirs)}"
-        yield f"{found.metric}: the run {scores}, {found.gap * 100:+.1f}"
+        ours, theirs = map(marked, map(shown, (found.ours, found.theirs)), found.flags)
+        yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.1f}"
+        yield from note_lines(zip((found.run, found.other), found.flags, strict=True))
 
 
 def _row(each: Difference) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
+    check_learned,
     every_eval_ever_record,
     send,
     to_eval_results,
@@ -112,6 +113,11 @@ class Written:
         "Send a model's scores to its repository on the hub, in one commit: model-index or "
         "eval-results.",
         metavar="ORG/NAME",
+        head=OUTPUT,
+    )
+    collapsed_too: bool = option(
+        False,
+        "On a model card, also scores of runs that have learned nothing; the card says so.",
         head=OUTPUT,
     )
     no_texts: NoTexts = False
@@ -216,9 +222,14 @@ def export(
 def _boards(
     store: Store, chosen: Chosen, models: Sequence[str], written: Written
 ) -> Iterator[Board]:
-    """The boards as they are written, each read when it is asked for."""
+    """The boards as they are written, each read when it is asked for.
+
+    BenchError where one is a card of what has learned nothing, unasked.
+    """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
     for board in exported_boards(store, chosen.within, models, paths=written.show_paths):
+        if written.form in PUSHED and not written.collapsed_too:
+            check_learned([board])
         yield board if written.form in without_parity else with_parity(store, board)
 
 

@@ -16,7 +16,8 @@ from benchharness.driver.display import displayed
 from benchharness.driver.options import RunOptions, option
 from benchharness.driver.retrain import retrain as train_again
 from benchharness.driver.schedule import Schedule
-from benchharness.driver.taking import Found, find_run, take_run
+from benchharness.driver.taking import Found, check_learned, find_run, take_run
+from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Watcher
@@ -48,7 +49,14 @@ def model(  # noqa: PLR0913  (its options)
         "Train the run again where its model was not kept, keep it, and compare its answers with "
         "the stored ones.",
     ),
-    retrain_anyway: bool = option(False, "The same where versions or the processor differ."),
+    retrain_anyway: bool = option(
+        False,
+        "The same where versions or the processor differ; with --to also a model whose answers "
+        "are others than the stored ones.",
+    ),
+    collapsed_too: bool = option(
+        False, "Write also the model of a run that has learned nothing; its card says so."
+    ),
     variants: Variants,
     trust_remote_code: bool = option(False, "Run the Python code that the checkpoint comes with."),
 ) -> None:
@@ -57,8 +65,9 @@ def model(  # noqa: PLR0913  (its options)
     The run must have kept it (bench run --keep-models), or is trained again (--retrain). Before the
     folder is there, transformers alone reads dev rows from it, and its answers are compared with
     the stored ones. What no class of transformers can say is written for bench predict alone. Of
-    tasks that were trained together each gets a folder in DIR. --check compares the files of such a
-    folder with its model, and exits with 3 where one is worse.
+    tasks that were trained together each gets a folder in DIR. Where answers differ by more than
+    rounding nothing is written, and the exit code is 1. --check compares the files of such a folder
+    with its model, and exits with 3 where one is worse.
     """
     if variants.check:
         check_variants(name, variants, as_json=chosen.as_json)
@@ -67,25 +76,28 @@ def model(  # noqa: PLR0913  (its options)
         raise BenchError("--variant, --rows and --strict go with --check.")
     if to is None and not (retrain or retrain_anyway):
         raise BenchError("give --to DIR, the folder to write.")
-
-    def find(store: Store) -> Found:
-        return find_run(store, chosen.db, name, chosen.within)
-
+    task = chosen.task[0] if len(chosen.task) == 1 else ""
     if retrain or retrain_anyway:
         with chosen.open() as store:
-            key = find(store).result.job.key
+            found = find_run(store, chosen.db, name, chosen.within)
+        if not (to is None or collapsed_too):  # or it would be trained for nothing
+            check_learned(found.result, task)
+        key = found.result.job.key
         train_kept(key, chosen.db, anyway=retrain_anyway, as_json=chosen.as_json)
     if to is not None:
-        task = chosen.task[0] if len(chosen.task) == 1 else ""
         with chosen.open() as store:
-            found = take_found(
-                run := find(store),
-                take_run(run, Path(to), task=task, trust=trust_remote_code),
-                variants,
-                as_json=chosen.as_json,
+            run = find_run(store, chosen.db, name, chosen.within)
+            taken = take_run(
+                run,
+                Path(to),
+                task=task,
+                trust=trust_remote_code,
+                collapsed_too=collapsed_too,
+                anyway=retrain_anyway,
             )
+            facts = take_found(run, taken, variants, as_json=chosen.as_json)
         if chosen.as_json:
-            print_json(found)
+            print_json(facts)
 
 
 def take_found(
@@ -100,6 +112,7 @@ def take_found(
     for taken in list(folders):
         checks = finish(taken, found, variants)
         facts.append({**taken.to_json(), "variants": [each.to_json() for each in checks]})
+        tell_notes(note_lines([(str(taken.folder), taken.flags)]))
         if not as_json:
             _tell(taken, checks)
     return facts

@@ -17,10 +17,12 @@ from benchharness.cli.options import Database, with_options
 from benchharness.cli.output import tell_notes, writing
 from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import DATABASE, option
+from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.result import unread_words
 from benchharness.leaderboard.text import counted, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.parts import STDIN, read_parts
+from benchharness.tasks.suites import distinct_title
 from benchharness.worker import importing
 
 Where = Annotated[
@@ -93,6 +95,9 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
         most = model.limits.max_tokens
         tell_notes([f"{counted(cut, 'row')} of {rows} lost words: more than {most} tokens."])
     tell_notes(unread_words(*counts))
+    tell_notes(
+        note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])
+    )
 
 
 Write = Callable[[list[dict[str, Any]]], None]

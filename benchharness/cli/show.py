@@ -41,6 +41,7 @@ from benchharness.cli.output import (
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
+from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.progress import MOST_SCORES
@@ -435,6 +436,7 @@ def _short(row: "RunRow") -> dict[str, Any]:
         scores = {title: next(iter(found.values())) for title, found in own.items() if found}
     shown = dict(islice(scores.items(), MOST_SCORES))
     more = [f"and {len(scores) - MOST_SCORES} more"] if len(scores) > MOST_SCORES else []
+    more += [f"{MARK} {flag}" for flags in row.flags.values() for flag in flags]
     return {
         **in_words(run_facts(row)),
         "key": row.key[:12],

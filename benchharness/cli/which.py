@@ -18,10 +18,10 @@ from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, opt
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
-from benchharness.driver.taking import find_seed, take_run
+from benchharness.driver.taking import check_learned, find_seed, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place
-from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
@@ -103,16 +103,26 @@ def _take(
         return found
     if not answer.best:
         raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
-    for task, scores in answer.candidates[0].runs.items():
-        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+    keys, runs = {}, answer.candidates[0].runs
+    for task, scores in runs.items():  # before the first is written
         with opened(options.db) as store:
-            key = find_seed(store, options.db, scores, seed).result.job.key
-        if kept_model(options.db, key) is None:  # here and now it is the same one
-            train_kept(key, options.db, anyway=True, as_json=as_json)
+            chosen = find_seed(store, options.db, scores, seed).result
+        check_learned(chosen, task)
+        keys[task] = chosen.job.key
+    for task, scores in runs.items():
+        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+        if not (is_kept := kept_model(options.db, keys[task])):  # here and now it is the same one
+            train_kept(keys[task], options.db, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
                 run := find_seed(store, options.db, scores, seed),
-                take_run(run, place, task=task, trust=options.trust_remote_code),
+                take_run(
+                    run,
+                    place,
+                    task=task,
+                    trust=options.trust_remote_code,
+                    anyway=is_kept is None,
+                ),
                 Variants(),
                 as_json=as_json,
             )
@@ -166,8 +176,10 @@ def _score(answer: Answer, encoder: str) -> str:
     """The score with a star for what `Answer.best` has, "!" as on a board."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
-            noted = "!" if candidate.notes and len(answer.tasks) == 1 else ""
-            return f"{shown(candidate.score)}{noted}{'*' if encoder in answer.best else ''}"
+            # As on a board: the marks are at the tasks of a mean.
+            flags = candidate.flags if len(answer.tasks) == 1 else ()
+            score = marked(shown(candidate.score), flags)
+            return f"{score}{'*' if encoder in answer.best else ''}"
     return ""
 
 
@@ -183,9 +195,11 @@ def _legend(
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
     yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
-    for candidate in last.candidates:
-        for task, notes in candidate.notes.items():
-            yield f"!: {', '.join(notes)}: {candidate.encoder} {distinct_title(task)}."
+    yield from note_lines(
+        (f"{each.encoder} {distinct_title(task)}", flags)
+        for each in last.candidates
+        for task, flags in each.flags.items()
+    )
     yield "values: times 100, the median over seeds at the best of the points that were tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:

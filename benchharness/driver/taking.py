@@ -12,12 +12,13 @@ from benchharness.driver.start_checkpoints import kept_model
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result, predictions_of
+from benchharness.leaderboard.statistics import standing
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration, job_name
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import distinct_title, find_task
 
 if TYPE_CHECKING:
     from benchharness.trained.take import Taken
@@ -63,18 +64,16 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
-    middle, why, best = median(seeds.values()), "", "not the best"
+    middle, why = median(seeds.values()), ""
     if seed is None:  # of two that are as near the lower one
         seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
         why = ", the nearest to their median"
-    elif seeds.get(seed) == max(seeds.values()):
-        best = "the best"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
     note = ""
     if len(seeds) > 1:
-        count = len(seeds)
+        count, best = len(seeds), standing(seeds[seed], seeds.values())
         note = f"this is seed {seed} of {count}{why}: its score is one of {count}, {best} of them."
     return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
 
@@ -108,21 +107,50 @@ def kept_folder(found: Found) -> Path:
     return folder
 
 
-def take_run(found: Found, to: Path, *, task: str = "", trust: bool = False) -> "Iterator[Taken]":
+def check_learned(result: Result, task: str = "") -> None:
+    """BenchError where a run has learned nothing of that task, by default of one of its tasks."""
+    for name in _tasks_of(result, task):
+        if result.has_collapsed(name):
+            key, flags = result.job.key[:12], ", ".join(result.flags[name])
+            raise BenchError(
+                f"the run {key} ({job_name(result.job)}) has learned nothing of "
+                f"{distinct_title(name)} ({flags}), so its model is not written: `bench model "
+                f"{key} --collapsed-too` writes it all the same (in Python collapsed_too=True), "
+                "and its card says so."
+            )
+
+
+def _tasks_of(result: Result, task: str) -> tuple[str, ...]:
+    tasks = result.job.trained_tasks
+    return (task,) if task in tasks else tasks
+
+
+def take_run(  # noqa: PLR0913  (the command's options)
+    found: Found,
+    to: Path,
+    *,
+    task: str = "",
+    trust: bool = False,
+    collapsed_too: bool = False,
+    anyway: bool = False,
+) -> "Iterator[Taken]":
     """Writes the model of a run into `to`, or those of several tasks into a folder each in it.
 
-    `task` is the only one that is wanted of these. Raises BenchError as `trained.take.take` does.
+    `task` is the only one that is wanted of these. Raises BenchError as `trained.take.take` does,
+    to which `anyway` goes, and as `check_learned`, unless `collapsed_too`.
     """
     # With torch, which commands that read the store do without.
     trained, load = (import_module(f"benchharness.trained.{name}") for name in ("take", "load"))
-    folder, result = kept_folder(found), found.result
-    tasks = result.job.trained_tasks
-    for name in (task,) if task in tasks else tasks:
-        place = to if len(tasks) == 1 or task else to / name.replace("/", "-")
+    result = found.result
+    if not collapsed_too:
+        check_learned(result, task)
+    folder, is_one = kept_folder(found), bool(task) or len(result.job.trained_tasks) == 1
+    for name in _tasks_of(result, task):
+        place = to if is_one else to / name.replace("/", "-")
         check_place(place, result.job.key)
         model = load.load_trained(folder, name, trust=trust, precision="fp32")
-        dev = () if trained.class_of(model).lacking else _dev_rows(found, name)
-        yield trained.take(model, result, place, [trained.Dev(*each) for each in dev])
+        rows = [trained.Dev(*each) for each in _dev_rows(found, name)]
+        yield trained.take(model, result, place, rows, anyway=anyway)
 
 
 def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:

@@ -49,7 +49,8 @@ class Explanation:
     has and of which the other training says nothing, `unread` of those that it has and that are not
     known of the run; `unknown` are its own that nobody here knows. `assumed` are the values that no
     file says and that its tool usually has; `compared` counts the values that both say. `ours` and
-    `theirs` are the scores of the metric that both have, from 0 to 1.
+    `theirs` are the scores of the metric that both have, from 0 to 1, and `flags` what must be
+    known of each.
     """
 
     run: str
@@ -63,6 +64,7 @@ class Explanation:
     unknown: tuple[str, ...]
     assumed: Mapping[str, Any]
     compared: int
+    flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def gap(self) -> float | None:
@@ -120,6 +122,7 @@ def explain(run: Training, other: Training) -> Explanation:
         not_said=tuple(name for name, (own, their) in values.items() if own and not their),
         unread=tuple(name for name, (own, their) in values.items() if their and not own),
         unknown=other.unknown,
+        flags=(run.flags, other.flags),
         assumed={
             n: said.value for n, said in other.values.items() if said.assumed and n not in named
         },

@@ -39,7 +39,8 @@ class Training:
     `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
     where nothing says them, as is the model's `family`, transformers' model_type; `model_names` are
     all by which its checkpoint is known here. `keeps_words` where its rows were counted and none
-    was cut. `unknown` are the names of values that nobody here knows.
+    was cut. `unknown` are the names of values that nobody here knows, `flags` what must be known of
+    the scores.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Training:
     model_names: frozenset[str] = frozenset()
     keeps_words: bool = False
     unknown: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 RANDOM = "random"
@@ -122,6 +124,7 @@ def of_run(result: Result) -> Training:
         task=job.task,
         head=task.head,
         family=family,
+        flags=result.flags.get(job.task, ()),
         model_names=frozenset(map(model_name, names)),
         keeps_words=_keeps_words(result.provenance),
     )

@@ -57,7 +57,11 @@ def write_pages(
             stored = StoredPredictions(store, paths=board.paths)
             ranked = sorted(
                 (entry for entry in board.entries if task in entry.cells),
-                key=lambda entry: (not entry.competes, -entry.cells[task].median),
+                key=lambda entry: (
+                    not entry.competes,
+                    not entry.cells[task].has_learned,
+                    -entry.cells[task].median,
+                ),
             )
             for entry in ranked:
                 other = next((each for each in ranked if each is not entry), None)
@@ -173,6 +177,7 @@ def predicted_task(
 
 
 def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence[str]) -> System:
+    task = splits[0].rpartition(":")[0]
     seeds = f", {counted(len(results), 'seed')}" if entry.is_single else ""
     return System(
         name=name,
@@ -183,6 +188,7 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
             {n: v for split in splits for n, v in r.evaluation(split).scores.items()}
             for r in results
         ),
+        flags={r.job.key: r.flags[task] for r in results if task in r.flags},
     )
 
 
@@ -279,6 +285,7 @@ def exported_splits(
                         scores=evaluation.scores,
                         predictions=predictions_of(evaluation),
                         examples=examples,
+                        flags=result.flags.get(evaluation.task, ()),
                         reason=reason,
                         texts=texts,
                     )

@@ -29,6 +29,7 @@ RUN_TYPES = {
     "seed": "int64",
     "status": "str",
     "score": "float64",
+    "flags": "str",
     "kind": "str",
     "data": "str",
     "limit": "Int64",
@@ -44,8 +45,10 @@ RUN_TYPES = {
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     """A line a run and task that it scored; a failed run has one line, without scores.
 
-    `score` is what the suite's board has in the task's column; after `error` every score of any of
-    the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task has none.
+    `score` is what the suite's board has in the task's column, `flags` what must be known of it
+    ("constant predictions": the run has learned nothing), empty for nothing; after `error` every
+    score of any of the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task
+    has none.
     `seconds` are those of the whole job, `parameters` are counted, `limit` is <NA> without one.
     `data` and `error` have no paths of this machine, as in exports.
     """
@@ -56,7 +59,7 @@ def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
 
 
 def _run_lines(row: RunRow) -> Iterable[dict[str, Any]]:
-    named = [name for name in RUN_TYPES if name not in ("recipe", "task", "score")]
+    named = [name for name in RUN_TYPES if name not in ("recipe", "task", "score", "flags")]
     shared = {name: getattr(row, name) for name in named} | {"recipe": row.shown_recipe}
     for task, scores in row.scores.items() or [(row.task, dict[str, float]())]:
         name, score = task.partition("/")[0], None
@@ -65,7 +68,8 @@ def _run_lines(row: RunRow) -> Iterable[dict[str, Any]]:
                 score = suite.rule.task_score(task, scores)
             else:
                 score = scores.get(*score_names(task, suite.rule))
-        yield {**shared, "suite": name, "task": task, "score": score, **scores}
+        flags = "; ".join(row.flags.get(task, ()))
+        yield {**shared, "suite": name, "task": task, "score": score, "flags": flags, **scores}
 
 
 def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -76,8 +80,9 @@ def board_frame(board: Board) -> pd.DataFrame:
     """A line a row of the board, best first: rank, names, score and a task's median a column.
 
     Scores and medians are not rounded; `name` is what the board calls the row, `rank` is <NA> for
-    what is not ranked, and `seeds` is the fewest that a task has. A column that no row has a value
-    in is left out.
+    what is not ranked, and `seeds` is the fewest that a task has. `flags` say by tasks what must be
+    known of their values ("RTE: 2 of 2 seeds collapsed (constant predictions)"), empty for nothing.
+    A column of scores that no row has a value in is left out.
     """
     lines = [
         {
@@ -89,13 +94,14 @@ def board_frame(board: Board) -> pd.DataFrame:
             "seeds": entry.seeds[0],
             "score": entry.score,
             **{title_of(task): cell.median for task, cell in entry.cells.items()},
+            "flags": "; ".join(entry.notes(entry.cells)),
         }
         for entry in board.entries
     ]
     titles = [title_of(task) for task in board.tasks]
     shown = ["score", *titles] if board.has_score else titles
     scores = [name for name in shown if any(line.get(name) is not None for line in lines)]
-    names = ["rank", "name", "model", "recipe", "precision", "seeds", *scores]
+    names = ["rank", "name", "model", "recipe", "precision", "seeds", *scores, "flags"]
     types = {"rank": "Int64", "seeds": "int64", **dict.fromkeys(scores, "float64")}
     return pd.DataFrame(lines, columns=names).astype(types)
 
@@ -174,13 +180,15 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
 
     `low` and `high` end the 95 % interval of the difference, `p_value` is one test's and
     `corrected` the same by Holm for so many tasks of the frame's board as `corrected_for` says;
-    `is_shown` says that they differ.
+    `is_shown` says that they differ. `flags` are what must be known of the first's runs,
+    `other_flags` of the other's, empty for nothing.
     """
     lines = [
         {
             "task": found.task,
             "one": found.scores[0],
             "other": found.scores[1],
+            **dict(zip(("flags", "other_flags"), map("; ".join, found.flags), strict=True)),
             "difference": found.difference,
             "low": found.interval.low if found.interval else None,
             "high": found.interval.high if found.interval else None,
@@ -206,6 +214,7 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
     to `high` with 95 %. `is_tied` says that it is the best or not significantly different from it,
     and better than the majority. `gain` is what the best of several points is expected to gain by
     chance, `seeds` the fewest of a task.
+    `flags` say by tasks what must be known of the score, empty for nothing.
     `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
     not measured.
     """
@@ -220,13 +229,17 @@ def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.D
             "gain": found.gain,
             "seeds": found.seeds[0],
             "point": "; ".join(found.points.values()),
+            "flags": "; ".join(
+                f"{title_of(task)}: {note}" for task, notes in found.flags.items() for note in notes
+            ),
             **{name: getattr(cost.get(found.encoder), name, None) for name in _COSTS},
         }
         for answer in answers
         for found in answer.candidates
     ]
     numbers = ["score", "low", "high", "gain", *_COSTS]
-    columns = ["task", "encoder", *numbers[:3], "is_tied", "gain", "seeds", "point", *_COSTS]
+    columns = ["task", "encoder", *numbers[:3], "is_tied", "gain", "seeds", "point", "flags"]
+    columns += _COSTS
     return pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(numbers, "float64"))
 
 

@@ -17,7 +17,7 @@ from benchharness.leaderboard.exports.table import SCORE, Choice
 from benchharness.leaderboard.job import Job, value_text
 from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops
-from benchharness.leaderboard.report.plots.tradeoff import measured_points, tradeoffs
+from benchharness.leaderboard.report.plots.tradeoff import CROSSES, measured_points, tradeoffs
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted, grouped, whole_file
@@ -158,9 +158,9 @@ def _data(results: Results) -> Iterator[tuple[str, str, str]]:
 def _published(tables: Sequence[PaperTable]) -> Iterator[list[str]]:
     for board, name, entry in ((t.board, *row) for t in tables for row in t.rows):
         for each in reproductions(board, entry):
-            ours, noise = ("" if n is None else f"{n:.1f}" for n in (each.ours, each.noise))
+            noise = "" if each.noise is None else f"{each.noise:.1f}"
             verdict = ": ".join(filter(None, (each.verdict, each.reason)))
-            said = (each.theirs.printed, ours, noise, verdict)
+            said = (each.theirs.printed, each.text, noise, verdict)
             yield [name, title_of(each.task), *said, f"{each.row.source}, {each.row.place}"]
 
 
@@ -183,7 +183,9 @@ def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[s
             )
         ]
         for figure in tradeoffs(points, board.title):
-            yield figure.title, to_pdf(figure)
+            has_crosses = any("crosses" in mark.paths for mark in figure.marks)
+            note = f". {CROSSES.removesuffix('.')}" if has_crosses else ""
+            yield figure.title + note, to_pdf(figure)
 
 
 # The folder.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.boards.cell import Cell, notes_of, score_names
 from benchharness.leaderboard.boards.entry import Entry, Gain
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing import (
@@ -257,13 +257,16 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
     seeds = tuple(a.seed if a.is_single else b.seed for a, b in pairs)
-    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
+    first, second = (notes_of(name, side) for side in zip(*pairs, strict=True))
+    flags = (first, second)
+    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0, flags=flags)
     try:
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
     except UnreadableError as error:
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
         return _of_scores(replace(plain, reason=str(error)), scores, reach)
-    return contrast(predicted, names, seeds, means, with_slices=with_slices)
+    found = contrast(predicted, names, seeds, means, with_slices=with_slices)
+    return replace(found, flags=flags)
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
@@ -305,7 +308,7 @@ def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     for board in boards:
         for task in board.tasks:
             ranked = sorted(
-                (entry for entry in board.entries if entry.competes and task in entry.cells),
+                (e for e in board.entries if e.competes and _has_learned(e, task)),
                 key=lambda entry: -entry.cells[task].median,
             )
             try:
@@ -315,6 +318,11 @@ def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
                 continue
             found[task] = found.get(task, frozenset()) | tied
     return Ties(found, tuple(notes))
+
+
+def _has_learned(entry: Entry, task: str) -> bool:
+    cell = entry.cells.get(task)
+    return cell is not None and cell.has_learned
 
 
 def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:

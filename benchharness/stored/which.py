@@ -23,8 +23,8 @@ class Candidate:
     (`scope`). `seeds` are the fewest and the most that a task has at that point, `points` the
     values of the grid that were best, by task, `runs` its runs with their scores by key, and `gain`
     what the best of several points is
-    expected to gain by chance, None where that is not known. `notes` are by task what a board marks
-    with "!": "1 of 2 seeds collapsed (constant predictions)".
+    expected to gain by chance, None where that is not known. `flags` are by task what must be known
+    of its score: "1 of 2 seeds collapsed (constant predictions)"; `has_learned` is as of a row.
     """
 
     encoder: str
@@ -35,16 +35,18 @@ class Candidate:
     points: Mapping[str, str]
     runs: Mapping[str, Mapping[str, float]]
     gain: float | None
-    notes: Mapping[str, tuple[str, ...]]
+    flags: Mapping[str, tuple[str, ...]]
+    has_learned: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """Which encoder is the best on some tasks.
 
-    `candidates` are those with a score on each, the best first; `tied` are the encoders that are
-    not significantly different from the first, and `missing` those without a score. `majority` is
-    the score of one answer for every row, None where that is not known.
+    `candidates` are those with a score on each, the best first, and last those whose runs have
+    collapsed; `tied` are the encoders that are not significantly different from the first, and
+    `missing` those without a score. `majority` is the score of one answer for every row, None where
+    that is not known.
     """
 
     tasks: tuple[str, ...]
@@ -55,11 +57,15 @@ class Answer:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The first and what does not differ from it, as far as they beat the majority."""
+        """The first and what does not differ from it, as far as they beat the majority.
+
+        Nothing whose runs collapsed is the best.
+        """
         return tuple(
             each.encoder
             for place, each in enumerate(self.candidates)
             if (not place or each.encoder in self.tied)
+            and each.has_learned
             and (self.majority is None or each.score > self.majority)
         )
 
@@ -76,7 +82,8 @@ class Answer:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
-            return f"{self.title}: nothing was learned: none is above the majority."
+            why = "none is above the majority" if first.has_learned else "all runs collapsed"
+            return f"{self.title}: nothing was learned: {why}."
         if self.tied:
             found = f"is not significantly different from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
@@ -135,7 +142,7 @@ def _answer(
     ]
     scored = sorted(
         (entry for entry in entries if entry.score is not None),
-        key=lambda entry: -(entry.score or 0.0),
+        key=lambda entry: (not entry.has_learned, -(entry.score or 0.0)),
     )
     board = Board(
         suite=suite.name,
@@ -182,7 +189,8 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
             for task, cell in entry.cells.items()
         },
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
-        notes={task: tuple(cell.notes) for task, cell in entry.cells.items() if any(cell.notes)},
+        flags={task: cell.notes for task, cell in entry.cells.items() if cell.notes},
+        has_learned=entry.has_learned,
     )
 
 

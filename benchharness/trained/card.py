@@ -13,10 +13,12 @@ from typing import Any
 
 from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
+from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.sharing import is_label
-from benchharness.leaderboard.statistics import useful_interval
+from benchharness.leaderboard.statistics import standing, useful_interval
 from benchharness.leaderboard.text import counted, table_cell, visible
 from benchharness.recipes.classes import BODY
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
@@ -36,7 +38,8 @@ class Card:
     `splits` has of each "task:split" the `scores`, the number of `rows` and their `fingerprint`,
     and `auto_class` is transformers' class, empty where `lacking` says why there is none. `texts`
     of an example are one or two. `seeds` are the headline scores of the same run by its seeds, its
-    own among them. `notes` are sentences on what the folder cannot do.
+    own among them. `flags` are what must be known of the scores, and `notes` sentences on what the
+    folder cannot do.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Card:
     texts: int = 2
     seeds: Mapping[int, float] = field(default_factory=dict)
     checks: Sequence[Check] = ()
+    flags: Sequence[str] = ()
     notes: Sequence[str] = ()
 
     @property
@@ -82,6 +86,7 @@ def card_of(folder: Path, data: str) -> Card:
         task=find_task(told["task"]),
         splits=told["splits"],
         versions=told["versions"],
+        flags=told.get("flags", {}).get(told["task"], ()),
         auto_class=told["class"] or "",
         lacking=told["lacking"] or "",
         texts=2 if told["lacking"] else _texts_of(find_task(told["task"]), data, job.limit),
@@ -126,9 +131,10 @@ def _metadata(card: Card) -> str:
             split,
             name,
             value,
-            name=name,
+            name=" ".join((name, *(f"({flag})" for flag in card.flags))),
             is_official=card.is_official,
-            args={"seed": job.seed, "rows": found["rows"], "fingerprint": found["fingerprint"]},
+            args={"seed": job.seed, "rows": found["rows"], "fingerprint": found["fingerprint"]}
+            | ({"flags": [*card.flags]} if card.flags else {}),
         )
         for split, found in _own_splits(card)
         for name, value in found["scores"].items()
@@ -162,8 +168,10 @@ def _summary(card: Card) -> str:
     job = card.job
     base = f"[{card.on_hub}](https://huggingface.co/{card.on_hub})" if card.on_hub else job.model
     rows = "" if card.is_official else f" (rows: {_rows_of(card)})"
+    flags = ", ".join(card.flags)
+    warned = f"**It has learned nothing: {flags}.**\n\n" if COLLAPSED & {*card.flags} else ""
     return (
-        f"{visible(base)}, fine-tuned on {visible(full_title(card.task.name))}{rows} by "
+        f"{warned}{visible(base)}, fine-tuned on {visible(full_title(card.task.name))}{rows} by "
         f"benchharness {card.versions.get('benchharness')}: run `{job.key[:12]}`, seed {job.seed}."
     )
 
@@ -323,18 +331,24 @@ def _scores(card: Card) -> Iterator[str]:
     yield _table(
         ("split", "metric", "score", "rows", "fingerprint of the rows"),
         (
-            (split, name, f"{value:.4f}", found["rows"], found["fingerprint"][:12])
+            (
+                split,
+                name,
+                marked(f"{value:.4f}", card.flags),
+                found["rows"],
+                found["fingerprint"][:12],
+            )
             for split, found in _own_splits(card)
             for name, value in found["scores"].items()
         ),
     )
+    yield from note_lines([("these scores", card.flags)])
     if len(card.seeds) > 1:
         values = [*card.seeds.values()]
         said = ", ".join(f"{seed}: {100 * v:.2f}" for seed, v in sorted(card.seeds.items()))
         found = useful_interval(values)
         reach = f" (95 %: {100 * found.low:.2f} to {100 * found.high:.2f})" if found else ""
-        own = card.seeds.get(card.job.seed, 0.0)
-        best = "the best" if own == max(values) else "not the best"
+        best = standing(card.seeds.get(card.job.seed, 0.0), values)
         yield (
             f"This is one of {counted(len(values), 'seed')} of the same run, {best} of them: "
             f"{said}. Their median is {100 * median(values):.2f}{reach}."

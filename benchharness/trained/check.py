@@ -15,7 +15,7 @@ from benchharness.heads.published import UNSCALED
 from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
 from benchharness.recipes.recipe import DOCUMENT
-from benchharness.tasks.answers import NEAR, compare_answers
+from benchharness.tasks.answers import NEAR, compare_answers, moves
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows
@@ -23,6 +23,7 @@ from benchharness.tasks.task import PairTask, Task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.trained.load import TrainedModel
 from benchharness.trained.plain import Logits, PlainModel, Row
+from benchharness.trained.predict import predict
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 
@@ -52,6 +53,7 @@ class Checked:
 
     Of `rows` examples transformers gave `differ` another answer than is stored, and a probability
     changed by `largest_change` at most (a number, or a span's score of no answer, by as much).
+    `unexplained` answers differ by more than the rounding of the run's precision.
     """
 
     sampled: int
@@ -59,6 +61,7 @@ class Checked:
     rows: int
     differ: int
     largest_change: float
+    unexplained: int = 0
 
     @property
     def sentence(self) -> str:
@@ -69,7 +72,8 @@ class Checked:
         return (
             f"checked by transformers alone: logits within {self.apart:.1g} on "
             f"{counted(self.sampled, 'row')}; {self.differ} of {self.rows} answers differ from the "
-            f"stored ones, the largest change of a probability is {self.largest_change:.1g}."
+            f"stored ones, the largest change of a probability is {self.largest_change:.1g}"
+            f"{f'; rounding does not explain {self.unexplained}' * (self.unexplained > 0)}."
         )
 
 
@@ -89,7 +93,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
     if tokens > rows:
         fault = f"its tokenizer has {tokens} tokens, its network {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
-    sampled, apart, count, differ, change = 0, 0.0, 0, 0, 0.0
+    sampled, apart, count, differ, change, unexplained = 0, 0.0, 0, 0, 0.0, 0
     for each in dev:
         is_vector = plain.kind == "ranking"
         rows_read = model.head.learned(each.rows) if is_vector else each.rows  # with a document
@@ -102,7 +106,79 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         answers = _answers(model, plain, read)
         others, largest = compare_answers(model.task, answers, each.stored)
         count, differ, change = count + len(answers), differ + others, max(change, largest)
-    return Checked(sampled=sampled, apart=apart, rows=count, differ=differ, largest_change=change)
+        unexplained += _unexplained(model, read.examples, answers, each.stored)
+    return Checked(
+        sampled=sampled,
+        apart=apart,
+        rows=count,
+        differ=differ,
+        largest_change=change,
+        unexplained=unexplained,
+    )
+
+
+# Whether the answers are those that the run has stored.
+
+EXACT = 1e-3
+"""How far fp32 moves a probability, or a share of a number, between two machines at most."""
+
+TIMES = 4
+"""How many times farther than here the run's precision may round elsewhere."""
+
+
+def _unexplained(
+    model: TrainedModel,
+    examples: Sequence[Any],
+    answers: Sequence[Prediction],
+    stored: Sequence[Prediction],
+) -> int:
+    """How many answers in fp32 differ from the stored ones by more than rounding explains.
+
+    How far a run's bf16 moves them is found out here, by the same network on the same rows. Answers
+    that do not follow from their numbers may be others in one row of 1,000, and in as many times
+    more as here.
+    """
+    reach, few = EXACT, len(examples) // 1000
+    changes, others = moves(model.task, answers, stored)
+    if model.job.precision != "fp32" and (others or max(changes, default=0.0) > reach):
+        # tf32, which only a GPU has, rounds less.
+        rough = replace(model, compute=replace(model.compute, precision="bf16"))
+        rounded, flipped = moves(model.task, predict(rough, examples).predictions, answers)
+        reach, few = reach + TIMES * max(rounded), few + TIMES * flipped
+    return sum(change > reach for change in changes) + max(0, others - few)
+
+
+def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
+    """How the run's own network, in fp32, answers dev rows, where no class of transformers does."""
+    count, differ, change, unexplained = 0, 0, 0.0, 0
+    for each in dev if model.task.kind != "ranking" else ():
+        examples = each.rows.examples
+        answers = predict(model, examples).predictions
+        others, largest = compare_answers(model.task, answers, each.stored)
+        count, differ, change = count + len(answers), differ + others, max(change, largest)
+        unexplained += _unexplained(model, examples, answers, each.stored)
+    return Checked(
+        sampled=0,
+        apart=0.0,
+        rows=count,
+        differ=differ,
+        largest_change=change,
+        unexplained=unexplained,
+    )
+
+
+def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
+    """JobError where a model does not answer what its run has stored."""
+    if checked.unexplained:
+        key = model.job.key[:12]
+        raise _wrong(
+            model,
+            f"{checked.unexplained} of {checked.rows} answers differ from the stored ones by more "
+            f"than rounding in {model.job.precision}, a probability by up to "
+            f"{checked.largest_change:.1g}",
+            f"other weights than those that the run ended with: delete {model.folder} and give "
+            f"`bench model {key} --retrain`, or --retrain-anyway to write this model all the same",
+        )
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:

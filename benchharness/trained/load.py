@@ -26,8 +26,9 @@ from benchharness.worker.task_setup import limits_of
 class TrainedModel:
     """A network that predicts, with all that reads rows for it and reads its logits.
 
-    `folder` is where it was loaded from and `job` the run that has left it there. `network` has the
-    head on its encoder, in eval mode on the device of `compute`.
+    `folder` is where it was loaded from and `job` the run that has left it there, with the `flags`
+    of its scores of the task. `network` has the head on its encoder, in eval mode on the device of
+    `compute`.
     """
 
     folder: Path
@@ -39,6 +40,7 @@ class TrainedModel:
     tokenizer: Any
     limits: Limits
     compute: Compute
+    flags: tuple[str, ...] = ()
 
 
 def load_trained(
@@ -83,6 +85,7 @@ def load_trained(
         tokenizer=encoder.tokenizer,
         limits=limits_of(recipe, encoder),
         compute=compute,
+        flags=tuple((KeptRun.read(folder).flags or {}).get(task, ())),
     )
 
 

@@ -23,6 +23,7 @@ from benchharness.machine import cpu_model, library_versions
 from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
+from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.errors import BenchError, DataError, first_line
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import SUITES, distinct_title
@@ -161,7 +162,8 @@ class Check:
     `differ` answers are others, `flips` those of them that are wrong now or right now. `change` is
     the largest of a probability or a number, and `loss` how much larger its log loss is, with its
     error; None where there are none. `time` is the median over rows of the ratio of processor
-    times. `tokens` are the median and the 95th percentile of the rows' lengths.
+    times. `tokens` are the median and the 95th percentile of the rows' lengths. `flags` are what
+    must be known of the original's answers: where all are one, no loss of a variant can be seen.
     """
 
     variant: str
@@ -178,6 +180,7 @@ class Check:
     time: float
     tokens: tuple[float, float]
     machine: Mapping[str, Any]
+    flags: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -187,9 +190,10 @@ class Check:
             rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
         than = f"{self.original} on {distinct_title(self.task)}"
         size = self.costs[1].bytes / self.costs[0].bytes
+        blind = f" {self.original} gives {CONSTANT}: this check can find nothing."
         return (
             f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time of a "
-            f"row, {size:.2f} of the size."
+            f"row, {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -232,6 +236,9 @@ def check(
     asked = [next(iter(each.values()))[0] for each in found]
     _, ones, others = zip(*pairs, strict=True)
     differ, change = compare_answers(task, others, ones)
+    verdict, flags = judge(splits, names, margin), answer_type(task).flags(ones)
+    if CONSTANT in flags:  # what learned nothing has nothing to lose
+        verdict = replace(verdict, power=0.0)
     times, ratio = _times(sides, asked)
     lengths = [len(row["input_ids"]) for example in asked[0] for row in example]
     return Check(
@@ -240,7 +247,7 @@ def check(
         task=task.name,
         split=", ".join(rows),
         scores=(_score(splits, names, "one"), _score(splits, names, "other")),
-        verdict=judge(splits, names, margin),
+        verdict=verdict,
         differ=differ,
         flips=flips_of(splits) or (),
         change=change if answer_type(task).numbers(ones[0]) else None,
@@ -249,6 +256,7 @@ def check(
         time=ratio,
         tokens=(float(np.median(lengths)), float(np.quantile(lengths, 0.95))),
         machine={"processor": cpu_model(), "threads": 1, **library_versions()},
+        flags=flags,
     )
 
 

@@ -31,7 +31,14 @@ from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
 from benchharness.tasks.errors import BenchError
-from benchharness.trained.check import Checked, Dev, check, scale_of
+from benchharness.trained.check import (
+    Checked,
+    Dev,
+    check,
+    check_own,
+    require_stored_answers,
+    scale_of,
+)
 from benchharness.trained.load import TrainedModel
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
 from benchharness.worker.frozen import LiveEncoder
@@ -39,11 +46,15 @@ from benchharness.worker.frozen import LiveEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """A folder that was written; `checked` is None where only `bench predict` can read it."""
+    """A folder that was written; `checked` is None where only `bench predict` can read it.
+
+    `flags` are what must be known of the run's scores of its task.
+    """
 
     folder: Path
     published: Published
     checked: Checked | None
+    flags: tuple[str, ...] = ()
 
     def load(self) -> tuple[Any, Any]:
         """The model and the tokenizer, by transformers; BenchError where no class has it."""
@@ -59,6 +70,7 @@ class Taken:
             "class": self.published.auto_class or None,
             "lacking": self.published.sentence or None,
             "check": self.checked and asdict(self.checked),
+            "flags": list(self.flags),
         }
 
 
@@ -76,11 +88,14 @@ def _encoder_of(model: TrainedModel) -> Any:
     return encoder.encoder if isinstance(encoder, LiveEncoder) else encoder
 
 
-def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> Taken:
+def take(
+    model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev], *, anyway: bool = False
+) -> Taken:
     """Writes a model's folder, whole or not at all; JobError where transformers reads another.
 
-    `dev` are the rows that the check reads, with what the run has answered to them. The model is
-    to be in fp32. Raises BenchError for a folder that is there and is not this run's.
+    `dev` are the rows that the check reads, with what the run has answered to them: JobError too
+    where answers differ by more than rounding, unless `anyway`. The model is to be in fp32. Raises
+    BenchError for a folder that is there and is not this run's.
     """
     check_place(to, result.job.key)
     found = class_of(model)
@@ -94,14 +109,18 @@ def take(model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev]) -> T
             for name in check_folder(model.folder)["files"]:
                 shutil.copy(model.folder / name, draft / name)
             run.write(draft)
+            found_answers = check_own(model, dev)
         else:
             model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
-            checked = check(model, draft, found.auto_class, dev)
-        taken = Taken(folder=to, published=found, checked=checked)
-        described = _described(model, run) | taken.to_json()
+            found_answers = checked = check(model, draft, found.auto_class, dev)
+        if not anyway:
+            require_stored_answers(model, found_answers)
+        flags = result.flags.get(model.task.name, ())
+        taken = Taken(folder=to, published=found, checked=checked, flags=flags)
+        described = taken.to_json() | _described(model, run)
         del described["folder"]
         (draft / TAKEN).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
     return taken
@@ -232,7 +251,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     job = shared.job
     if job.trust.remote_code and class_of(model).lacking:  # whose code is there alone
         job = replace(job, checkpoint=result.job.checkpoint)
-    return KeptRun.of(job, model.limits, result.evaluations, shared.provenance)
+    return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 
 
 def _described(model: TrainedModel, run: KeptRun) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,7 +24,7 @@ from benchharness.kept_folders import (
     require_room,
 )
 from benchharness.leaderboard.job import Job
-from benchharness.leaderboard.result import Evaluation
+from benchharness.leaderboard.result import CurvePoint, Evaluation, flags_by_task
 from benchharness.leaderboard.text import digest
 from benchharness.tasks.errors import JobError
 
@@ -38,23 +38,27 @@ class KeptRun:
 
     `limits` are those of its rows. `splits` have, by "task:split", the `fingerprint` of the rows,
     their number, the `scores`, and a digest of the `predictions` as the run's result has them.
-    `versions` are those of benchharness, Python and the libraries.
+    `versions` are those of benchharness, Python and the libraries. `flags` are those of the run's
+    scores by task, None where the folder is older than they are.
     """
 
     job: Job
     limits: Limits
     splits: Mapping[str, Mapping[str, Any]]
     versions: Mapping[str, str | None]
+    flags: Mapping[str, Sequence[str]] | None = None
 
     @classmethod
     def of(
         cls,
         job: Job,
         limits: Limits,
-        evaluations: Iterable[Evaluation],
+        evaluations: Collection[Evaluation],
+        curve: Iterable[CurvePoint],
         provenance: Mapping[str, Any],
     ) -> Self:
         """Of a run that has ended."""
+        said = ((each.task, each.flags) for each in evaluations)
         return cls(
             job=job,
             limits=limits,
@@ -68,6 +72,7 @@ class KeptRun:
                 for each in evaluations
             },
             versions={"benchharness": provenance["code"]["version"], **provenance["versions"]},
+            flags=flags_by_task(said, [point.loss for point in curve]),
         )
 
     @classmethod
@@ -75,7 +80,7 @@ class KeptRun:
         """That of a folder which was checked."""
         if is_published(folder):
             said = read_taken(folder)
-            data = {each.name: said[each.name] for each in fields(cls)}
+            data = {each.name: said[each.name] for each in fields(cls) if each.name in said}
         else:
             data = json.loads((folder / JOB).read_text(encoding="utf-8"))
         known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}

@@ -127,7 +127,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                 states.save_when_due(done.state)
 
         # ---- Keep the network, where that was asked for or other jobs start from it.
-        prepared.write(done.evaluations.values())
+        prepared.write(done)
         return _result(job, prepared, done)
 
     return in_enough_parts(attempt, job, report)
@@ -163,7 +163,7 @@ class _Job(Prepared):
         predictions = setup.head.decode(logits, features, rows.examples, setup.task)
         return evaluate_split(name, rows, predictions)
 
-    def write(self, evaluations: Iterable[Evaluation]) -> None:
+    def write(self, done: "JobState") -> None:
         """Writes the whole network, with what adapters have learned and all of its vocabulary."""
         if self.writer is None:
             return
@@ -171,7 +171,13 @@ class _Job(Prepared):
             technique.before_writing(self.network)
         if self.vocabulary is not None:
             self.vocabulary.restore()
-        run = KeptRun.of(self.work.job, self.limits, evaluations, self.provenance)
+        run = KeptRun.of(
+            self.work.job,
+            self.limits,
+            done.evaluations.values(),
+            done.training.meter.curve,
+            self.provenance,
+        )
         self.writer.write(self.network, run)
 
 

@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from benchharness.leaderboard.boards.cell import Cell, shown
+from benchharness.leaderboard.boards.cell import Cell, marked, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import (
     group_by_data,
@@ -192,7 +193,8 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
     kept = [entry for _, entries in kinds for entry in list(entries)[:number]]
     for task in board.tasks:
         ran = [e for e in board.entries if e.is_single and task in e.cells]
-        kept += sorted(ran, key=lambda entry: -entry.cells[task].median)[:1]
+        order = ((not e.cells[task].has_learned, -e.cells[task].median, e) for e in ran)
+        kept += [entry for *_, entry in sorted(order, key=itemgetter(0, 1))][:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
     # By identity: to compare two entries is to compare all of their runs.
     chosen = set(map(id, kept))
@@ -337,4 +339,4 @@ def _values(task: Task, cell: Cell) -> Iterator[str]:
         names = [metric.name + ending for metric in task.metrics]
         seeds = [complete_mean([run.scores[task.name].get(n) for n in names]) for run in cell.runs]
         known = [value for value in seeds if value is not None]
-        yield shown(median(known)) if known else "–"
+        yield marked(shown(median(known)), cell.notes) if known else "–"

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, stdev
 
-from benchharness.leaderboard.result import COLLAPSED, RunRow, Selection, selection_labels
+from benchharness.leaderboard.result import COLLAPSED, MARK, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
-from benchharness.leaderboard.text import counted
+from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import ScoreRule, find_task
 from benchharness.tasks.task import Task, ending_of, suffix_of
 
@@ -49,8 +49,7 @@ class Cell:
     @property
     def flags(self) -> tuple[str, ...]:
         """What a reader must know of these scores, each said once."""
-        flags = (flag for run in self.runs for flag in run.flags.get(self.task, ()))
-        return tuple(dict.fromkeys(flags))
+        return _flags_of(self.task, self.runs)
 
     @property
     def selections(self) -> tuple[Selection, ...]:
@@ -69,17 +68,25 @@ class Cell:
 
     @property
     def has_learned(self) -> bool:
-        """Whether a run has learned something; what has not is nowhere the best."""
-        return self.collapsed < len(self.runs)
+        """Whether the median is of runs that have learned; what is not is nowhere the best.
+
+        Of an even number of seeds both in the middle must have.
+        """
+        values = zip(
+            self.values, (not run.has_collapsed(self.task) for run in self.runs), strict=True
+        )
+        learned = [has_learned for _, has_learned in sorted(values)]
+        return all(learned[(len(learned) - 1) // 2 : len(learned) // 2 + 1])
 
     @property
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> tuple[str, ...]:
         """The flags as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
-        reasons = [flag for flag in self.flags if flag in COLLAPSED and self.collapsed]
-        if reasons:
-            seeds = counted(len(self.runs), "seed")
-            yield f"{self.collapsed} of {seeds} collapsed ({', '.join(reasons)})"
-        yield from (flag for flag in self.flags if flag not in reasons)
+        return notes_of(self.task, self.runs)
+
+    @property
+    def text(self) -> str:
+        """The median as every table shows it, with the mark of what must be known of it."""
+        return marked(shown(self.median), self.notes)
 
     @property
     def choice(self) -> str:
@@ -88,6 +95,37 @@ class Cell:
             return ""
         gain = shown(self.gain)
         return f"the best of several: with other {self.gain_scope} it may score {gain} lower"
+
+
+# The mark of a number that must be read with care, and what it stands for.
+
+
+def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:
+    """The flags of some runs of a task as sentences; those of a collapse are counted."""
+    flags, collapsed = _flags_of(task, runs), sum(run.has_collapsed(task) for run in runs)
+    reasons = [flag for flag in flags if flag in COLLAPSED and collapsed]
+    seeds = counted(len(runs), "seed")
+    said = [f"{collapsed} of {seeds} collapsed ({', '.join(reasons)})"] if reasons else []
+    return (*said, *(flag for flag in flags if flag not in reasons))
+
+
+def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(flag for run in runs for flag in run.flags.get(task, ())))
+
+
+def marked(text: str, notes: Iterable[str]) -> str:
+    """A number with a mark, where there are notes on it."""
+    return text + MARK if any(notes) else text
+
+
+def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """What the marks of a table stand for, a line a note, by the names of the numbers with notes.
+
+    "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
+    """
+    found = grouped((note, name) for name, notes in noted for note in notes)
+    for note, names in found.items():
+        yield f"{MARK}: {note}: {'; '.join(dict.fromkeys(names))}."
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:

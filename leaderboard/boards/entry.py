@@ -1,7 +1,7 @@
 """A line of a board: one model's runs by one recipe, task by task."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -143,8 +143,19 @@ class Entry:
 
     @property
     def has_learned(self) -> bool:
-        """Whether a run has learned something; what has not is nowhere the best."""
+        """Whether the median of a task has learned something; what has not is nowhere the best."""
         return any(cell.has_learned for cell in self.cells.values())
+
+    def notes(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        """What must be known of a number made of these tasks: "RTE: 1 of 2 seeds collapsed ..."."""
+        cells = (self.cells[task] for task in tasks if task in self.cells)
+        return tuple(f"{title_of(cell.task)}: {note}" for cell in cells for note in cell.notes)
+
+    @property
+    def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The notes of each task's value, with what names it: "tiny, 3 epochs RTE"."""
+        for task, cell in self.cells.items():
+            yield f"{self.name} {title_of(task)}", cell.notes
 
     @property
     def shown_kind(self) -> str:

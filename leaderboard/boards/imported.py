@@ -29,7 +29,7 @@ from benchharness.leaderboard.result import (
 )
 from benchharness.leaderboard.text import without_apostrophe
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.suites import RULES, SUITES, TASKS
+from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
 # Rows that others have measured: CSV or JSON in the layout of our own export.
 
@@ -42,7 +42,8 @@ class ImportedScore:
     """One number that somebody else measured, in the metric's own unit.
 
     `source` says who and where. `data` is "mini" for the packaged rows, else empty for the official
-    ones; `limit` is as in Job; recipe, precision and date are as the source has them, or empty.
+    ones; `limit` is as in Job; recipe, precision, date and flags (what must be known of the score)
+    are as the source has them, or empty.
     """
 
     model: str
@@ -56,11 +57,13 @@ class ImportedScore:
     data: str = ""
     limit: int | None = None
     date: str = ""
+    flags: str = ""
 
     @property
     def name(self) -> tuple[object, ...]:
         """What it is a score of: two rows with this name contradict each other."""
-        return tuple(value for field, value in vars(self).items() if field not in ("score", "date"))
+        said = ("score", "date", "flags")
+        return tuple(value for field, value in vars(self).items() if field not in said)
 
 
 def read_rows(path: Path) -> Iterator[ImportedScore]:
@@ -84,6 +87,7 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
                 data="mini" if row.get("data") == "mini" else "",
                 limit=_limit(row.get("limit")),
                 date=_word(row, "date", needed=False),
+                flags=_word(row, "flags", needed=False),
             )
         except BenchError as error:
             raise DataError(f"row {number} of {path}: {error}") from error
@@ -221,7 +225,12 @@ def to_result(score: ImportedScore) -> Result:
     )
     scores = {name: score.score}
     evaluation = Evaluation(
-        task=score.task, split=score.split, fingerprint="", scores=scores, predictions=()
+        task=score.task,
+        split=score.split,
+        fingerprint="",
+        scores=scores,
+        predictions=(),
+        flags=(score.flags,) if score.flags else (),
     )
     return Result(
         job=job,
@@ -246,13 +255,16 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
         key = (run.model, run.recipe, run.precision, run.source, split)
         groups.setdefault(key, []).append(run)
     for (model, recipe, precision, source, split), runs in groups.items():
+        noted = (
+            f"{title_of(t)}: {f}" for run in runs for t, flags in run.flags.items() for f in flags
+        )
         row = PublishedRow(
             table="imported",
             suite=board.suite,
             split=split,
             system=model,
             by="",
-            protocol=recipe,
+            protocol=", ".join((recipe, *dict.fromkeys(noted))),
             parameters="" if precision == "unknown precision" else precision,
             date=max(run.finished for run in runs),
             source=source,

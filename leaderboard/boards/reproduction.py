@@ -5,7 +5,7 @@ import math
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import islice
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.published import (
     PublishedCell,
@@ -55,7 +56,7 @@ class Reproduction:
 
     `ours` is the median over seeds, None where there is none to compare. `noise` is how far theirs
     may lie from it by chance; `reason` says why a pair is not comparable. `run` is the key of the
-    run that is nearest to ours, where there is a verdict.
+    run that is nearest to ours, where there is a verdict. `flags` are those of ours.
     """
 
     task: str
@@ -65,6 +66,12 @@ class Reproduction:
     noise: float | None = None
     reason: str = ""
     run: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Ours as tables show it, with its mark; empty where there is none."""
+        return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
     def command(self) -> str:
@@ -118,7 +125,7 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
         if task not in done and find_task(task).dev_splits:
             cells = ((row, cell, why) for row, why in others for cell in row.of(task))
             found += [_incomparable(*each) for each in islice(cells, 1)]
-    return tuple(found)
+    return tuple(replace(each, flags=entry.cells[each.task].flags) for each in found)
 
 
 def _unlikeness(row: PublishedRow, points: int) -> str:

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchharness.leaderboard.boards.board import Board, language_tables
-from benchharness.leaderboard.boards.cell import column_title, shown, spread_of
+from benchharness.leaderboard.boards.cell import column_title, note_lines, shown, spread_of
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import (
@@ -207,7 +207,7 @@ def _lines(
             continue
         value = shown(cell.median)
         is_best = entry.competes and value == best[task] and cell.has_learned
-        text = Text(value + ("!" if any(cell.notes) else ""), style="bold" if is_best else "")
+        text = Text(cell.text, style="bold" if is_best else "")
         values.append(_with_spread(text, cell.spread if spreads.tasks else None))
     count, score = len(board.rule.cells), Text()
     if board.has_score and entry.score is None:
@@ -273,14 +273,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         yield visible(f"{said}: {'all models' if is_everybody else ', '.join(rows)}.")
     yield from _choices(board)
     yield from _intervals(board)
-    of_values = grouped(
-        (note, f"{entry.name} {title_of(task)}")
-        for entry in board.entries
-        for task, cell in entry.cells.items()
-        for note in cell.notes
-    )
-    for note, places in of_values.items():
-        yield f"!: {visible(note)}: {visible(', '.join(places))}."
+    yield from map(visible, note_lines(noted for e in board.entries for noted in e.noted))
     yield from _hidden(board)
 
 
@@ -363,7 +356,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
             (visible(entry.name) if place == 0 else ""),  # the first line of an entry names it
             title_of(found.task),
             " or ".join(found.theirs.scores),
-            "" if found.ours is None else f"{found.ours:.1f}",
+            found.text,
             found.theirs.printed,
             "" if found.difference is None else f"{found.difference:+.1f}",
             "" if found.noise is None else f"±{found.noise:.1f}",

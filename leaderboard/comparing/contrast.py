@@ -153,7 +153,8 @@ class Contrast:
     unit. `interval` and `p_value` are over examples and seeds, and of one test, `test`; where there
     is one seed, over examples alone. `corrected` is the p-value by Holm over so many tasks as
     `corrected_for` says: those that were compared and tested together. `flips` are None where no
-    answer is right or wrong, or nothing could be read; `reason` says why there is no test.
+    answer is right or wrong, or nothing could be read; `reason` says why there is no test. `flags`
+    are what must be known of the first's runs, and of the second's.
     """
 
     task: str
@@ -168,6 +169,7 @@ class Contrast:
     flips: tuple[Flip, ...] | None = None
     slices: tuple[Slice, ...] = ()
     reason: str = ""
+    flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def difference(self) -> float:

@@ -36,7 +36,8 @@ Trend = Literal["rises", "is flat", "falls"]
 class StagePoint:
     """One checkpoint's score: a value for each seed, in the score's own unit.
 
-    `interval` is the 95 % interval of their median over seeds, None of fewer than three.
+    `interval` is the 95 % interval of their median over seeds, None of fewer than three, and
+    `flags` what must be known of the score.
     """
 
     model: str
@@ -44,6 +45,7 @@ class StagePoint:
     values: tuple[float, ...]
     median: float
     interval: Interval | None
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +262,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
         values=values or (median,),
         median=median,
         interval=interval,
+        flags=cells[0].notes if len(cells) == 1 else entry.notes(tasks),
     )
 
 
@@ -402,6 +405,11 @@ class LayerPoint:
     def interval(self) -> Interval | None:
         """The 95 % interval of the median over seeds, None of fewer than three."""
         return useful_interval(self.cell.values)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What must be known of the score."""
+        return self.cell.notes
 
 
 @dataclass(frozen=True, kw_only=True)

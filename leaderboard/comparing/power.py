@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import stdev
 
 import numpy as np
@@ -33,7 +33,8 @@ class Comparison:
 
     `difference` is that of the means, first minus second, and `p_value` that of the test of
     `bench compare` (noise.py), without its correction. `reason` says why there is no number of
-    seeds, and `unread` why the examples' part is unknown.
+    seeds, and `unread` why the examples' part is unknown. `flags` are what must be known of the
+    first's values, and of the second's.
     """
 
     task: str
@@ -44,6 +45,7 @@ class Comparison:
     needed: int | None
     reason: str
     unread: str = ""
+    flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +80,14 @@ def compare_seeds(
         values = (one.cells[task].values, other.cells[task].values)
         parts[task] = _part(values, outcomes)
         unread = next((each for each in outcomes if isinstance(each, str)), "")
-        found.append(_comparison(task, values, [parts[task]], (alpha, power), (unread, once)))
+        each = _comparison(task, values, [parts[task]], (alpha, power), (unread, once))
+        found.append(replace(each, flags=(one.cells[task].notes, other.cells[task].notes)))
     if set(board.rule.cells) <= set(known) and one.seed_scores and other.seed_scores:
         whole = [parts[task] for task in board.rule.cells]
         scores = (one.seed_scores, other.seed_scores)
-        found.append(_comparison(SCORE, scores, whole, (alpha, power), ("", once)))
+        each = _comparison(SCORE, scores, whole, (alpha, power), ("", once))
+        flags = (one.notes(board.rule.cells), other.notes(board.rule.cells))
+        found.append(replace(each, flags=flags))
     return found
 
 

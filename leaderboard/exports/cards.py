@@ -55,6 +55,18 @@ def official(boards: Iterable[Board]) -> list[Board]:
     )
 
 
+def check_learned(boards: Iterable[Board]) -> None:
+    """BenchError where the median of a task is of runs that have learned nothing."""
+    for entry in (entry for board in boards for entry in board.entries):
+        for name, cell in entry.cells.items():
+            if not cell.has_learned:
+                raise BenchError(
+                    f"{entry.name} has learned nothing of {full_title(name)} "
+                    f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
+                    "out with --task, or give --collapsed-too, and the card says so."
+                )
+
+
 def _counted_lines(board: Board) -> list[ScoreLine]:
     """The scores of tasks by the metrics that count, whose scale is known: to 1, from 0 or -1."""
     return [
@@ -132,10 +144,15 @@ def _result(board: Board, line: ScoreLine) -> Any:
         line.split,
         line.metric,
         line.score,
-        name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection)})",
+        name=f"{line.metric} ({_joined(f'median of {seeds}', line.selection, line.flags)})",
         revision=_hub_revision(task, board),
-        args={"seeds": line.seeds} | ({"parity": line.parity} if line.parity else {}),
+        args={"seeds": line.seeds, **_said(line)},
     )
+
+
+def _said(line: ScoreLine) -> dict[str, str]:
+    """What must be known of a score, as far as there is anything."""
+    return {name: said for name in ("parity", "flags") if (said := getattr(line, name))}
 
 
 def eval_result(  # noqa: PLR0913  (fields of the hub)
@@ -196,6 +213,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
                 cell.selection,
                 f"recipe {entry.recipe}",
                 parity and f"parity: {parity}",
+                *cell.notes,
             ),
         )
 
@@ -271,8 +289,7 @@ def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
         details["standard_deviation_over_seeds"] = repr(line.spread)
     if line.selection:
         details["weights"] = line.selection
-    if line.parity:
-        details["parity"] = line.parity
+    details |= _said(line)
     return {
         "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
         "evaluation_name": line.task,

@@ -238,11 +238,12 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + after
 
     def _after(self, cell: TableCell) -> str:
-        """What stands behind a value: the mark of what it is of, and its spread as an index.
+        """What stands behind a value: the marks of what it is of, and its spread as an index.
 
         In the place of a spread its interval, the lower end below the upper one.
         """
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
+        mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""
         if cell.ends:
             return mark + "$_{{{}}}^{{{}}}$".format(*cell.ends)

@@ -27,7 +27,7 @@ class ScoreLine:
     `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
     "baseline", `source` says who measured it, `date` when its newest run ended, and `selection` how
     evaluations chose the weights, empty where they did not. `parity` is what the certificate says
-    of its runs, as far as the board knows.
+    of its runs, as far as the board knows, and `flags` what must be known of the score.
     """
 
     model: str
@@ -48,6 +48,7 @@ class ScoreLine:
     low: float
     high: float
     date: str
+    flags: str = ""
     selection: str = ""
     truncated: int | None = None
     parity: str = ""
@@ -110,6 +111,9 @@ def _line(
             (run.truncated[where][0] for run in runs if where in run.truncated), default=None
         ),
         parity=board.parity_of(runs),
+        flags="; ".join(
+            entry.cells[task].notes if task in entry.cells else entry.notes(board.rule.cells)
+        ),
     )
 
 

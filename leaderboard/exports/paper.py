@@ -132,14 +132,15 @@ class Paper:
     def _runs(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("table", "row", "column", "value", "runs"))
+        writer.writerow(("table", "row", "column", "value", "flags", "runs"))
         for each in self.tables:
             titles = [title.replace("\n", " ") for title in each.table.columns]
             for row, (name, entry) in zip(each.table.rows, each.rows, strict=False):
                 for column, title, cell in zip(each.table.names, titles, row.cells, strict=True):
                     cells = [c for t, c in entry.cells.items() if column in (t, SCORE)]
                     keys = sorted({run.key[:12] for c in cells for run in c.runs})
-                    said = (each.label, inert(name), title, cell.value, " ".join(keys))
+                    flags = "; ".join(cell.flags)
+                    said = (each.label, inert(name), title, cell.value, flags, " ".join(keys))
                     writer.writerows([said] if cell.value else [])
         return text.getvalue()
 

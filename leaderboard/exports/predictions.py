@@ -24,9 +24,9 @@ from benchharness.tasks.task import Metric, Task
 class ExportedSplit:
     """What one run has predicted of one split, and the examples where they could be read.
 
-    `seed` is None for what has none, `scores` are the split's by name, `reason` is the sentence
-    that says why there are no examples. Without `texts` nothing that is words of the data is
-    written: a span and an option given as a text are left out.
+    `seed` is None for what has none, `scores` are the split's by name, `flags` what must be known
+    of the run, `reason` is the sentence that says why there are no examples. Without `texts`
+    nothing that is words of the data is written: a span and an option given as a text are left out.
     """
 
     task: Task
@@ -38,6 +38,7 @@ class ExportedSplit:
     scores: Mapping[str, float]
     predictions: tuple[Prediction, ...]
     examples: tuple[Example, ...]
+    flags: tuple[str, ...] = ()
     reason: str = ""
     texts: bool = True
 
@@ -54,6 +55,7 @@ COLUMNS = (
     "scores",
     "right",
     "run",
+    "flags",
 )
 
 
@@ -81,6 +83,7 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
             "scores": kind.scores(prediction),
             "right": right,
             "run": split.run,
+            "flags": "; ".join(split.flags),
         }
 
 
@@ -264,6 +267,7 @@ def _instance(
             "split": split.split,
             "run": split.run,
             "texts": "as read" if split.texts else "left out",
+            **({"flags": "; ".join(split.flags)} if split.flags else {}),
             **({} if split.seed is None else {"seed": str(split.seed)}),
         },
     }

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import column_title, score_names, shown
+from benchharness.leaderboard.boards.cell import (
+    column_title,
+    note_lines,
+    score_names,
+    shown,
+)
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.published import (
@@ -16,6 +21,7 @@ from benchharness.leaderboard.boards.published import (
     published,
     rows_of_model,
 )
+from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
@@ -59,7 +65,7 @@ class TableCell:
 
     `metric` is what a published value is of, where that is not all that the column's is the mean
     of. `ends` are those of its interval, and `apart` says that a test tells it from that of
-    another model.
+    another model. `flags` are what must be known of the value, for which it has a `mark`.
     """
 
     value: str = ""
@@ -68,6 +74,12 @@ class TableCell:
     metric: str = ""
     ends: tuple[str, ...] = ()
     apart: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """What stands behind a value with flags, and before the notes that say them."""
+        return MARK if self.flags else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +87,7 @@ class TableRow:
     """One entry, or a published row; `facts` are by the names in FACTS.
 
     `group` is the kind of row: "model", "scored", "ensemble", "baseline", "published"; `source`
-    says where the last was printed.
+    says where the last was printed. `apart` are the facts in its name that tell it from others.
     """
 
     group: str
@@ -84,6 +96,7 @@ class TableRow:
     facts: Mapping[str, str]
     cells: tuple[TableCell, ...]
     source: str = ""
+    apart: tuple[str, ...] = ()
 
     def fact(self, name: str) -> str:
         """A fact, empty where it has none."""
@@ -173,8 +186,9 @@ def _build_table(
         filled |= {SCORE} if any(entry.score is not None for entry in board.entries) else set()
         columns = tuple(name for name in columns if name in filled) or columns
     best = {name: board.best(name) for name in columns if name != SCORE}
-    scores = [e.score for e in board.entries if e.competes and e.score is not None]
-    best[SCORE] = shown(max(scores)) if len(scores) > 1 else ""
+    scored = [e for e in board.entries if e.competes and e.score is not None]
+    scores = [e.score for e in scored if e.score is not None and e.has_learned]
+    best[SCORE] = shown(max(scores)) if scores and len(scored) > 1 else ""
     rows = []
     for entry in board.entries:
         low, high = entry.seeds
@@ -212,7 +226,7 @@ def _build_table(
         columns=tuple(titles),
         names=columns,
         rows=tuple(_told_apart(rows, facts)),
-        notes=tuple(_notes(board, columns, facts, choice, names)),
+        notes=tuple(_notes(board, columns, facts, choice, list(_told_apart(rows, ())))),
     )
 
 
@@ -245,6 +259,7 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
         best=entry.competes and has_learned and (shown(score) == best or is_tied),
         ends=(shown(sure.low), shown(sure.high)) if sure else (),
         apart=full_label(entry) in choice.apart.get(name, ()),
+        flags=() if cell is None else cell.notes,
     )
 
 
@@ -286,7 +301,8 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
             if fact not in facts and len({each.fact(fact) for each in same}) > 1
             if row.group != "published"
         ]
-        yield replace(row, official=f"{row.official} ({', '.join(parts)})") if parts else row
+        named = f"{row.official} ({', '.join(parts)})" if parts else row.official
+        yield replace(row, official=named, apart=tuple(parts))
 
 
 def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
@@ -327,9 +343,12 @@ def _notes(
     columns: Sequence[str],
     facts: Sequence[str],
     choice: Choice,
-    names: Mapping[str, str],
+    rows: Sequence[TableRow],
 ) -> Iterator[str]:
-    """The protocol: of what the values are, and what a reader must know of some."""
+    """The protocol: of what the values are, and what a reader must know of some.
+
+    The first of `rows` are those of the board's entries, each with a name of its own.
+    """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
     number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else ""
@@ -351,22 +370,22 @@ def _notes(
         yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    official = [(entry, names.get(entry.model, entry.model)) for entry in board.entries]
-    recipes = grouped((_recipe(entry), name) for entry, name in official if entry.competes)
+    # Rows that are told apart by their recipes have them in their names.
+    recipes = grouped(
+        (recipe, row.official)
+        for row in rows
+        if row.group == "model" and (recipe := row.fact("recipe")) not in row.apart
+    )
     if recipes and "recipe" not in facts:
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    # What is odd with some runs: "1 of 5 seeds collapsed (constant predictions): tiny WNLI".
-    flags = grouped(
-        (note, f"{name} {title_of(task)}")
-        for entry, name in official
-        for task in columns
-        if task in entry.cells
-        for note in entry.cells[task].notes
+    yield from note_lines(
+        (f"{row.official} {title_of(task)}", cell.flags)
+        for row in rows
+        for task, cell in zip(columns, row.cells, strict=True)
+        if task != SCORE
     )
-    for note, places in flags.items():
-        yield f"{note[:1].upper()}{note[1:]}: {', '.join(places)}."
 
 
 def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Iterator[str]:
@@ -451,5 +470,6 @@ def _section(table: Table) -> str:
 
 def _markdown_cell(cell: TableCell) -> str:
     value = f"**{cell.value}**" if cell.best else cell.value or "–"
+    value += _markdown_escaped(cell.mark)
     value += f" ({_markdown_escaped(cell.metric)})" if cell.metric else ""
     return f"{value} ± {cell.spread}" if cell.spread else value

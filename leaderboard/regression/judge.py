@@ -259,13 +259,19 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         for task in now
         if task not in pairs
     ]
+    blind = [
+        f"{distinct_title(task)}: every run of the baseline collapsed, so this check can find no "
+        "drop: write it again from runs that learn."
+        for task in pairs
+        if before[task].learned is None
+    ]
     return Verdict(
         title=title,
         alpha=alpha,
         tasks=tasks,
         collapses=collapses,
         unjudged=(*unjudged, *lost),
-        notes=(*notes, *collapses.lines),
+        notes=(*notes, *blind, *collapses.lines),
         may_change=may_change,
     )
 

@@ -147,6 +147,8 @@ function readCell(cell, head) {
     parts: number === null ? {} : { ...JSON.parse(cell.dataset.parts ?? "{}"), [basis]: number },
     href: link?.getAttribute("href"),
     seeds: cell.dataset.seeds?.split(" ").map(Number),
+    flags: cell.querySelector(".flag")?.title,
+    learned: cell.dataset.collapsed === undefined,
   };
 }
 
@@ -178,11 +180,12 @@ function bodyOf(board, rows, tests) {
   return body;
 }
 
-// The best is marked among the numbers that are of the same as the first row's.
+// The best is marked among the numbers that are of the same as the first row's and not collapsed.
 function compareCells(cells, said) {
   const [base] = cells;
-  const like = cells.filter(({ value, basis }) => value !== null && basis === base.basis);
-  const best = like.length > 1 && like.includes(base) ? Math.max(...like.map(rounded)) : null;
+  const alike = cells.filter(({ value, basis }) => value !== null && basis === base.basis);
+  const like = alike.filter(({ learned }) => learned);
+  const best = alike.length > 1 && alike.includes(base) ? Math.max(...like.map(rounded)) : null;
   return cells.map((cell, place) => {
     const isBest = like.includes(cell) && rounded(cell) === best;
     const found = comparedCell(cell, isBest, cell === base ? cell.spread : difference(cell, base));
@@ -202,7 +205,8 @@ function comparedCell(cell, isBest, note) {
     : makeElement("span", { textContent: cell.text });
   const small = makeElement("small", { textContent: note });
   if (/^[+−]/.test(note)) small.className = note[0] === "+" ? "up" : "down";
-  return makeElement("td", { className: isBest ? "number best" : "number" }, value, small);
+  const flag = cell.flags ? [makeElement("abbr", { className: "flag", title: cell.flags, textContent: "!" })] : [];
+  return makeElement("td", { className: isBest ? "number best" : "number" }, value, ...flag, small);
 }
 
 // Less the first row's number, of the same scores on the same split: where the whole differs in

@@ -1,7 +1,7 @@
 """One example on a page of predictions: its texts, its gold answer and every answer to it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -19,13 +19,17 @@ LONG_OPTIONS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Who answered: `seeds` name the runs ("" for what has none), `scores` are by run and split."""
+    """Who answered: `seeds` name the runs ("" for what has none), `scores` are by run and split.
+
+    `flags` are what must be known of each run that has any, by its key.
+    """
 
     name: str
     details: str
     seeds: tuple[str, ...]
     keys: tuple[str, ...]
     scores: tuple[Mapping[str, float], ...]
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

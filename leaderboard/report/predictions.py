@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from benchharness.leaderboard.boards.cell import shown
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.comparing.contrast import slices_of
 from benchharness.leaderboard.report.examples import (
     ExampleView,
@@ -61,6 +61,7 @@ class PredictionsView:
     texts: str
     measures: tuple[str, ...]
     scores: tuple[tuple[str, str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
     matrices: tuple[MatrixView, ...]
     matrix_names: tuple[str, str]
     kind: str
@@ -142,10 +143,13 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         systems=systems,
         texts=_about_texts(predicted, known),
         measures=names,
-        scores=tuple(
-            (system.name, seed, tuple(shown(scores[n]) if n in scores else "–" for n in names))
-            for system in systems
-            for seed, scores in zip(system.seeds, system.scores, strict=True)
+        scores=tuple(line for system in systems for line in _lines(system, names)),
+        notes=tuple(
+            note_lines(
+                (f"{system.name}, seed {seed}" if seed else system.name, system.flags.get(key, ()))
+                for system in systems
+                for seed, key in zip(system.seeds, system.keys, strict=True)
+            )
         ),
         matrices=matrices,
         matrix_names=kind.matrix,
@@ -162,6 +166,14 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
         order="hardest first" if known else "least agreed on first",
         is_marked=known and predicted.texts and any(p.holds_answers for p in passages),
     )
+
+
+def _lines(system: System, names: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """For each run its system, its seed and its scores of these names."""
+    for seed, key, scores in zip(system.seeds, system.keys, system.scores, strict=True):
+        flags = system.flags.get(key, ())
+        shown_scores = (marked(shown(scores[n]), flags) if n in scores else "–" for n in names)
+        yield system.name, seed, tuple(shown_scores)
 
 
 def _about_texts(predicted: PredictedTask, known: bool) -> str:

@@ -28,7 +28,7 @@ from benchharness.leaderboard.result import (
     Result,
     RunRow,
     Selection,
-    curve_flags,
+    flags_by_task,
     measures_of,
     truncated_rows,
 )
@@ -146,11 +146,10 @@ def _content(run: Run) -> dict[str, Any]:
     scores = defaultdict[str, dict[str, float]](dict)
     for score in run.scores:
         scores[score.task][score.name] = score.value
-    flags = {task: dict[str, None]() for task in scores}
-    for predicted in run.predictions:
-        flags.setdefault(predicted.task, {}).update(dict.fromkeys(predicted.flags))
-    # What the loss tells is of the run, and so of each of its tasks.
-    ours = curve_flags([point["loss"] for point in run.curve or ()])
+    flags = flags_by_task(
+        [*((task, ()) for task in scores), *((p.task, p.flags) for p in run.predictions)],
+        [point["loss"] for point in run.curve or ()],
+    )
     said = run.provenance if isinstance(run.provenance, dict) else {}
     selection, truncated = Selection.from_json(said.get("selection")), truncated_rows(said)
     read = Reading.of(said)
@@ -166,7 +165,7 @@ def _content(run: Run) -> dict[str, Any]:
         "seconds": run.seconds or 0.0,
         "parameters": run.parameters or 0,
         "scores": scores,
-        "flags": {task: [*found, *ours] for task, found in flags.items() if found or ours},
+        "flags": {task: list(found) for task, found in flags.items()},
         **({"more": more} if any(more.values()) else {}),
     }
 

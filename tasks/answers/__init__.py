@@ -48,3 +48,20 @@ def compare_answers(
         differ += apart > NEAR if task.kind == "number" else kind.key(one) != kind.key(other)
         largest = max(largest, apart)
     return differ, largest
+
+
+def moves(
+    task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
+) -> tuple[list[float], int]:
+    """By answer the largest change of its numbers, and how many others have another answer.
+
+    A change is a share of a number above 1. The others are answers that do not follow from their
+    numbers, or have none: spans, tags, words.
+    """
+    kind, changes, others = answer_type(task), list[float](), 0
+    for one, other in zip(found, stored, strict=True):
+        pairs = list(zip(kind.numbers(one), kind.numbers(other), strict=False))
+        changes.append(max((abs(a - b) / max(1.0, abs(b)) for a, b in pairs), default=0.0))
+        follows = pairs and task.kind != "span"
+        others += not follows and kind.key(one) != kind.key(other)
+    return changes, others

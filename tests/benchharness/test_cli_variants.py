@@ -126,3 +126,23 @@ def test_a_file_of_its_own_folder_beside_it(folder: Path, monkeypatch: pytest.Mo
         (folder / "model.safetensors").stat().st_size, size
     ]  # fmt: skip
     assert found.costs[1].memory > size
+
+
+def test_of_a_model_that_answers_all_alike_no_loss_can_be_found(
+    bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was said of it, and of what would be found."""
+    monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)
+
+    def constant(weights: torch.Tensor) -> torch.Tensor:
+        if weights.ndim > 1:
+            return weights * 0
+        return torch.tensor([9.0, -9.0])
+
+    stuck = other(folder, tmp_path / "stuck", constant)
+    model = load_original(folder)
+    one, two = load_variant(stuck, model, "stuck"), load_variant(stuck, model, "int8")
+    found = measure.check(model, one, two, dev_rows(model, "mini"), margin=0.9)
+    assert found.flags == ("constant predictions",)
+    assert "stuck gives constant predictions: this check can find nothing." in found.sentence
+    assert "in 0 % of cases" in found.verdict.power_sentence

@@ -149,6 +149,55 @@ def test_a_folder_that_fails_is_not_there(
     assert not list(tmp_path.iterdir())
 
 
+def moved(kept: Kept, by: float) -> list[Dev]:
+    """The rows with other stored probabilities, and the labels that follow from them."""
+    names: Any = kept.model.task
+    stored = []
+    for each in kept.dev[0].stored:
+        prediction: Any = each
+        first = min(max(prediction.scores[0] + by, 0.0), 1.0)
+        label = names.labels[0] if first >= 0.5 else names.labels[1]
+        stored.append(replace(prediction, scores=(first, 1 - first), label=label))
+    return [kept.dev[0]._replace(stored=stored)]
+
+
+def test_a_model_that_answers_otherwise_than_its_run_is_refused(
+    runs: Mapping[str, Kept], tmp_path: Path
+) -> None:
+    """As the weights of another run do, whose probabilities are near."""
+    kept = runs["mrpc"]
+    count = len(kept.dev[0].stored)
+    take(kept.model, kept.result, tmp_path / "near", moved(kept, 0.0005))
+    for by in (0.04, -0.04, 1.0):
+        with pytest.raises(JobError, match=rf"{count} of {count} answers differ from the stored "):
+            take(kept.model, kept.result, tmp_path / "far", moved(kept, by))
+    assert [path.name for path in tmp_path.iterdir()] == ["near"]
+    taken = take(kept.model, kept.result, tmp_path / "far", moved(kept, 1.0), anyway=True)
+    assert taken.checked is not None
+    assert f"rounding does not explain {count}" in taken.checked.sentence
+
+
+@pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb", "squad/v1.1"])
+def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_path: Path) -> None:
+    results = []
+    for seed in (1, 2):
+        job = replace(make_job(task, limit=24), seed=seed, precision="bf16")
+        results.append(run_job(job, keep=tmp_path / str(seed)))
+    model = load_trained(tmp_path / "1", precision="fp32")
+    for result in results:
+        each = next(e for e in result.evaluations if e.split == "dev")
+        dev = [Dev(each.name, read_split(model.job, each.name), predictions_of(each))]
+        to = tmp_path / f"to-{result.job.seed}"
+        if result is results[0]:
+            checked = take(model, results[0], to, dev).checked
+            assert checked is not None
+            assert checked.largest_change > 0
+            continue
+        with pytest.raises(JobError, match="by more than rounding in bf16"):
+            take(model, results[0], to, dev)
+        assert not to.exists()
+
+
 def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_path: Path):
     kept, to = runs["stsb"], tmp_path / "to"
     taken = take(kept.model, kept.result, to, kept.dev)
@@ -253,7 +302,14 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     job = make_job("superglue/wic", limit=16, model=checkpoint)
     result = run_job(job, keep=tmp_path / "kept")
     model = load_trained(tmp_path / "kept", precision="fp32")
-    taken = take(model, result, tmp_path / "to", [])
+    each = next(e for e in result.evaluations if e.split == "dev")
+    right: Any = predictions_of(each)
+    other = [replace(p, scores=(p.scores[1], p.scores[0])) for p in right]
+    rows = read_split(job, each.name)
+    with pytest.raises(JobError, match=r"answers differ from the stored ones"):
+        take(model, result, tmp_path / "to", [Dev(each.name, rows, other)])
+    assert not (tmp_path / "to").exists()
+    taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert taken.checked is None
     assert "marked words of WiC has no class" in taken.published.sentence
     with pytest.raises(BenchError, match="`bench predict` alone"):
@@ -296,13 +352,14 @@ def test_the_command_takes_a_row_or_a_key(bench):
     run = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--device", "cpu", "--no-baselines", "--seeds", "2")
     assert bench("run", *run, *once, "--precision", "fp32", "--keep-models").code == 0
-    ended = bench("model", "tiny", "--to", "to dir")
+    too = "--collapsed-too"  # two steps teach nothing
+    ended = bench("model", "tiny", "--to", "to dir", too)
     assert ended.code == 0
-    assert "is one of 2, not the best" in ended.err
+    assert "is one of 2, as good as the best" in ended.err
     assert "0 of 16 answers differ from the stored ones" in ended.out
     assert ended.out.endswith("hf upload ORG/NAME 'to dir'\n")
     key = json.loads(Path("to dir", "benchharness.json").read_text())["key"]
-    network, tokenizer = bh.model(key[:8], db="results/leaderboard.sqlite")
+    network, tokenizer = bh.model(key[:8], collapsed_too=True, db="results/leaderboard.sqlite")
     assert type(network).__name__ == "BertForSequenceClassification"
     assert tokenizer.model_max_length == 128
     assert bench("model", key[:8]).code == 2
@@ -311,7 +368,7 @@ def test_the_command_takes_a_row_or_a_key(bench):
     assert found[0]["label"].equals(found[1]["label"])
     assert found[0]["score"].tolist() == pytest.approx(found[1]["score"].tolist(), abs=1e-4)
     shutil.rmtree(Path("results/models") / key)
-    ended = bench("model", key[:8], "--to", "other")
+    ended = bench("model", key[:8], "--to", "other", too)
     assert ended.code == 2
     assert f"bench model {key[:12]} --retrain" in ended.err
     assert not Path("other").exists()

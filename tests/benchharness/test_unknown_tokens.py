@@ -193,7 +193,8 @@ def test_a_run_tells_that_it_obeys_a_tokenizer_file(bench, tmp_path: Path):
     source = shown["provenance"]["model"]["tokenizer_source"]
     assert (source["file"], source["instead_of"]) == ("tokenizer.json", "BertTokenizer")
     assert source["unlike"] == ["normalizer"]
-    code, _, error = bench("model", run["key"], "--to", "taken", "--db", "s.sqlite")
+    taken = ("model", run["key"], "--to", "taken", "--collapsed-too", "--db", "s.sqlite")
+    code, _, error = bench(*taken)
     assert code == 0, error
     plain = AutoTokenizer.from_pretrained(tmp_path / "taken")
     file = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -332,6 +332,11 @@ _SHAPES = (
 )
 
 
+def cross(x: float, y: float) -> str:
+    """The path of what has learned nothing."""
+    return f"M{x - 3:g},{y - 3:g}l6,6m0,-6l-6,6"
+
+
 def shape(number: int, x: float, y: float) -> str:
     """The path of a circle (0), square, triangle or diamond (3 and more) about x, y."""
     return f"M{x:g},{y:g}{_SHAPES[min(number, len(_SHAPES) - 1)]}"

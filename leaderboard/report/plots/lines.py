@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, build_cell, shown
+from benchharness.leaderboard.boards.cell import Cell, build_cell, marked, shown
 from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
 from benchharness.leaderboard.boards.naming import recipe_names
 from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, layer_curves
@@ -171,12 +171,14 @@ def _over_seeds(
 ) -> _Point:
     """The median of some values; `names` begin its row of the table, `said` its note."""
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
+    notes = scored.notes if isinstance(scored, Cell) else scored.flags
+    middle = marked(shown(scored.median), notes)
     return _Point(
         x=x,
         y=100 * scored.median,
-        note=f"{said}: {shown(scored.median)} ({', '.join(map(shown, scored.values))})",
+        note="; ".join((f"{said}: {middle} ({', '.join(map(shown, scored.values))})", *notes)),
         ends=(100 * ends.low, 100 * ends.high) if ends else None,
-        cells=(*names, str(len(scored.values)), shown(scored.median), between),
+        cells=(*names, str(len(scored.values)), middle, between),
     )
 
 
@@ -308,6 +310,7 @@ class _Run(NamedTuple):
     seconds: float
     score: float
     recipe: str
+    flags: tuple[str, ...]
 
 
 _Batch = list[_Run]  # runs in a row of one recipe by one version of the code, each seed once
@@ -355,7 +358,7 @@ def _runs_of(
         own = {s for s in evaluation_fingerprints(row).items() if s[0].startswith(f"{task}:")}
         if cell and seconds is not None and own and own <= evaluated:
             recipe = f"{names[row.recipe_label, row.recipe_digest]}, {row.precision}"
-            found.append(_Run(row, code, seconds, 100 * cell.median, recipe))
+            found.append(_Run(row, code, seconds, 100 * cell.median, recipe, cell.notes))
     return sorted(found, key=lambda run: (run.seconds, run.row.key))
 
 
@@ -402,15 +405,17 @@ def _middle(batch: _Batch) -> chart.Corner:
 
 
 def _past_point(run: _Run, keys: frozenset[str]) -> _Point:
-    row, score, date = run.row, f"{run.score:.1f}", chart.date_text(run.seconds)
-    note = ", ".join(filter(None, (f"seed {row.seed}", score, date, run.recipe, run.code)))
+    row, score, date = run.row, marked(f"{run.score:.1f}", run.flags), chart.date_text(run.seconds)
+    said = (f"seed {row.seed}", score, date, run.recipe, run.code, *run.flags)
+    note = ", ".join(filter(None, said))
     href = "#" + run_anchor(row.key) if row.key in keys else ""
     return _Point(x=run.seconds, y=run.score, note=note, href=href)
 
 
 def _batch_row(batch: _Batch) -> chart.TableRow:
     first, last = chart.date_text(batch[0].seconds), chart.date_text(batch[-1].seconds)
-    code, score = batch[0].code or "–", shown(_middle(batch)[1] / 100)
+    flags = [flag for run in batch for flag in run.flags]
+    code, score = batch[0].code or "–", marked(shown(_middle(batch)[1] / 100), flags)
     cells = (last, code, batch[0].recipe, str(len(batch)), score)
     return chart.TableRow(name=first, cells=cells)
 

@@ -36,7 +36,8 @@ def to_pdf(figure: chart.Figure) -> bytes:
             axes.plot([float(x) for x, _ in corners], [float(y) for _, y in corners], color="0.5")
         for mark in figure.marks:
             face = "black" if "on-front" in mark.kind else "white"
-            axes.plot(mark.x, mark.y, "o", color="black", markerfacecolor=face, markersize=5)
+            kind = "x" if "crosses" in mark.paths else "o"
+            axes.plot(mark.x, mark.y, kind, color="black", markerfacecolor=face, markersize=5)
             for name in mark.texts:
                 axes.text(name.x, name.y, name.text, ha=_ALIGN[name.anchor])
         file = io.BytesIO()

@@ -5,7 +5,7 @@ from itertools import pairwise
 from statistics import median
 from types import MappingProxyType
 
-from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names, shown
+from benchharness.leaderboard.boards.cell import Cell, marked, score_bounds, score_names, shown
 from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
@@ -40,7 +40,7 @@ def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure
         x=x,
         y=y,
         description=f"{counted(len(drawn), 'row')}, best median first: "
-        f"{best.entry.model} {shown(cell.median)}. The table below has every seed.",
+        f"{best.entry.model} {cell.text}. The table below has every seed.",
         note=f"The best {MOST_ROWS}; {left_out:,} more are in the board's table." * (left_out > 0),
         marks=tuple(mark for mark, _ in rows),
         table=chart.Table(
@@ -57,9 +57,7 @@ def _spread_row(
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
     # Lines of no length, which a round cap makes dots: the shortest way to draw many.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
-    crosses = [
-        f"M{at - 3:g},{y - 3:g}l6,6m0,-6l-6,6" for at, run in places if run.has_collapsed(cell.task)
-    ]
+    crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
     interval, line = _interval(cell), ""
     if interval is not None:  # with a mark at each end; beyond the axis it goes on, and has none
@@ -76,13 +74,13 @@ def _spread_row(
     between = f"{interval.low:.1f} to {interval.high:.1f}" if interval else ""
     runs = zip(cell.runs, cell.values, strict=True)
     seeds = ", ".join(f"{shown(value)} (seed {run.seed})" for run, value in runs)
-    score, href, name = shown(cell.median), named.href(cell), chart.shortened(named.name, 22)
+    score, href, name = cell.text, named.href(cell), chart.shortened(named.name, 22)
     said = f"median {score}" + (f" (95 % from {between})" if between else "")
     mark = chart.Mark(
         kind="row",
         x=middle,
         y=y,
-        note=f"{named.title}: {said}: {seeds}",
+        note="; ".join((f"{named.title}: {said}: {seeds}", *cell.notes)),
         paths={kind: d for kind, d in paths.items() if d},
         texts=(chart.Text(x=x.start - 8, y=y + 3.5, text=name, anchor="end", kind="row-name"),),
         entry=named.id,
@@ -169,7 +167,10 @@ def categories_of_task(
                 chart.TableRow(
                     name=each.title,
                     href=each.href(cell),
-                    cells=tuple(shown(values[n] / 100) if n in values else "–" for n in labels),
+                    cells=tuple(
+                        marked(shown(values[n] / 100), cell.notes) if n in values else "–"
+                        for n in labels
+                    ),
                 )
                 for each, cell, values in rows[:MOST_ROWS]
             ),
@@ -215,11 +216,13 @@ def _bars(label: str, top: float, rows: Sequence[_Row], x: chart.Axis) -> Iterat
             kind=f"bar s{number}",
             x=x(value),
             y=y,
-            note=f"{named.title}, {label}: {value:.1f}, {over}",
+            note="; ".join((f"{named.title}, {label}: {value:.1f}, {over}", *cell.notes)),
             paths={"rect": f"M{start:g},{y:g}H{end:g}v{_BAR - 5}H{start:g}z"},
             texts=(
                 chart.Text(x=x.start - 8, y=y + 10, text=name, anchor="end", kind="row-name"),
-                chart.Text(x=end + 5, y=y + 10, text=shown(value / 100), kind="value"),
+                chart.Text(
+                    x=end + 5, y=y + 10, text=marked(shown(value / 100), cell.notes), kind="value"
+                ),
             ),
             entry=named.id,
             href=named.href(cell),

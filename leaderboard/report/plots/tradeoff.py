@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, score_names
+from benchharness.leaderboard.boards.cell import Cell, marked, score_names
 from benchharness.leaderboard.boards.published import PublishedRow, published
 from benchharness.leaderboard.boards.reproduction import LIKE_OURS
 from benchharness.leaderboard.report import plots as chart
@@ -31,6 +31,7 @@ class Point:
 
     `entry` is the same for all points of an entry, empty for a published row; `low` and `high` are
     the lowest and highest seed; `machine` is what trained it, empty for several kinds of machine.
+    `flags` are what must be known of the score; one that `has_learned` nothing is on no front.
     """
 
     kind: Literal["measured", "published"]
@@ -43,6 +44,13 @@ class Point:
     costs: Mapping[str, float]
     machine: str
     href: str
+    flags: tuple[str, ...] = ()
+    has_learned: bool = True
+
+    @property
+    def text(self) -> str:
+        """The score as tables show it."""
+        return marked(f"{self.score:.1f}", self.flags)
 
 
 def measured_points(
@@ -93,6 +101,8 @@ def _measured(
         costs=costs,
         machine=machine,
         href=named.href(cells[0]),
+        flags=cells[0].notes if task else entry.notes(cell.task for cell in cells),
+        has_learned=any(cell.has_learned for cell in cells),
     )
 
 
@@ -136,6 +146,8 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 
 MOST_MARKS = 200
 """More marks with names and links than this make a page slow, and no reader finds one by eye."""
+
+CROSSES = "A cross is a model whose runs collapsed; it is on no front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
@@ -216,9 +228,11 @@ def _figure(
     said = [f"{' and '.join(f'{counts[kind]} {kind}' for kind in fronts)} points"]
     for kind, front in fronts.items():
         on_it = ((points[n], quantity.text(costs[n])) for n in front)
-        names = (f"{point.name} {point.score:.1f} at {cost}" for point, cost in on_it)
-        said.append(f"Front of the {kind}: {'; '.join(names)}")
+        names = (f"{point.name} {point.text} at {cost}" for point, cost in on_it)
+        said.append(f"Front of the {kind}: {'; '.join(names) or 'none has learned'}")
     notes = [quantity.note]
+    if not all(point.has_learned for point in points):
+        notes.append(CROSSES)
     if unknown:
         notes.append(f"Of {counted(unknown, 'more row')} it is not known.")
     if rest := len(points) - len(drawn):
@@ -248,7 +262,7 @@ def _figure(
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
     """The best score so far at each cost: at the old score to the next cost, then up."""
-    corners = [places[0]]
+    corners = list(places[:1])
     for (_, before), (x, y) in pairwise(places):
         corners += [(x, before), (x, y)]
     return corners
@@ -259,8 +273,9 @@ def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[i
     fronts = {}
     for kind in _SHAPES:
         if alike := [number for number, point in enumerate(points) if point.kind == kind]:
-            on_front = pareto_front([(costs[n], points[n].score) for n in alike])
-            fronts[kind] = [alike[place] for place in on_front]
+            able = [n for n in alike if points[n].has_learned]
+            on_front = pareto_front([(costs[n], points[n].score) for n in able])
+            fronts[kind] = [able[place] for place in on_front]
     return fronts
 
 
@@ -273,13 +288,15 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
         span = {"range": chart.polyline([(left, y(point.low)), (left, y(point.high))])}
     dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")  # there is room
     name, at = chart.shortened(point.name), round(left + dx, 1)
+    drawn = chart.shape(_SHAPES[point.kind], left, top)
+    mark = {"shape": drawn} if point.has_learned else {"crosses": chart.cross(left, top)}
+    said = f"score {point.text}{seeds}"
     return chart.Mark(
         kind=point.kind,
         x=left,
         y=top,
-        note=f"{point.name} ({point.details}), {cost}, score {point.score:.1f}{seeds}, "
-        f"{point.kind}",
-        paths={**span, "shape": chart.shape(_SHAPES[point.kind], left, top)},
+        note=", ".join((f"{point.name} ({point.details})", cost, said, point.kind, *point.flags)),
+        paths={**span, **mark},
         texts=(chart.Text(x=at, y=top + 4, text=name, anchor=anchor, kind="label hover"),),
         entry=point.entry,
         href=point.href,
@@ -297,7 +314,7 @@ def cost_table(points: Sequence[Point]) -> chart.Table:
     for kind in _SHAPES:
         for point in [point for point in ranked if point.kind == kind][:MOST_MARKS]:
             costs = (q.text(point.costs[q.name]) if q.name in point.costs else "–" for q in found)
-            cells = (point.kind, f"{point.score:.1f}", *costs, point.machine or "–")
+            cells = (point.kind, point.text, *costs, point.machine or "–")
             rows.append(
                 chart.TableRow(name=point.name, href=point.href, details=point.details, cells=cells)
             )

@@ -237,3 +237,19 @@ def test_hostile_names_and_sources_are_text(store: Store) -> None:
     render_published(block, Console(file=file, width=300))
     assert "\u202e" not in file.getvalue()
     assert "\0" not in file.getvalue()
+
+
+def test_flags_come_along_from_our_own_exports(tmp_path: Path, store: Store) -> None:
+    flags = {"glue/rte": ("constant predictions",)}
+    board = one_board(make_rows("stuck", data="hub", flags=flags))
+    path = tmp_path / "rows.csv"
+    path.write_text(to_csv(line for line in score_lines([board]) if line.task == "glue/rte"))
+    store.add_results(map(to_result, read_rows(path)))
+    (found,) = build_boards(store.runs(), GLUE)
+    (block,) = imported_blocks(found)
+    said = "RTE: 1 of 1 seed collapsed (constant predictions)"
+    assert said in block.rows[0].said_protocol
+    console = Console(file=io.StringIO(), width=100)
+    render_published(block, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert said in " ".join(shown.split())

@@ -12,6 +12,7 @@ import pytest
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
 from benchharness.leaderboard.exports.table import Choice, to_markdown
+from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.models import MODELS
 from benchharness.tasks.errors import BenchError
@@ -185,7 +186,7 @@ def test_a_folder_is_called_as_its_user_calls_it() -> None:
 
 
 def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
-    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is not bold."""
+    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is marked."""
     rows = [
         make_row(model, task, scores=score, data="hub", flags={task: flags})
         for task, scores, flags in (
@@ -198,8 +199,69 @@ def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
     text = to_latex([board])
     assert r"Model & {CoLA} & {RTE} \\" in text
     assert "GLUE-9" not in text
-    assert _rows(text) == {"two": ["20.0", r"\textbf{60.0}"], "one": ["$-$7.9", "50.0"]}
+    mark = r"\textsuperscript{!}"
+    rows = {"two": [f"20.0{mark}", r"\textbf{60.0}"], "one": [f"$-$7.9{mark}", "50.0"]}
+    assert _rows(text) == rows
     assert board.best("glue/cola") == ""
+
+
+CONSTANT = {"glue/rte": ("constant predictions",)}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "learned", "text"),
+    [
+        ("cc.", False, "50.0"),  # the median is a collapsed run's
+        ("c..", True, "70.0"),
+        ("c.", False, "60.0"),  # half of it is
+        ("c...", True, "70.0"),
+        ("cc..", False, "60.0"),
+        ("ccc", False, "50.0"),
+    ],
+)
+def test_a_median_of_a_collapsed_run_is_not_bold(seeds: str, learned: bool, text: str) -> None:
+    one = [
+        make_row("one", "glue/rte", seed, 0.5 if kind == "c" else 0.7, data="hub")
+        for seed, kind in enumerate(seeds)
+    ]
+    stuck = [
+        replace(row, flags=CONSTANT if kind == "c" else {})
+        for row, kind in zip(one, seeds, strict=True)
+    ]
+    board = one_board([*stuck, make_row("two", "glue/rte", scores=0.4, data="hub")])
+    cell = board.entries[0].cells["glue/rte"]
+    assert (cell.has_learned, cell.text) == (learned, f"{text}!")
+    number = rf"\textbf{{{text}}}" if learned else text
+    for siunitx in (False, True):
+        shown = _rows(to_latex([board], Choice(spread=False), siunitx=siunitx))["one"][0]
+        mark = r"\textsuperscript{!}"
+        bold = rf"\bfseries {text}" if learned else text
+        assert shown == (f"{bold} {{{mark}}}" if siunitx else f"{number}{mark}")
+    assert ("**" in to_markdown([board]).partition(r"| one |")[2].partition("\n")[0]) is learned
+    assert board.best("glue/rte") == (text if learned else "40.0")
+
+
+def test_notes_name_rows_by_what_tells_them_apart() -> None:
+    """Two rows of a model were both "tiny" in every note."""
+    rows = [
+        replace(
+            make_row("tiny", task, scores=0.5, data="hub", flags={task: CONSTANT["glue/rte"]}),
+            settings={"epochs": Setting(value=epochs, source="--set")},
+            overridden=True,
+            recipe_digest=f"{epochs:064x}",
+            key=f"{task}{epochs}",
+        )
+        for task in ("glue/rte", "glue/cola")
+        for epochs in (1, 3)
+    ]
+    board = one_board([*rows, make_row("bert", "glue/rte", scores=0.6, data="hub")])
+    note = "!: 1 of 1 seed collapsed (constant predictions): "
+    places = "tiny (1 epoch) CoLA; tiny (1 epoch) RTE; tiny (3 epochs) CoLA; tiny (3 epochs) RTE."
+    for text in (to_latex([board]), to_latex([board], Choice(columns=("recipe", "cola", "rte")))):
+        plain = re.sub(r"\\allowbreak\{\}", "", text)
+        assert note + places in plain
+        assert "(tiny)" not in plain
+    assert places in to_markdown([board])
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from benchharness.leaderboard.regression.judge import (
@@ -82,3 +84,12 @@ def test_what_keeps_tasks_from_being_compared(change, clause):
 
 def test_other_weights_are_compared():
     assert list(differences(conditions(), conditions(weights="revision 2"))) == []
+
+
+def test_a_baseline_that_learned_nothing_can_find_no_drop_and_that_is_said():
+    blind = {task: replace(each, collapsed=each.seeds) for task, each in BEFORE.items()}
+    found = judge("", blind, BEFORE, MORE_IDS, alpha=0.05)
+    assert any("RTE: every run of the baseline collapsed" in note for note in found.notes)
+    assert not any(
+        "baseline collapsed" in n for n in judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05).notes
+    )

@@ -1,0 +1,483 @@
+"""A flag of a run is in every form of its numbers: each command, call, format, tracker and plot.
+
+The names of all that there is are read from the product. A new command, function, format, tracker
+or plot belongs into one of the tables here, or a test fails.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+import benchharness as bh
+from benchharness.cli.app import COMMANDS
+from benchharness.cli.export import PREDICTIONS, Format
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.reproduction import reproductions
+from benchharness.leaderboard.exports.paper import Paper, paper_tables
+from benchharness.leaderboard.exports.table import Choice
+from benchharness.leaderboard.job import Setting, Stage
+from benchharness.leaderboard.report.plots import NamedEntry, named_entries
+from benchharness.leaderboard.report.plots.lines import (
+    histories,
+    layer_figures,
+    shot_figures,
+    stage_figures,
+)
+from benchharness.leaderboard.report.plots.rows import categories_of_task, spread_of_task
+from benchharness.leaderboard.report.plots.section import Plots
+from benchharness.leaderboard.report.plots.tradeoff import (
+    cost_table,
+    measured_points,
+    tradeoffs,
+)
+from benchharness.leaderboard.report.table import build_table
+from benchharness.leaderboard.report.write import template_module
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import PastRun, open_store
+from benchharness.loggers import LOGGERS, Listening
+from benchharness.progress import ending
+from benchharness.stored.predictions import curves_of
+from benchharness.stored.which import find_answers
+from benchharness.tasks.answers.base import CONSTANT
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import SUITES, find_task
+from tests.helpers.boards import board_of, facts_by_key, make_row, one_board, plotted, row_of
+from tests.helpers.compared_runs import made
+from tests.helpers.made_engine import Told
+
+ROOT = Path(__file__).parents[2]
+DB, HUB = "board.sqlite", "hub.sqlite"
+RTE = find_task("glue/rte")
+DEV = read(RTE, "dev", parse_data("mini")).examples
+LABEL = RTE.labels[0]
+WRONG = frozenset(n for n, example in enumerate(DEV) if example.label != LABEL)
+"""The rows that are wrong where every answer is the first label."""
+
+
+def collapsed(model: str, seed: int = 1, **fields: Any) -> Result:
+    return made(model, "glue/rte", seed, WRONG, **fields)
+
+
+def layer(number: int) -> Mapping[str, Setting]:
+    return {"features": Setting(value=f"layer-{number}", source="--set")}
+
+
+def runs() -> Iterator[Result]:
+    for seed in (1, 2, 3):
+        yield collapsed("stuck", seed)
+        yield made("good", "glue/rte", seed, {seed})
+        for step in (100, 200):
+            stage = Stage(run="pre", step=step, family="bert")
+            name = f"pre-{step}"
+            yield collapsed(name, seed, stage=stage, checkpoint=name, weights=name)
+    for number in (1, 2):
+        yield collapsed("layered", settings=layer(number), recipe="features", overridden=True)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of mini runs, and one of constant runs on official data."""
+    folder = tmp_path_factory.mktemp("stored")
+    with open_store(folder / DB) as store:
+        store.add_results(runs())
+    with open_store(folder / HUB) as store:
+        store.add_results(collapsed("stuck", seed, data="hub") for seed in (1, 2, 3))
+    return folder
+
+
+@pytest.fixture
+def here(stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (DB, HUB):
+        shutil.copy(stored / name, tmp_path / name)
+    lines = [f"{n}\t{LABEL}" for n in range(len(DEV))]
+    (tmp_path / "RTE.tsv").write_text("\n".join(("index\tprediction", *lines, "")))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def key(model: str, seed: int = 1) -> str:
+    return next(run.job.key for run in runs() if (run.job.model, run.job.seed) == (model, seed))
+
+
+CHECKED: Mapping[str, tuple[str, ...]] = {
+    "leaderboard": ("leaderboard", "--details"),
+    "report": ("report", "--out", "page.html"),
+    "report predictions": (
+        "report",
+        "predictions",
+        "stuck",
+        "--task",
+        "glue/rte",
+        "--out",
+        "pages",
+    ),
+    "compare": ("compare", "stuck", "good"),
+    "compare plan": ("compare", "plan", "stuck", "good"),
+    "compare curve": ("compare", "curve", "pre"),
+    "compare explain": ("compare", "explain", key("stuck"), "--from", key("good")),
+    "compare ensemble": ("compare", "ensemble", "stuck"),
+    "show": ("show", key("stuck")),
+    "show runs": ("show", "runs"),
+    "export": ("export", "--model", "stuck"),
+    "submit score": ("submit", "score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
+    "check --write": ("check", "--write", "--model", "stuck", "--out", "b.json", "--allow-weak"),
+}
+"""Commands that show numbers of stored runs, as they are called here."""
+
+ELSEWHERE = {
+    "run": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
+    "model": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
+    "predict": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
+    "run watch": "test_flags_everywhere.py::test_what_is_said_of_a_job_that_ends_has_its_flags",
+    "paper": "test_flags_everywhere.py::test_each_number_of_a_paper_has_its_flags",
+    "which": "test_which.py::test_collapsed_encoders_are_marked_and_what_is_no_better_than_the",
+    "check": "test_cli_check.py::test_",
+}
+"""Those that train or wait, with the tests that hold them."""
+
+WITHOUT_NUMBERS = {
+    "run fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
+    "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
+    "db rename", "db hide", "db delete",
+}  # fmt: skip
+"""Those that show no score of a run of ours."""
+
+
+def test_each_command_is_one_of_these() -> None:
+    known = [*CHECKED, *ELSEWHERE, *WITHOUT_NUMBERS]
+    assert sorted(known) == sorted(COMMANDS)
+    for place in ELSEWHERE.values():
+        file, _, test = place.partition("::")
+        assert f"def {test}" in (ROOT / "tests/benchharness" / file).read_text()
+
+
+@pytest.mark.parametrize("command", CHECKED)
+def test_a_command_says_what_must_be_known_of_its_numbers(command: str, bench: Any, here: Path):
+    before = set(here.rglob("*"))
+    said = CONSTANT if command != "check --write" else "seeds collapsed"
+    forms = [()]
+    if "--json" in bench(*command.split(), "--help-all").out and command != "check --write":
+        forms.append(("--json",))
+    for form in forms:
+        ended = bench(*CHECKED[command], *form, *db(command))
+        assert ended.code == 0, ended.err
+        written = [path for path in here.rglob("*") if path not in before and path.is_file()]
+        texts = [ended.out, ended.err, *(p.read_text(errors="replace") for p in written)]
+        assert any(said in text for text in texts), texts
+
+
+def db(command: str) -> tuple[str, ...]:
+    return () if command == "submit score" else ("--db", DB)
+
+
+def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
+    for form in ((), ("--json",)):
+        ended = bench("compare", "curve", "layered", "--db", DB, *form)
+        assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
+
+
+# Formats of exports.
+
+
+@pytest.mark.parametrize("form", Format)
+def test_each_format_has_the_flags(form: Format, bench: Any, here: Path) -> None:
+    rows = ("--predictions",) if form in PREDICTIONS else ()
+    table = ("--data", "hub", "--db", HUB)
+    for words in [(*rows, "--data", "mini", "--db", DB), table][form in CARDS :]:
+        if words is table and form in ("jsonl", "parquet"):
+            continue
+        name = here / f"out-{len(words)}"
+        asked = ("export", "--format", form, "--model", "stuck", *words, "--out", name)
+        ended = bench(*asked, *(("--collapsed-too",) if form in CARDS else ()))
+        assert ended.code == 0, ended.err
+        assert CONSTANT.encode() in name.read_bytes(), form
+
+
+CARDS = ("model-index", "eval-results")
+
+
+def test_a_card_of_what_learned_nothing_is_written_where_that_is_asked(bench: Any, here: Path):
+    words = ("--model", "stuck", "--data", "hub", "--db", HUB, "--out", "card.yaml")
+    for form in CARDS:
+        ended = bench("export", "--format", form, *words)
+        assert ended.code == 2
+        assert "stuck has learned nothing of GLUE RTE (3 of 3 seeds collapsed" in ended.err
+        assert not Path("card.yaml").exists()
+    ended = bench("export", "--format", CARDS[0], *words[:-2], "--push", "me/model")
+    assert (ended.code, "--collapsed-too" in ended.err) == (2, True)
+
+
+# From Python.
+
+FRAMES: Mapping[str, Callable[[], Any]] = {
+    "runs": lambda: [*bh.runs(DB)["flags"]],
+    "board": lambda: [*bh.board("glue", db=DB).frame()["flags"]],
+    "boards": lambda: [board._repr_html_() for board in bh.boards("glue", db=DB)],
+    "compare": lambda: [*bh.compare("stuck", "good", db=DB)["flags"]],
+    "curve": lambda: bh.curve(key("stuck"), db=DB).attrs,
+    "explain": lambda: bh.explain(key("stuck"), key("good"), db=DB).attrs,
+    "predictions": lambda: bh.predictions(key("stuck"), db=DB).attrs,
+    "score": lambda: bh.score("glue/rte", [LABEL] * len(DEV), data="mini"),
+    "Results": lambda: bh.Results(db=DB, keys=(key("stuck"),), suites=("glue",)).frame()["flags"],
+    "BoardTable": lambda: bh.board("glue", db=DB).notes,
+    "Choice": lambda: [*choice().frame()["flags"]],
+}
+"""Functions and classes of Python's interface whose numbers are of stored runs."""
+
+TRAINED = {"model", "predict", "run"}  # in the test of a trained run
+LOGGED = {"BenchCallback"}  # in the test of what it logs
+SAME_AS = {"which": "Choice", "paper": "Results"}
+PLAIN = {"BenchError", "__version__", "load", "published"}  # no number of a run
+
+
+def choice() -> bh.Choice:
+    with open_store(DB) as store:
+        found = find_answers(
+            store, [run.job for run in runs() if run.job.model == "stuck"], ["glue/rte"]
+        )
+    return bh.Choice(answers=tuple(found), cost={}, runs=3, of=3, left="")
+
+
+def test_each_name_of_the_package_is_one_of_these() -> None:
+    assert sorted([*FRAMES, *TRAINED, *LOGGED, *SAME_AS, *PLAIN]) == sorted(bh.__all__)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_python_has_the_flags(name: str, here: Path) -> None:
+    assert CONSTANT in str(FRAMES[name]())
+
+
+def test_a_notebook_marks_the_numbers_themselves(here: Path) -> None:
+    board = bh.board("glue", db=DB)
+    for shown in (repr(board), board._repr_html_()):
+        assert "50.0!" in shown
+        assert "!: 3 of 3 seeds collapsed (constant predictions): pre-100 RTE; pre-200 RTE" in shown
+    frame = board.frame().set_index("name")
+    assert frame.loc["good", "flags"] == ""
+    assert frame.loc["stuck", "RTE"] == 0.5
+    assert frame.loc["stuck", "flags"] == "RTE: 3 of 3 seeds collapsed (constant predictions)"
+
+
+def test_what_learned_nothing_is_the_best_nowhere(here: Path) -> None:
+    (answer,) = choice().answers
+    assert answer.best == ()
+    assert answer.sentence == "RTE: nothing was learned: all runs collapsed."
+
+
+def test_a_checkpoint_that_learned_nothing_is_warned_of(
+    here: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = bh.Results(db=DB, keys=(key("stuck"), key("stuck", 2)), suites=("glue",))
+    monkeypatch.setattr("benchharness.callback.run", lambda *_, **__: found)
+    assert bh.BenchCallback(["glue/rte"]).bench("checkpoint-1") == {"glue/rte": 0.5}
+    assert "glue/rte: constant predictions (2 of 2 runs)" in caplog.text
+
+
+# Trackers, and what is said of a job at its end.
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+def test_each_tracker_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its package is replaced by one that remembers all that it was called with."""
+    package = MagicMock()
+    monkeypatch.setattr("benchharness.loggers.import_module", lambda _: package)
+    watcher = Told()
+    with Listening(watcher, {name: lambda: LOGGERS[name](tmp_path)}) as listening:
+        listening.finish(collapsed("stuck"))
+    assert "has failed" not in str(watcher.notes)
+    assert CONSTANT in str(package.mock_calls)
+
+
+def test_what_is_said_of_a_job_that_ends_has_its_flags() -> None:
+    assert ending(collapsed("stuck")) == "accuracy 0.500 (! constant predictions) in 12 s"
+
+
+# Parts of the page, and a paper.
+
+OTHERS = {"anchor", "title", "data", "entries", "first", "more_histories"}
+
+
+def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) -> Result:
+    """A run whose scores are all 50.0, or as given, and which is constant."""
+    run = plotted(model, task, seed, 0.5, **fields)
+    return replace(run, evaluations=[replace(e, flags=(CONSTANT,)) for e in run.evaluations])
+
+
+def set_to(name: str, *values: Any) -> tuple[tuple[NamedEntry, ...], Board]:
+    """A board of rows that differ in one setting."""
+    row = row_of(flagged("tiny"))
+    rows = [
+        replace(
+            row,
+            settings={name: Setting(value=value, source="--set")},
+            recipe_digest=f"{value:x<64}",
+            key=f"{value:x<64}",
+        )
+        for value in values
+    ]
+    board = one_board(rows)
+    return named_entries(board, "b"), board
+
+
+def cost_figures() -> object:
+    found = [flagged("stuck"), plotted("good", parameters=66_000_000)]
+    board = board_of(found)
+    points = measured_points(
+        named_entries(board, "b"), board.rule, "glue/rte", facts_by_key(found), {}
+    )
+    (figure, *_) = tradeoffs(points, "RTE")
+    kinds = {mark.texts[0].text: [*mark.paths] for mark in figure.marks}
+    assert kinds == {"stuck": ["crosses"], "good": ["shape"]}
+    assert "stuck" not in figure.description
+    assert "A cross is a model whose runs collapsed" in figure.note
+    return [figure, cost_table(points)]
+
+
+def spread_figure() -> object:
+    return spread_of_task(
+        named_entries(board_of([flagged("stuck", seed=n) for n in (0, 1)]), "b"), "glue/rte"
+    )
+
+
+def category_figure() -> object:
+    run = flagged("stuck", "squad/v2.0", scores={"em": 0.5, "f1": 0.5, "f1_hasans": 0.5})
+    (board,) = build_boards([row_of(run)], SUITES["squad"])
+    return categories_of_task(named_entries(board, "b"), board.rule, "squad/v2.0")
+
+
+def history_figures() -> object:
+    found = [
+        PastRun(
+            row=replace(row_of(flagged("stuck")), finished=f"2026-0{month}-01T00:00:00Z"), code=""
+        )
+        for month in (6, 8)
+    ]
+    return histories(one_board([run.row for run in found]), found, ())
+
+
+def stage_figure() -> object:
+    stages = [Stage(run="pre", step=step) for step in (100, 200)]
+    board = one_board(
+        replace(row_of(flagged(f"pre-{stage.step}", seed=seed)), stage=stage)
+        for stage in stages
+        for seed in (0, 1)
+    )
+    return stage_figures(curves_of(MagicMock(), board, lambda entry: entry.stage, examples=False))
+
+
+FIGURES: Mapping[str, Callable[[], object]] = {
+    "tradeoffs": cost_figures,
+    "spreads": spread_figure,
+    "categories": category_figure,
+    "histories": history_figures,
+    "stages": stage_figure,
+    "shots": lambda: shot_figures(*set_to("shots", 8, 32)),
+    "layers": lambda: layer_figures(*set_to("features", "layer-1", "layer-2")),
+}
+
+
+def test_each_plot_is_one_of_these() -> None:
+    assert {each.name for each in fields(Plots)} == {*FIGURES, *OTHERS}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_plot_has_the_flags_in_its_notes_and_marks_its_numbers(name: str) -> None:
+    shown = str(FIGURES[name]())
+    assert CONSTANT in shown
+    assert "50.0!" in shown
+
+
+PARTS: Mapping[str, str] = {
+    "row.html.j2": f'<abbr class="flag" title="3 of 3 seeds collapsed ({CONSTANT})">!</abbr>',
+    "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
+    "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
+    "plots/figure.html.j2": '<td class="number">50.0!</td>',
+    "plots/section.html.j2": "a cross one that learned nothing (collapsed)",
+    "board.html.j2": '<span class="flag">!</span> marks a score to read with care',
+}
+"""What the templates of the page write of a flag."""
+
+HELD = {"predictions.html.j2": "report predictions", "prediction.html.j2": "report predictions"}
+"""Those of other pages, with the commands that write them."""
+
+FRAME = {"page.html.j2", "runs.html.j2"}  # around the parts
+PUBLISHED = {"reproduction.html.j2"}  # on official data, below
+
+
+def test_each_part_of_the_page_has_the_flags(bench: Any, here: Path) -> None:
+    folder = ROOT / "leaderboard/report/templates"
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.j2")}
+    assert found == {*PARTS, *HELD, *FRAME, *PUBLISHED}
+    assert set(HELD.values()) <= set(CHECKED)
+    assert bench("report", "--out", "page.html", "--db", DB).code == 0
+    page = Path("page.html").read_text()
+    assert [name for name, part in PARTS.items() if part not in page] == []
+
+
+def test_a_score_beside_a_published_one_is_marked() -> None:
+    flags = {"glue/rte": (CONSTANT,)}
+    rows = [
+        make_row("bert-base-cased", "glue/rte", seed, 0.5, data="hub", flags=flags)
+        for seed in (0, 1)
+    ]
+    board = one_board(rows)
+    compared = [each for each in reproductions(board, board.entries[0]) if each.ours is not None]
+    assert compared
+    assert {(each.text, each.flags) for each in compared} == {("50.0!", (CONSTANT,))}
+    written = template_module("reproduction.html.j2").reproduction_table(build_table(board, 1))
+    assert '<td class="number">50.0!</td>' in written
+
+
+def test_each_number_of_a_paper_has_its_flags() -> None:
+    board = board_of([flagged("stuck"), plotted("good")])
+    board = replace(board, entries=board.entries)
+    (table,) = paper_tables([(board, Choice(intervals=True))])
+    paper = Paper(models=["stuck", "good"], tables=[table], appendix=[], figures={}, missing=[])
+    written = {name: content.decode() for name, content in paper.files().items()}
+    assert r"50.0\textsuperscript{!}" in written["glue.tex"]
+    assert "!: 1 of 1 seed collapsed (constant predictions): stuck RTE." in written["glue.tex"]
+    assert "50.0,1 of 1 seed collapsed (constant predictions)," in written["runs.csv"]
+
+
+# A run that is really trained.
+
+
+def test_a_trained_run_is_flagged_wherever_it_goes(bench: Any) -> None:
+    """Its model is written only where that is asked for, and with a card that says so."""
+    words = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
+    once = ("--set", "epochs=1", "--set", "learning_rate=1e-9", "--seeds", "1", "--no-baselines")
+    device = ("--device", "cpu", "--precision", "fp32", "--keep-models")
+    ended = bench("run", *words, *once, *device)
+    assert ended.code == 0, ended.err
+    assert f"(! {CONSTANT}" in ended.err + ended.out
+    assert f"!: 1 of 1 seed collapsed ({CONSTANT}" in ended.out
+    ended = bench("model", "tiny", "--to", "taken")
+    assert ended.code == 2
+    assert "has learned nothing of RTE (constant predictions" in ended.err
+    assert not Path("taken").exists()
+    ended = bench("model", "tiny", "--to", "taken", "--collapsed-too", "--json")
+    assert ended.code == 0, ended.err
+    assert f"!: {CONSTANT}" in ended.err
+    assert CONSTANT in json.loads(ended.out)[0]["flags"]
+    card = Path("taken/README.md").read_text()
+    assert f"**It has learned nothing: {CONSTANT}" in card
+    assert f"accuracy ({CONSTANT})" in card
+    run = json.loads(Path("taken/benchharness.json").read_text())["key"]
+    db = "results/leaderboard.sqlite"
+    with pytest.raises(bh.BenchError, match="collapsed_too=True"):
+        bh.model(run, db=db)
+    assert len(bh.model(run, db=db, collapsed_too=True)) == 2
+    rows = [{"sentence1": "It rains.", "sentence2": "It is wet."}]
+    columns = "text=sentence1,text2=sentence2"
+    Path("rows.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    for kept in (run[:12], "taken"):
+        assert CONSTANT in bh.predict(kept, rows, columns=columns, db=db).attrs["flags"]
+        ended = bench("predict", kept, "rows.jsonl", "--columns", columns)
+        assert (ended.code, f"!: {CONSTANT}" in ended.err) == (0, True), ended.err
