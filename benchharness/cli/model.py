@@ -50,7 +50,6 @@ def model(  # noqa: PLR0913  (its options)
     ),
     retrain_anyway: bool = option(False, "The same where versions or the processor differ."),
     variants: Variants,
-    trust_remote_code: bool = option(False, "Run the Python code that the checkpoint comes with."),
 ) -> None:
     """Write the model of a run as a folder that transformers loads, without benchharness.
 
@@ -80,7 +79,7 @@ def model(  # noqa: PLR0913  (its options)
         with chosen.open() as store:
             found = take_found(
                 run := find(store),
-                take_run(run, Path(to), task=task, trust=trust_remote_code),
+                take_run(run, Path(to), task=task, trust=chosen.trust_remote_code),
                 variants,
                 as_json=chosen.as_json,
             )

@@ -19,13 +19,14 @@ from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Orders, Outcome, ended_at_last
 from benchharness.kept_folders import Holds, SnapshotFolder
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, code_of
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
 from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
+from benchharness.tasks.foreign_code import require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -101,7 +102,8 @@ def drive(
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
     job. What the store does not take is kept beside it, and the run goes on. Raises ModelError
     before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
-    that is quickly told, and StoreError at the end where something is kept still.
+    that is quickly told, ForeignCodeError where a job that is run again has a metric's code from
+    elsewhere, and StoreError at the end where something is kept still.
     """
     # Each checkpoint once, and once more where its decoder is asked for.
     for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
@@ -120,6 +122,9 @@ def drive(
         )
     )
     with open_store(options.db) as store:
+        store.keep_named_code()
+        for job in schedule.todo:
+            require_named(code_of(job.definition))
         with (
             # They end from the last to the first: the holds are let go of when no worker runs any
             # more and what waits for the store is written.

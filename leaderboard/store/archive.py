@@ -191,7 +191,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
             folder.parent.mkdir(parents=True, exist_ok=True)
             # Beside the store the umask says who else may come in; elsewhere nobody may.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
-            if folder != folders[0] and not _is_private(folder):
+            if folder != folders[0] and not is_private(folder):
                 continue
             flush_to_disk(folder.parent)
             path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
@@ -204,7 +204,8 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     raise failed
 
 
-def _is_private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
+    """Whether a folder is there, this user's, and written by nobody else."""
     try:
         found = folder.lstat()
     except OSError:
@@ -219,7 +220,7 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
     return [
         folder
         for number, folder in enumerate(folders)
-        if (_is_private(folder) if number else not folder.is_symlink())
+        if (is_private(folder) if number else not folder.is_symlink())
     ]
 
 

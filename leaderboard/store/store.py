@@ -70,6 +70,7 @@ from benchharness.leaderboard.store.merging import (
     run_ids,
     whole_runs,
 )
+from benchharness.leaderboard.store.own_code import code_named_for, keep_code_named
 from benchharness.leaderboard.store.record import (
     KEYS_AT_ONCE,
     Run,
@@ -87,6 +88,7 @@ from benchharness.leaderboard.store.record import (
 )
 from benchharness.leaderboard.text import digest, plain, storable
 from benchharness.tasks.errors import BenchError, StoreError
+from benchharness.tasks.foreign_code import named_code, remember_code
 from benchharness.tasks.suites import SUITES
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
@@ -261,6 +263,7 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
     prepare(engine, create=create, upgrade=upgrade)
     store = Store(engine)
     store.define_tasks()
+    remember_code(code_named_for(store.place_digest))
     return Store(engine, store.take_kept()) if create else store
 
 
@@ -354,16 +357,24 @@ class Store:
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
         # A server has no folder of its own: its runs are told by host, port and database.
-        return Path("results").absolute() / f"{self._digest}.unstored"
+        return Path("results").absolute() / f"{self.place_digest}.unstored"
 
     @property
-    def _digest(self) -> str:
+    def place_digest(self) -> str:
+        """Tells the place of a store: its file, or its server's host, port and database."""
         url, file = self._engine.url, file_of(self._engine)
         return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
 
     @property
     def _kept_folders(self) -> list[Path]:
-        return [self.kept_folder, *kept_elsewhere(self._digest)]
+        return [self.kept_folder, *kept_elsewhere(self.place_digest)]
+
+    def keep_named_code(self) -> None:
+        """Note on this machine what code this command has named: later ones load it for the store.
+
+        Runs that come from an archive or from another store are not so noted, whoever made them.
+        """
+        keep_code_named(self.place_digest, named_code())
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
         """Write an outcome that the store does not take now to a file, whole or not at all.
