@@ -9,6 +9,7 @@ from pathlib import Path
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.sharing import shared_board, shared_outcome, without_paths
+from benchharness.leaderboard.boards.terminal import over_seeds_alone
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
@@ -112,7 +113,8 @@ def make_report(
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
             places = write_runs(out, boards, read, about, background.predictions)
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
-        notes += [*faults, *_drawn_in_part(boards, detailed)]
+        alone = (said for board in boards for said in over_seeds_alone(board))
+        notes += [*faults, *_drawn_in_part(boards, detailed), *dict.fromkeys(alone)]
         if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
