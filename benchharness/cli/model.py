@@ -73,7 +73,8 @@ def model(  # noqa: PLR0913  (its options)
     if retrain or retrain_anyway:
         with chosen.open() as store:
             key = find(store).result.job.key
-        train_kept(key, chosen.db, anyway=retrain_anyway, as_json=chosen.as_json)
+        options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
+        train_kept(key, options, anyway=retrain_anyway, as_json=chosen.as_json)
     if to is not None:
         task = chosen.task[0] if len(chosen.task) == 1 else ""
         with chosen.open() as store:
@@ -104,7 +105,7 @@ def take_found(
     return facts
 
 
-def train_kept(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
+def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
     """Trains a run again where its model was not kept, and says how its answers compare."""
 
     @contextmanager
@@ -113,7 +114,7 @@ def train_kept(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
         with displayed(schedule, store) as display:
             yield display
 
-    folder, said = train_again(key, RunOptions(db=db), watch, anyway=anyway)
+    folder, said = train_again(key, options, watch, anyway=anyway)
     typer.echo(visible(said or "the model is there already."), err=as_json)
     typer.echo(visible(f"kept in {folder}"), err=as_json)
 

@@ -108,7 +108,8 @@ def _take(
         with opened(options.db) as store:
             key = find_seed(store, options.db, scores, seed).result.job.key
         if kept_model(options.db, key) is None:  # here and now it is the same one
-            train_kept(key, options.db, anyway=True, as_json=as_json)
+            again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
+            train_kept(key, again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
                 run := find_seed(store, options.db, scores, seed),

@@ -25,7 +25,13 @@ from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
+from benchharness.tasks.errors import (
+    BusyStoreError,
+    DataError,
+    ForeignCodeError,
+    ModelError,
+    StoreError,
+)
 from benchharness.tasks.foreign_code import require_named
 from benchharness.worker.fork_server import modules_of
 
@@ -123,8 +129,7 @@ def drive(
     )
     with open_store(options.db) as store:
         store.keep_named_code()
-        for job in schedule.todo:
-            require_named(code_of(job.definition))
+        _require_trust(schedule, options)
         with (
             # They end from the last to the first: the holds are let go of when no worker runs any
             # more and what waits for the store is written.
@@ -141,6 +146,24 @@ def drive(
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
         yield Driven(schedule, store, run.stored, run.again)
+
+
+def _require_trust(schedule: Schedule, options: RunOptions) -> None:
+    """ForeignCodeError for a job with code that only a store names: it need not have run here.
+
+    Jobs that were planned have what was asked for; those that run again, start another one or teach
+    it are as they were stored.
+    """
+    keys = {key for job in schedule.todo for key in (job.key, *job.needs)}
+    for job in schedule.jobs:
+        if job.key not in keys:
+            continue
+        require_named(code_of(job.definition))
+        if job.trust.remote_code and not options.trust_remote_code:
+            raise ForeignCodeError(
+                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that "
+                f"{job.checkpoint} comes with: read it, then give --trust-remote-code."
+            )
 
 
 class _Run:

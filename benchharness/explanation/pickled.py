@@ -23,6 +23,10 @@ _CALLED = frozenset(
 """What else is called when such a file is loaded; anything else is somebody's own code."""
 
 
+MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
+"""Values of a Trainer's arguments, which have some 200, how deep they stand, and a text's letters."""
+
+
 def read_arguments(path: Path) -> Mapping[str, Any]:
     """The fields of the Trainer's arguments in a file; enums are the words that they are made of.
 
@@ -30,6 +34,7 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
     """
     try:
         found = next((each for each in _objects(path) if isinstance(each, Described)), None)
+        _check_size(found)
     except DataError:
         raise
     except DAMAGED as error:
@@ -41,6 +46,32 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
         holds = f"a {found.name}" if found else "no object"
         raise DataError(f"{path} holds {holds}, and not the arguments of a Trainer.")
     return found.state
+
+
+def _check_size(found: Any) -> None:
+    """ValueError for more than people print and compare; a value that is named twice counts twice.
+
+    A pickle of 400 bytes may have a list within a list that is there 2 ** 40 times.
+    """
+    waiting, count = [(found, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        match value:
+            case Described():
+                inner = [*value.args, *value.state.items()]
+            case dict():
+                inner = [*value.items()]
+            case list() | tuple() | set() | frozenset():
+                inner = [*value]
+            case _:
+                inner = []
+        is_long = isinstance(value, str | bytes) and len(value) > LONGEST
+        if is_long or (isinstance(value, int) and value.bit_length() > LONGEST // 10):
+            raise ValueError(f"a value of more than {LONGEST:,} letters or {LONGEST // 10:,} bits")
+        if count + len(waiting) + len(inner) > MOST_VALUES or depth > DEEPEST:
+            raise ValueError(f"more than {MOST_VALUES:,} values, or {DEEPEST} within each other")
+        waiting += [(each, depth + 1) for each in inner]
 
 
 def _objects(path: Path) -> Iterator[Any]:
