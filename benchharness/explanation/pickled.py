@@ -24,7 +24,7 @@ _CALLED = frozenset(
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""Values of a Trainer's arguments, which have some 200, how deep they stand, and a text's letters."""
+"""The values of a Trainer's arguments, which has some 200, how deep they stand, a text's letters."""
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:

@@ -168,12 +168,13 @@ def predicted_split(
     name = f"{task.name}:{split}"
     results = [*one, *other]
     _check_rows(name, results)
+    examples = stored.labelled_examples(name, (result.job for result in results))
     return PredictedSplit(
         task=task,
         split=split,
-        examples=stored.labelled_examples(name, (result.job for result in results)),
-        one=tuple(predictions_of(result.evaluation(name)) for result in one),
-        other=tuple(predictions_of(result.evaluation(name)) for result in other),
+        examples=examples,
+        one=tuple(predictions_of(result.evaluation(name), examples) for result in one),
+        other=tuple(predictions_of(result.evaluation(name), examples) for result in other),
     )
 
 

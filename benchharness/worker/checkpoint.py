@@ -221,8 +221,8 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     """
     own = "" if place is None else f"networks.{place}."  # a run of one task names its head without
     try:
-        weights = load_file(folder / HEAD).items()
-        weights = {key[len(own) :]: w for key, w in weights if key.startswith(own)}
+        named = load_file(folder / HEAD).items()
+        weights = {key[len(own) :]: w for key, w in named if key.startswith(own)}
         found = network.load_state_dict(weights, strict=False)
     except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error

@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
+from benchharness.leaderboard.store.numbers import fitting
 from benchharness.leaderboard.store.record import Run, StoredRun, run_to_stored, stored_to_run
 from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 from benchharness.tasks.errors import BenchError, DataError, StoreError
@@ -70,17 +71,16 @@ def check_archive(path: Path) -> int:
     Raises DataError where a line is missing, twice there, or not what its store has written.
     """
     seen: set[tuple[str, int]] = set()
-    for run in read_archive(path):
-        try:
-            stored_to_run(run)
-        except StoreError as error:
-            raise DataError(f"{path} was changed after it was written: {error}") from error
-        if (run.key, run.attempt) in seen:
-            raise DataError(
-                f"{path} has the run {run.key[:12]} (attempt {run.attempt}) twice: export the "
-                "store again."
-            )
-        seen.add((run.key, run.attempt))
+    try:
+        for run in fitting(map(stored_to_run, read_archive(path))):
+            if (run.job_key, run.attempt) in seen:
+                raise DataError(
+                    f"{path} has the run {run.job_key[:12]} (attempt {run.attempt}) twice: export "
+                    "the store again."
+                )
+            seen.add((run.job_key, run.attempt))
+    except StoreError as error:
+        raise DataError(f"{path} was changed after it was written: {error}") from error
     return len(seen)
 
 

@@ -70,6 +70,7 @@ from benchharness.leaderboard.store.merging import (
     run_ids,
     whole_runs,
 )
+from benchharness.leaderboard.store.numbers import fitting
 from benchharness.leaderboard.store.own_code import code_named_for, keep_code_named
 from benchharness.leaderboard.store.record import (
     KEYS_AT_ONCE,
@@ -627,10 +628,11 @@ class Store:
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
 
-        Raises StoreError, and stores nothing, where one of them is not what its store has written.
+        Raises StoreError, and stores nothing, where one of them is not what its store has written,
+        or has numbers that cannot be of its rows.
         """
         with writing(self._engine) as db:
-            return merge_runs(db, map(stored_to_run, runs))
+            return merge_runs(db, fitting(map(stored_to_run, runs)))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""

@@ -1,0 +1,97 @@
+"""What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from benchharness.leaderboard.result import measures_of
+from benchharness.leaderboard.store.record import Run
+from benchharness.leaderboard.text import digest
+from benchharness.tasks.errors import BenchError, StoreError
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import TASKS, find_task
+
+_ROUNDING = 1e-9
+
+
+def fitting(runs: Iterable[Run]) -> Iterator[Run]:
+    """The runs, each after a look at its numbers; StoreError at one that cannot be of its rows.
+
+    Rows are known by their fingerprint, and read where they are packaged.
+    """
+    known: dict[str, str] = {}  # the ids that rows of a fingerprint have, as a digest
+    for run in runs:
+        for split in run.predictions:
+            if fault := _fault_of_split(run, split, known):
+                raise _refused(run, f"{split.task} {split.split} {fault}")
+        for score in run.scores:
+            low, high = _bounds(score.task, score.name)
+            if not low - _ROUNDING <= score.value <= high + _ROUNDING:
+                raise _refused(
+                    run,
+                    f"{score.task} {score.split} has the {score.name} {score.value:g}, outside of "
+                    f"{low:g} to {high:g}",
+                )
+        yield run
+
+
+def _refused(run: Run, what: str) -> StoreError:
+    return StoreError(
+        f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
+        "nothing was taken in. Ask whoever has made it for another export."
+    )
+
+
+def _fault_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) -> str:
+    """What is wrong with the predictions of a split; empty for nothing."""
+    if run.job["kind"] == "imported" and not split.rows:
+        return ""  # somebody else has predicted, and says the score alone
+    name = f"{split.task}:{split.split}"
+    if run.fingerprints.get(name) != split.fingerprint:
+        return "was predicted on other rows than the run says"
+    ids = [row.get("id") if isinstance(row, dict) else None for row in split.rows]
+    if not all(isinstance(each, str) for each in ids):
+        return "has a prediction without the id of its row"
+    if len(set(ids)) < len(ids):
+        return "has two predictions for one row"
+    said = _rows_said(run.provenance, name)
+    if said is not None and said != len(ids):
+        return f"has {len(ids)} predictions for {said} rows"
+    if known.setdefault(split.fingerprint, found := digest(ids)) != found:
+        return "has predictions for other rows than another run, and says that they are the same"
+    packaged = _packaged(split.task, split.split, run.limit) if run.data == "mini" else None
+    if packaged and packaged[0] == split.fingerprint and packaged[1] != ids:
+        return f"has {len(ids)} predictions that are not for its {len(packaged[1])} rows"
+    return ""
+
+
+def _rows_said(provenance: object, name: str) -> int | None:
+    """How many rows a split had, where the run has noted it."""
+    splits: Any = provenance.get("data") if isinstance(provenance, Mapping) else None
+    said: Any = splits.get(name) if isinstance(splits, Mapping) else None
+    found = said.get("rows") if isinstance(said, Mapping) else None
+    return found if isinstance(found, int) else None
+
+
+@lru_cache(maxsize=64)
+def _packaged(task: str, split: str, limit: int | None) -> tuple[str, list[str]] | None:
+    """The fingerprint and the ids of packaged rows; None where there are none."""
+    try:
+        rows = read(find_task(task), split, parse_data("mini"), limit)
+    except BenchError:
+        return None
+    return rows.fingerprint, [example.id for example in rows.examples]
+
+
+def _bounds(task: str, name: str) -> tuple[float, float]:
+    """Between what a task's score is; anything for one that nobody here knows."""
+    measure = measures_of(task).get(name)
+    if measure is None:
+        return _ANY
+    metrics = (*TASKS[task].metrics, *TASKS[task].details)
+    return next((m.bounds for m in metrics if m.name == measure.metric), _ANY)
+
+
+_ANY = (float("-inf"), float("inf"))
