@@ -24,7 +24,7 @@ _CALLED = frozenset(
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""The values of a Trainer's arguments, which has some 200, how deep they stand, a text's letters."""
+"""Of a Trainer's arguments: the values (there are some 200), how deep, and letters of a text."""
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:

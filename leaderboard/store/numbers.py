@@ -24,7 +24,7 @@ def fitting(runs: Iterable[Run]) -> Iterator[Run]:
     known: dict[str, str] = {}  # the ids that rows of a fingerprint have, as a digest
     for run in runs:
         for split in run.predictions:
-            if fault := _fault_of_split(run, split, known):
+            for fault in _faults_of_split(run, split, known):
                 raise _refused(run, f"{split.task} {split.split} {fault}")
         for score in run.scores:
             low, high = _bounds(score.task, score.name)
@@ -44,27 +44,26 @@ def _refused(run: Run, what: str) -> StoreError:
     )
 
 
-def _fault_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) -> str:
-    """What is wrong with the predictions of a split; empty for nothing."""
+def _faults_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) -> Iterator[str]:
+    """What is wrong with the predictions of a split."""
     if run.job["kind"] == "imported" and not split.rows:
-        return ""  # somebody else has predicted, and says the score alone
+        return  # somebody else has predicted, and says the score alone
     name = f"{split.task}:{split.split}"
     if run.fingerprints.get(name) != split.fingerprint:
-        return "was predicted on other rows than the run says"
+        yield "was predicted on other rows than the run says"
     ids = [row.get("id") if isinstance(row, dict) else None for row in split.rows]
     if not all(isinstance(each, str) for each in ids):
-        return "has a prediction without the id of its row"
-    if len(set(ids)) < len(ids):
-        return "has two predictions for one row"
+        yield "has a prediction without the id of its row"
+    elif len(set(ids)) < len(ids):
+        yield "has two predictions for one row"
     said = _rows_said(run.provenance, name)
     if said is not None and said != len(ids):
-        return f"has {len(ids)} predictions for {said} rows"
+        yield f"has {len(ids)} predictions for {said} rows"
     if known.setdefault(split.fingerprint, found := digest(ids)) != found:
-        return "has predictions for other rows than another run, and says that they are the same"
+        yield "has predictions for other rows than another run, and says that they are the same"
     packaged = _packaged(split.task, split.split, run.limit) if run.data == "mini" else None
     if packaged and packaged[0] == split.fingerprint and packaged[1] != ids:
-        return f"has {len(ids)} predictions that are not for its {len(packaged[1])} rows"
-    return ""
+        yield f"has {len(ids)} predictions that are not for its {len(packaged[1])} rows"
 
 
 def _rows_said(provenance: object, name: str) -> int | None:
