@@ -2,7 +2,7 @@
 
 import gzip
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, count
 from pathlib import Path
@@ -13,9 +13,9 @@ from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table, key_of
 from benchharness.tasks.own.documents import is_object, objects_table, parsed
 from benchharness.tasks.own.encodings import text_of
+from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.places import ending_of, kind_of
 from benchharness.tasks.own.tables import (
-    Lines,
     check_widths,
     delimiter_of,
     has_quotes,
@@ -162,7 +162,7 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
         ends = accumulate(len(line) + 1 for line in lines)
         return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
 
-    header: list[Any] | None = None
+    header: Sequence[Any] | None = None
     for above, block, notes in _blocks(path, read, whole):
         skipped, text = 0, block
         if header is None:
@@ -171,7 +171,10 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
         if header is None and rows:
-            header, rows = list(rows[0][1]), rows[1:]
+            check_widths(path, rows, rows[0][1], delimiter)
+            header, rows, said = split_header(path.name, rows)
+        else:
+            said = ()
         if rows and header is not None:
             check_widths(path, rows, header, delimiter)
-            yield replace(table_of_rows(path, header, rows), notes=notes)
+            yield replace(table_of_rows(path, header, rows), notes=(*notes, *said))
