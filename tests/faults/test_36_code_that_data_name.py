@@ -189,7 +189,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)],
     "check": [
         ("check", "--write", "--model", "one", "--suite", "SUITE", "--out", "b.json", *DB),
-        ("check", "--model", "tiny", "--baseline", "b.json", "--data", "ROWS", "--precision", "fp32"),
+        ("check", "--model", "tiny", "--baseline", "b.json", "--data", "ROWS"),
     ],
     "check --write": [("check", "--write", "--model", "one", "--out", "c.json", *DB)],
     "predict": [("predict", "FOLDER", "ROWS"), ("predict", "RUN", "ROWS", *DB)],
@@ -235,7 +235,7 @@ REFUSED = {
     "run": [4, 0],
     "which": [2],
     "paper": [4],
-    "check": [0, 4],
+    "check": [0, 2],
     "submit": [2],
     "submit score": [4],
     "compare explain": [2],
