@@ -59,11 +59,11 @@ def _faults_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) ->
     said = _rows_said(run.provenance, name)
     if said is not None and said != len(ids):
         yield f"has {len(ids)} predictions for {said} rows"
-    if known.setdefault(split.fingerprint, found := digest(ids)) != found:
-        yield "has predictions for other rows than another run, and says that they are the same"
     packaged = _packaged(split.task, split.split, run.limit) if run.data == "mini" else None
     if packaged and packaged[0] == split.fingerprint and packaged[1] != ids:
         yield f"has {len(ids)} predictions that are not for its {len(packaged[1])} rows"
+    if known.setdefault(split.fingerprint, found := digest(ids)) != found:
+        yield "has predictions for other rows than another run, and says that they are the same"
 
 
 def _rows_said(provenance: object, name: str) -> int | None:
