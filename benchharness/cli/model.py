@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, is_there
+from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import completed_by, with_options
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.cli.variants import Variants, check_variants, finish, tell_checks
@@ -60,9 +60,7 @@ def model(  # noqa: PLR0913  (its options)
     folder with its model, and exits with 3 where one is worse.
     """
     if variants.check:
-        if is_there(chosen.db):  # which code was named for it, a folder's metric may be
-            chosen.open().close()
-        check_variants(name, variants, as_json=chosen.as_json)
+        check_variants(name, variants, chosen.db, as_json=chosen.as_json)
         return
     if variants.variant or variants.rows or variants.strict:
         raise BenchError("--variant, --rows and --strict go with --check.")
