@@ -14,6 +14,9 @@ from tests.helpers.results import make_result
 TASKS = ("glue/sst2", "squad/v2.0", "conll2003/ner")
 """Of three kinds of answers: a class, a span, tags."""
 
+SMALL = {"vocab_size": 2000, "hidden_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
+"""The sizes of an encoder."""
+
 DAMAGED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "job.json", "manifest.json"),
     *("model.safetensors", "head.safetensors"),
@@ -27,12 +30,14 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 @cache
 def _kept(task: str) -> dict[str, bytes]:
-    """What a run leaves of a model that takes some milliseconds."""
+    """What a run leaves of a model of some kilobytes: damage may repeat them often."""
     from benchharness.worker.job import run_job
+    from tests.helpers.checkpoints import save_checkpoint
     from tests.helpers.mini_jobs import make_job
 
     with TemporaryDirectory() as home:
-        run_job(make_job(task, limit=8), keep=Path(home) / "model")
+        save_checkpoint(Path(home) / "small", **SMALL)
+        run_job(make_job(task, 8, str(Path(home) / "small")), keep=Path(home) / "model")
         return _files(Path(home) / "model")
 
 
@@ -82,7 +87,7 @@ def _training() -> tuple[dict[str, bytes], Result]:
     from tests.helpers.plans import plan_job
 
     home = Path(_HOME.name)
-    save_checkpoint(home / "small", vocab_size=2000, hidden_size=8, num_attention_heads=1)
+    save_checkpoint(home / "small", **SMALL)
     job = plan_job(str(home / "small"), "glue/mrpc", limit=40, precision="fp32")
     result = make_result(job)
     with open_store(home / "board.sqlite") as store:
