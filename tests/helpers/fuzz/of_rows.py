@@ -28,6 +28,7 @@ from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.messy_layouts import MESSY
 from tests.helpers.own_files import GOOD
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.public_layouts import PUBLIC
@@ -350,7 +351,7 @@ SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking"
 def _own() -> list[Case]:
     """A file of one's own in every layout that is one file, found and read in parts."""
     cases = []
-    for layout in (*GOOD.values(), *PUBLIC.values()):
+    for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values()):
         with TemporaryDirectory() as folder:
             path = layout.write(Path(folder))
             is_asked = getattr(layout, "expected", "").startswith(REFUSED)
