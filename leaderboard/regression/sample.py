@@ -321,7 +321,12 @@ def sample_of(
 
 
 def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
-    predictions = predictions_of(evaluation, examples)
+    predictions = predictions_of(evaluation)
+    if [p.id for p in predictions] != [e.id for e in examples]:
+        raise DataError(
+            f"the predictions of {evaluation.name} are not for the rows that are there now: "
+            "expected the data that the runs were made with."
+        )
     kind = answer_type(find_task(evaluation.task))
     right = map(kind.is_right, predictions, examples)
     return "".join("1" if each else "0" for each in right)
