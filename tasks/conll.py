@@ -13,6 +13,7 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.metrics.entities import (
+    CONLLEVAL,
     argument_f1,
     argument_precision,
     argument_recall,
@@ -189,7 +190,8 @@ REPEATED = "mentions that a gold chain has again count once; scorer.pl counts th
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
     """The mentions of each chain as they are marked, the chains in the order of their first mark.
 
-    Of several at a word those of one word are read first, as by scorer.pl.
+    Of several at a word those of one word are read first, and the others as they stand, as by
+    scorer.pl.
     """
     found: list[tuple[Mention, int]] = []
     first = 0
@@ -199,13 +201,18 @@ def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
         # Rows count words in their sentence, mentions count them in the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
-    for mention, chain in sorted(found, key=_mark):
+    for mention, chain in sorted(found, key=_begin):
         chains.setdefault(chain, []).append(mention)
-    return list(chains.values())
+    return [sorted(chain, key=_mark) for chain in chains.values()]
 
 
-def _mark(found: tuple[Mention, int]) -> tuple[int, bool, int]:
+def _begin(found: tuple[Mention, int]) -> tuple[int, bool]:
     (start, end), _ = found
+    return start, end > start + 1
+
+
+def _mark(mention: Mention) -> tuple[int, bool, int]:
+    start, end = mention
     return start, end > start + 1, -end
 
 
@@ -332,6 +339,7 @@ NER = TagTask(
     convert=_sentence,
     metrics=(entity_f1,),
     details=(entity_precision, entity_recall, tag_accuracy),
+    script=CONLLEVAL,
     tags=ENTITY_TAGS,
     cite="Tjong Kim Sang and De Meulder, Introduction to the CoNLL-2003 Shared Task, CoNLL 2003",
 )

@@ -16,29 +16,8 @@ from benchharness.tasks.examples import (
     Prediction,
     SpanPrediction,
 )
-from benchharness.tasks.metrics.entities import (
-    entity_f1,
-    official_conlleval,
-    tag_accuracy,
-)
-from benchharness.tasks.metrics.reading import (
-    COQA_F1,
-    HOTPOTQA,
-    QUAC_F1,
-    official_coqa,
-    official_hotpotqa,
-    official_quac,
-)
-from benchharness.tasks.metrics.squad import (
-    MLQA_METRICS,
-    SQUAD_V1,
-    SQUAD_V2,
-    normalise,
-    official_mlqa,
-    official_v1,
-    official_v2,
-    swept_in_order,
-)
+from benchharness.tasks.metrics.entities import tag_accuracy, words_share
+from benchharness.tasks.metrics.squad import normalise, swept_in_order
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     content_of,
@@ -277,59 +256,33 @@ def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> Predicti
     )
 
 
-# What the official scripts print.
+# What a file alone tells of its scores, by metric; None for what a script then does not count.
 
-Numbers = Mapping[str, float]
-
-
-Script = Callable[[Any, PredictionFile, Sequence[Any]], tuple[Numbers, Numbers]]
-"""`official(task, file, examples)` is what the official script prints, and the scores that only the
-file can tell: they depend on the order of equal no-answer scores, or on the scheme of the tags."""
+FileScores = Mapping[Metric[Any, Any], float | None]
 
 
-def _is_scored_by(task: Task, metrics: Sequence[Metric[Any, Any]]) -> bool:
-    """Whether a task has a script's metrics: with others the script's numbers are not its own."""
-    return {*metrics} <= {*task.metrics, *task.details}
+def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
+    """The sweep in the order in which the file of no-answer scores has equal ones."""
+    predictions: Sequence[Any] = found.predictions
+    return swept_in_order(predictions, examples, found.sweep_order)
 
 
-def _squad_script(task: SpanTask, found: Any, examples: Any) -> tuple[Numbers, Numbers]:
-    if _is_scored_by(task, MLQA_METRICS):
-        return official_mlqa(found.predictions, examples), {}
-    if not _is_scored_by(task, SQUAD_V2 if task.no_answer else SQUAD_V1):
-        return {}, {}
-    if not task.no_answer:
-        return official_v1(found.predictions, examples), {}
-    order = found.sweep_order
-    own = {} if order is None else swept_in_order(found.predictions, examples, order)
-    return official_v2(found.predictions, examples, order), own
-
-
-def _conlleval(task: Any, found: PredictionFile, _examples: Any) -> tuple[Numbers, Numbers]:
-    if not found.columns or not _is_scored_by(task, [entity_f1]):
-        return {}, {}
-    official = official_conlleval(found.columns)
-    return official, {tag_accuracy.name: official["accuracy"] / 100}
-
-
-def _printed(script: Callable[[Any, Any], Numbers], *metrics: Metric[Any, Any]) -> Script:
-    def official(task: Any, found: PredictionFile, examples: Any) -> tuple[Numbers, Numbers]:
-        is_own = _is_scored_by(task, metrics)
-        return (script(found.predictions, examples) if is_own else {}), {}
-
-    return official
+def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
+    """The accuracy of tags in the scheme of the file."""
+    return {tag_accuracy: words_share(found.columns)} if found.columns else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """A form of prediction files.
 
-    The `official` numbers are in `unit`. `takes_scores` says that no-answer scores may stand in a
+    `own_scores` are those that only the file can tell: they depend on the order of equal no-answer
+    scores, or on the scheme of the tags. `takes_scores` says that no-answer scores may stand in a
     second file.
     """
 
     read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
-    official: Script = lambda *_: ({}, {})
-    unit: str = "in percent"
+    own_scores: Callable[[PredictionFile, Sequence[Any]], FileScores] = lambda *_: {}
     takes_scores: bool = False
 
 
@@ -340,16 +293,12 @@ LAYOUTS: Mapping[str, Layout] = {
     "number": LABELS,
     "labels": LABELS,
     "choice": LABELS,
-    "tag": Layout(read=read_columns, official=_conlleval),
+    "tag": Layout(read=read_columns, own_scores=_of_columns),
     "role": Layout(read=read_roles),
     "ranking": Layout(read=read_run),
     "coref": Layout(read=read_clusters),
-    "squad": Layout(read=read_spans, official=_squad_script, takes_scores=True),
-    "quac": Layout(read=read_questions, official=_printed(official_quac, QUAC_F1)),
-    "coqa": Layout(read=read_questions, official=_printed(official_coqa, COQA_F1)),
-    "hotpotqa": Layout(
-        read=read_questions, official=_printed(official_hotpotqa, *HOTPOTQA), unit="from 0 to 1"
-    ),
+    "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
+    **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
 }
 """By the layout that a task names, else by its kind of answer."""
 

@@ -13,10 +13,13 @@ from benchharness.tasks.metrics.reading import (
     COQA_DETAILS,
     COQA_DOMAINS,
     COQA_F1,
+    COQA_SCRIPT,
     HOTPOTQA,
     HOTPOTQA_DETAILS,
+    HOTPOTQA_SCRIPT,
     QUAC_DETAILS,
     QUAC_F1,
+    QUAC_SCRIPT,
 )
 from benchharness.tasks.metrics.squad import normalise, token_f1
 from benchharness.tasks.sources import Row, Source
@@ -144,6 +147,7 @@ QUAC = SpanTask(
     convert=_quac_question(QUAC_HISTORY),
     metrics=(QUAC_F1,),
     details=QUAC_DETAILS,
+    script=QUAC_SCRIPT,
     no_answer=True,
     classes=(YES_NO, FOLLOW_UP),
     files="quac",
@@ -323,6 +327,7 @@ COQA = SpanTask(
     convert=_coqa_question(COQA_HISTORY),
     metrics=(COQA_F1,),
     details=COQA_DETAILS,
+    script=COQA_SCRIPT,
     files="coqa",
     leaves_out=_has_no_evidence,
     cite="Reddy et al., CoQA: A Conversational Question Answering Challenge, TACL 2019",
@@ -425,6 +430,7 @@ HOTPOT = SpanTask(
     convert=_hotpot_question,
     metrics=HOTPOTQA,
     details=HOTPOTQA_DETAILS,
+    script=HOTPOTQA_SCRIPT,
     facts=True,
     files="hotpotqa",
     leaves_out=cannot_be_learned,

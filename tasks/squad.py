@@ -4,7 +4,13 @@ Only train and dev are public. Scoring needs the answers' texts alone, training 
 """
 
 from benchharness.tasks.examples import SpanExample
-from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2, SQUAD_V2_DETAILS
+from benchharness.tasks.metrics.squad import (
+    EVALUATE_V1,
+    EVALUATE_V2,
+    SQUAD_V1,
+    SQUAD_V2,
+    SQUAD_V2_DETAILS,
+)
 from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import numbers, splits_of, text, texts
 from benchharness.tasks.task import SpanTask, cannot_be_learned
@@ -82,6 +88,7 @@ SQUAD_1 = SpanTask(
     ),
     convert=question,
     metrics=SQUAD_V1,
+    script=EVALUATE_V1,
     leaves_out=cannot_be_learned,
     cite="Rajpurkar et al., SQuAD: 100,000+ Questions for Machine Comprehension, EMNLP 2016",
 )
@@ -96,6 +103,7 @@ SQUAD_2 = SpanTask(
     convert=question,
     metrics=SQUAD_V2,
     details=SQUAD_V2_DETAILS,
+    script=EVALUATE_V2,
     no_answer=True,
     leaves_out=cannot_be_learned,
     cite="Rajpurkar et al., Know What You Don't Know: Unanswerable Questions for SQuAD, ACL 2018",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from statistics import fmean
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
@@ -88,6 +88,49 @@ class Metric(Generic[PredictionT, ExampleT]):
         return replace(self, name=f"{self.name}_{name}", compute=compute)
 
 
+class Printed(float):
+    """A score that its official script writes as another number, which is rounded elsewhere.
+
+    `line` is that number, and `count` of how many examples the score is.
+    """
+
+    line: float
+    count: int
+
+    def __new__(cls, score: float, line: float, count: int = 0) -> Self:
+        """Make the score, which is an ordinary float to all but a Script."""
+        made = super().__new__(cls, score)
+        made.line, made.count = line, count
+        return made
+
+    def __getnewargs__(self) -> tuple[float, float, int]:  # type: ignore[override]
+        """Give what a copy is made of."""
+        return float(self), self.line, self.count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Script:
+    """An official script: the metric behind each number that it prints.
+
+    It counts nothing itself, so that its numbers are the task's scores: a line whose metric is none
+    of the task's is left out. `counts` are lines of how many examples a metric is of. A score is
+    printed times `unit`, which `said` names, unless it is Printed.
+    """
+
+    lines: Mapping[str, Metric[Any, Any]]
+    counts: Mapping[str, Metric[Any, Any]] = field(default_factory=dict)
+    unit: float = 100.0
+    said: str = "in percent"
+
+    def prints(self, scores: Mapping[Metric[Any, Any], float | None]) -> Mapping[str, float]:
+        """Return what the script prints of a task's scores; lines without one are left out."""
+        found = {key: scores.get(metric) for key, metric in self.lines.items()}
+        known = {key: score for key, score in found.items() if score is not None}
+        lines = {k: s.line if isinstance(s, Printed) else self.unit * s for k, s in known.items()}
+        counted = {key: scores.get(metric) for key, metric in self.counts.items()}
+        return lines | {key: s.count for key, s in counted.items() if isinstance(s, Printed)}
+
+
 def mean_metric(
     name: str, points: Callable[[PredictionT, ExampleT], float]
 ) -> Metric[PredictionT, ExampleT]:
@@ -124,7 +167,8 @@ class Task:
     up when a change of ours changes scores. `title` is what papers call the task, the part of its
     name after the slash where it is not given; `split_titles` what they call its splits where there
     are two of a kind ("m" of MNLI-m). `benchmark` names what several tasks are versions of: they
-    share rows, so that no encoder is trained on two of them together. With `public_tests` its test
+    share rows, so that no encoder is trained on two of them together. `script` is the benchmark's
+    own, whose numbers are printed of a prediction file. With `public_tests` its test
     splits have their labels, and a run is scored on them too. An encoder has to read
     the `longest` rows, in tokens; 0 leaves that to recipes. `definition` is all that the task is
     made of, as plain data, where it was found in somebody's own data: a job carries it to whoever
@@ -146,6 +190,7 @@ class Task:
     benchmark: str = ""
     public_tests: bool = False
     longest: int = 0
+    script: Script | None = None
     head: ClassVar[str]
 
     def __post_init__(self) -> None:

@@ -24,11 +24,20 @@ from benchharness.tasks.metrics.entities import (
     tag_accuracy,
     word_accuracy,
 )
-from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1
+from benchharness.tasks.metrics.squad import EVALUATE_MLQA, EVALUATE_V1, MLQA_METRICS, SQUAD_V1
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.squad import COLUMNS, SQUAD_1, question
-from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task, cannot_be_learned, suffix_of
+from benchharness.tasks.task import (
+    Metric,
+    PairTask,
+    Script,
+    SpanTask,
+    TagTask,
+    Task,
+    cannot_be_learned,
+    suffix_of,
+)
 
 MINI = "mini"
 """The embedded data's language that stands for all that they have no rows of."""
@@ -41,6 +50,11 @@ REVISIONS = {
 """The commits of data sets; of the others none could be confirmed."""
 
 TaskT = TypeVar("TaskT", bound=Task)
+
+
+def _evaluate(*metrics: Metric[Any, Any]) -> Script:
+    """Give the lines of XTREME's evaluate.py for one language of a task."""
+    return Script(lines={metric.name: metric for metric in metrics})
 
 
 def _task(
@@ -124,6 +138,7 @@ XNLI = _task(
     convert=pair("premise", "hypothesis"),
     labels=NLI_LABELS,
     metrics=(accuracy,),
+    script=_evaluate(accuracy),
     benchmark="MNLI",
     cite="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
 )
@@ -150,6 +165,7 @@ PAWSX = _task(
     convert=_paraphrase,
     labels=("0", "1"),
     metrics=(accuracy,),
+    script=_evaluate(accuracy),
     cite="Yang et al., PAWS-X: A Cross-lingual Adversarial Dataset, EMNLP 2019",
 )
 
@@ -204,6 +220,7 @@ PANX = _task(
     convert=_tagged,
     metrics=(entity_f1,),
     details=(entity_precision, entity_recall, tag_accuracy),
+    script=_evaluate(entity_f1, entity_precision, entity_recall),
     tags=PANX_TAGS,
     cite="Pan et al., Cross-lingual Name Tagging and Linking for 282 Languages, ACL 2017",
 )
@@ -237,6 +254,7 @@ UDPOS = _task(
     leaves_out=_has_no_text,
     metrics=BARE_METRICS[:1],
     details=(*BARE_METRICS[1:], word_accuracy),
+    script=_evaluate(*BARE_METRICS),
     tags=POS_TAGS,
     cite="Nivre et al., Universal Dependencies v2, LREC 2020",
 )
@@ -261,6 +279,7 @@ XQUAD = _task(
     name="xtreme/xquad",
     convert=question,
     metrics=SQUAD_V1,
+    script=EVALUATE_V1,
     trained_on=ENGLISH_SQUAD.name,
     cite="Artetxe et al., On the Cross-lingual Transferability of Representations, ACL 2020",
 )
@@ -274,6 +293,7 @@ MLQA = _task(
     name="xtreme/mlqa",
     convert=lambda row: replace(question(row), language=text(row, "language")),
     metrics=MLQA_METRICS,
+    script=EVALUATE_MLQA,
     trained_on=ENGLISH_SQUAD.name,
     cite="Lewis et al., MLQA: Evaluating Cross-lingual Extractive Question Answering, ACL 2020",
 )
@@ -310,6 +330,7 @@ TYDIQA = _task(
     # The files have no titles, and the hub has some.
     convert=lambda row: replace(question(row), title=""),
     metrics=SQUAD_V1,
+    script=EVALUATE_V1,
     leaves_out=cannot_be_learned,
     cite="Clark et al., TyDi QA: A Benchmark for Information-Seeking QA, TACL 2020",
 )

@@ -67,7 +67,7 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
         print_table(
             [_row(each) for each in found.differences],
             ("value", "the run", "the other", "effect"),
-            "no value differs.",
+            "no value differs." if found.compared else "the other says no value to compare.",
         )
         for line in _legend(found):
             typer.echo(visible(line))
@@ -109,6 +109,9 @@ def _legend(found: Explanation) -> Iterator[str]:
     ):
         if names:
             yield f"{words}: {', '.join(names)}."
+    if found.assumed:
+        each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
+        yield f"assumed of the other, whose files do not say: {', '.join(each)}."
 
 
 def _show_tries(tried: Tries, limit: int | None) -> None:

@@ -39,7 +39,12 @@ from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
-from benchharness.stored.answers import exported_boards, exported_splits
+from benchharness.stored.answers import (
+    exported_boards,
+    exported_splits,
+    has_boards,
+    with_parity,
+)
 from benchharness.stored.predictions import ties_of
 from benchharness.tasks.errors import BenchError
 
@@ -179,9 +184,13 @@ def export(
         raise BenchError("--push is for --format model-index or eval-results, without --out.")
     if everything is None:
         with chosen.open() as store:
-            boards = exported_boards(store, chosen.within, model or ())
-            if not written.show_paths:
-                boards = list(map(shared_board, boards))
+            found = _boards(store, chosen, model or (), written)
+            # A header may be written before they are read where nothing can be wrong with them.
+            boards = found if not model and has_boards(store, chosen.within) else list(found)
+            if form is Format.CSV and not written.predictions:
+                _put(to_csv(score_lines(boards), columns), out)
+                return
+            boards = list(boards)
             if written.predictions:
                 _put_predictions(store, boards, form, out, texts=not written.no_texts)
                 return
@@ -194,7 +203,7 @@ def export(
             choice = Choice(
                 columns=columns, published=style.published, spread=not style.no_spread, ties=tied
             )
-        _put(_text(form, boards, choice, style), out)
+        _put([_text(form, boards, choice, style)], out)
         return
     narrowed = chosen.suite or model or chosen.task or chosen.data
     if narrowed or out or style.columns or written.predictions:
@@ -203,6 +212,16 @@ def export(
             "--data, --columns, --predictions and --out."
         )
     _archive(chosen, everything)
+
+
+def _boards(
+    store: Store, chosen: Chosen, models: Sequence[str], written: Written
+) -> Iterator[Board]:
+    """The boards as they are written, each read when it is asked for."""
+    without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
+    for board in exported_boards(store, chosen.within, models):
+        found = board if written.show_paths else shared_board(board)
+        yield found if written.form in without_parity else with_parity(store, found)
 
 
 def _archive(chosen: Chosen, everything: Path) -> None:
@@ -231,8 +250,6 @@ def _check_format(form: Format, style: Style, columns: Sequence[str]) -> None:
 
 def _text(form: Format, boards: Sequence[Board], choice: Choice, style: Style) -> str:
     match form:
-        case Format.CSV:
-            return to_csv(score_lines(boards), choice.columns)
         case Format.JSON:
             return to_json(score_lines(boards), choice.columns)
         case Format.MARKDOWN:
@@ -285,12 +302,13 @@ def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -
         return write(file, splits)
 
 
-def _put(text: str, out: Path | None) -> None:
+def _put(texts: Iterable[str], out: Path | None) -> None:
     if out is None:
-        typer.echo(text, nl=False)
+        for text in texts:
+            typer.echo(text, nl=False)
         return
     with writing(out), whole_file(out) as file:
-        file.write(text.encode("utf-8"))
+        file.writelines(text.encode("utf-8") for text in texts)
     typer.echo(visible(f"export: {out}"))
 
 

@@ -108,7 +108,7 @@ def print_table(
     cells = [[_text(row[column]) for column in columns] for row in rows]
     width = None if is_bounded() else PIPE_WIDTH
     every = list(range(len(columns)))
-    for part in parts_that_fit(columns, cells, width) if in_parts else [every]:
+    for part in parts_that_fit(columns, cells, width) if in_parts and width is None else [every]:
         print_cells(
             [(columns[place], numbers[place]) for place in part],
             [[line[place] for place in part] for line in cells],

@@ -21,13 +21,14 @@ from benchharness.cli.options import (
     with_options,
 )
 from benchharness.cli.output import tell_notes
+from benchharness.cli.tables import watched
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.sharing import shared_board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import lacking_plugins
+from benchharness.stored import LARGE_STORE, lacking_plugins
 from benchharness.stored.answers import (
     check_folder,
     page_name,
@@ -55,7 +56,7 @@ class Page:
     split: bool | None = option(
         None,
         "Write the details of runs into a folder next to the page, or all into the page. "
-        "Default: into a folder from 250 runs on.",
+        "Default: into a folder from 250 runs on, of more than 5,000 those of the best rows alone.",
         flag="--split/--no-split",
     )
     show_paths: ShowPaths = False
@@ -98,7 +99,10 @@ def report(
             return made.pages
 
         wanted = Wanted(suites=suite or (), **vars(page))
-        make_report(store, path, wanted, pages=pages if written.predictions else None)
+        if (runs := store.count()) > LARGE_STORE:
+            tell_notes([f"the report reads {runs:,} runs."])
+        pager = pages if written.predictions else None
+        make_report(store, path, wanted, pages=pager, watch=watched)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
     typer.echo(visible(f"report: {written.out}"))

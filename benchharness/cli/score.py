@@ -14,8 +14,8 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored.scoring import Scored, score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.prediction_files import NoAnswer, layout_of
-from benchharness.tasks.suites import find_task, split_title
+from benchharness.tasks.prediction_files import NoAnswer
+from benchharness.tasks.suites import split_title
 
 Files = Annotated[
     list[Path],
@@ -139,9 +139,7 @@ def _print(scored: Scored) -> None:
         typer.echo(visible(f"{title} ({scored.data}), {count} predictions"))
         _print_scores(found.scores)
         if one.official:
-            task = find_task(found.task)
-            unit = layout_of(task).unit
-            typer.echo(f"as the official script prints them, {unit}:")
+            typer.echo(f"as the official script prints them, {one.unit}:")
             _print_scores(one.official)
         for flag in found.flags:
             typer.echo(f"  ! {flag}")

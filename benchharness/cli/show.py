@@ -283,7 +283,7 @@ def _kinds(splits: Sequence[str]) -> list[str]:
     return list(shown)
 
 
-MANY_LABELS = 20
+MANY_LABELS = 10
 """More than these are not all named in a table: semantic roles have 173 tags."""
 
 

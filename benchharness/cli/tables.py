@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rich.box import SIMPLE_HEAD
+import typer
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-from rich.table import Table
 from rich.text import Text
 
 Thing = TypeVar("Thing")
 
 _BETWEEN, _EDGES = 3, 2
-"""Characters between two columns of SIMPLE_HEAD with rich's padding, and at both ends of a line."""
+"""Characters between two columns, and at both ends of a line."""
 
 
 def print_cells(
@@ -26,25 +25,48 @@ def print_cells(
 ) -> None:
     """Prints a table: `columns` says of each whether it is of numbers; no width is the terminal's.
 
-    Cells are shown as they are: rich markup in a model's name has no effect.
+    Cells are shown as they are: rich markup in a model's name has no effect. Rich's own tables take
+    half a millisecond a row, so that a list of a hundred thousand would take a minute.
     """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     console = Console(width=width)
     texts = [[column, *(row[place] for row in rows)] for place, (column, _) in enumerate(columns)]
-    least = [max(map(_longest_word, each)) for each in texts]
-    room = console.width - _EDGES - sum(least) - _BETWEEN * (len(least) - 1)
-    while room < 0 and (widest := max(least[1:], default=0)) > 1:  # their words are broken
-        least[least.index(widest, 1)] -= 1
+    widths = [max(map(_longest_word, each)) for each in texts]
+    taken = _EDGES + _BETWEEN * (len(widths) - 1)
+    room = console.width - taken - sum(widths)
+    while room < 0 and (widest := max(widths[1:], default=0)) > 1:  # their words are broken
+        widths[widths.index(widest, 1)] -= 1
         room += 1
-    for (column, is_number), each, words in zip(columns, texts, least, strict=True):
-        # Rich itself makes the widest narrower until all fit, even where that breaks their words.
-        more = max(0, min(max(map(cell_len, each)) - words, room))
+    widths[0] = max(1, widths[0] + min(0, room))
+    for place, each in enumerate(texts):
+        more = max(0, min(max(map(_cells, each)) - widths[place], room))
         room -= more
-        justify: JustifyMethod = "right" if is_number else "left"
-        table.add_column(column, justify=justify, overflow="fold", width=words + more)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console.print(table)
+        widths[place] += more
+    sides: list[JustifyMethod] = ["right" if is_number else "left" for _, is_number in columns]
+
+    def lines(cells: Iterable[str], *, low: bool = False) -> list[str]:
+        folded = [_folded(console, *each) for each in zip(cells, widths, sides, strict=True)]
+        if (most := max(map(len, folded))) > 1:
+            gaps = [
+                [" " * width] * (most - len(f)) for f, width in zip(folded, widths, strict=True)
+            ]
+            folded = [gap + f if low else f + gap for f, gap in zip(folded, gaps, strict=True)]
+        return [f" {(' ' * _BETWEEN).join(line)} " for line in zip(*folded, strict=True)]
+
+    blank = " " * (sum(widths) + taken)
+    typer.echo(blank)
+    for line in lines((name for name, _ in columns), low=True):
+        console.out(line, style="table.header", highlight=False)
+    rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
+    body = (line for row in rows for line in lines(row))
+    typer.echo("\n".join((rule, *body, blank)))
+
+
+def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:
+    """The lines of a cell, each as wide as its column."""
+    if text.isascii() and len(text) <= width:
+        return [text.ljust(width) if side == "left" else text.rjust(width)]
+    found = Text(text).wrap(console, width, justify=side, overflow="fold")
+    return [line.plain + " " * (width - line.cell_len) for line in found]
 
 
 def parts_that_fit(
@@ -70,7 +92,12 @@ def parts_that_fit(
 
 
 def _longest_word(text: str) -> int:
-    return max(map(cell_len, text.split()), default=0)
+    return max(map(_cells, text.split()), default=0)
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal that the text takes."""
+    return len(text) if text.isascii() else cell_len(text)
 
 
 PLAIN_SECONDS = 10.0
@@ -78,6 +105,16 @@ PLAIN_SECONDS = 10.0
 
 STEP = 100
 """How many things go by between two looks at the clock."""
+
+
+MANY = 2_000
+"""More things than these are counted from the first hundred on, in lines too."""
+
+
+def watched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
+    """The things, which `counting` counts."""
+    with counting(noun, total) as counted:
+        yield from counted(things)
 
 
 @contextmanager
@@ -90,7 +127,8 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
         task = bar.add_task(noun, total=total)
 
         def counted(things: Iterable[Thing]) -> Iterator[Thing]:
-            said = time.monotonic()
+            # Of many the first hundred are said at once: that it goes on is what people ask.
+            said = time.monotonic() - (PLAIN_SECONDS if total > MANY else 0)
             for number, thing in enumerate(things, start=1):
                 yield thing
                 if number % STEP:

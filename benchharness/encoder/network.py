@@ -97,6 +97,11 @@ def load_network(
     """
     name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
+    if whole and not hasattr(network, "prepare_decoder_input_ids_from_labels"):
+        raise ModelError(
+            f"{name} is of the family {config.model_type}, whose network in transformers does not "
+            "make the input of its decoder from an answer: use a checkpoint of T5 or BART."
+        )
     # Layers on top of an encoder may be missing; transformers would make other weights up too.
     lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
     unread = info["unexpected_keys"]

@@ -8,7 +8,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from benchharness.explanation.training import PRECISIONS, Said, Training, Values
+from benchharness.explanation.training import (
+    ALL_DECAY,
+    PRECISIONS,
+    Said,
+    Training,
+    Values,
+    model_name,
+)
 from benchharness.leaderboard.job import value_text
 from benchharness.recipes.recipe import ADAFACTOR, SETTINGS
 from benchharness.tasks.errors import BenchError
@@ -40,8 +47,9 @@ class Explanation:
 
     `differences` come with the likeliest first. `not_said` are the names of values that the run
     has and of which the other training says nothing, `unread` of those that it has and that are not
-    known of the run; `unknown` are its own that nobody here knows. `ours` and `theirs` are the
-    scores of the metric that both have, from 0 to 1.
+    known of the run; `unknown` are its own that nobody here knows. `assumed` are the values that no
+    file says and that its tool usually has; `compared` counts the values that both say. `ours` and
+    `theirs` are the scores of the metric that both have, from 0 to 1.
     """
 
     run: str
@@ -53,6 +61,8 @@ class Explanation:
     not_said: tuple[str, ...]
     unread: tuple[str, ...]
     unknown: tuple[str, ...]
+    assumed: Mapping[str, Any]
+    compared: int
 
     @property
     def gap(self) -> float | None:
@@ -81,7 +91,8 @@ def explain(run: Training, other: Training) -> Explanation:
     task.
     """
     _check_task(run, other)
-    pair = _Pair(head=run.head, family=run.family, both=(run.values, other.values))
+    both = _with_models(run, other)
+    pair = _Pair(head=run.head, family=run.family, keeps_words=run.keeps_words, both=both)
     order = list(dict.fromkeys((*effects(), *SETTINGS)))
     values = {name: pair.of(name) for name in order if pair.compares(name)}
     for part in _PARTS:
@@ -92,11 +103,12 @@ def explain(run: Training, other: Training) -> Explanation:
                 own = Said(f"{value_text(own.value)} {units[0]}", own.place)
             values[units[1] or units[0]] = own, their
     found = [
-        _difference(name, own, their)
+        _difference(name, own, their, Effect() if pair.is_idle(name) else effects().get(name))
         for name, (own, their) in values.items()
         if own and their and not pair.same(name)
     ]
-    found.sort(key=lambda each: (-(each.points or 0.0), order.index(each.name)))
+    found.sort(key=lambda e: (e.name != "model", -(e.points or 0.0), order.index(e.name)))
+    named = {each.name for each in found}
     metric = next((name for name in run.scores if name in other.scores), "")
     return Explanation(
         run=run.name,
@@ -108,7 +120,25 @@ def explain(run: Training, other: Training) -> Explanation:
         not_said=tuple(name for name, (own, their) in values.items() if own and not their),
         unread=tuple(name for name, (own, their) in values.items() if their and not own),
         unknown=other.unknown,
+        assumed={
+            n: said.value for n, said in other.values.items() if said.assumed and n not in named
+        },
+        compared=sum(bool(own and their) for own, their in values.values()),
     )
+
+
+def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
+    """The values of both, whose `model` is the checkpoint's name where that says more.
+
+    A name that is the run's own is the same model, unless a config.json has other sizes.
+    """
+    both = [dict(training.values) for training in (run, other)]
+    own, their = (values.pop("checkpoint", None) for values in both)
+    if own and their and model_name(their.value) not in run.model_names:
+        both[0]["model"], both[1]["model"] = own, their
+    elif their and "model" not in both[1]:
+        both[0]["model"] = both[1]["model"] = their
+    return both[0], both[1]
 
 
 def _check_task(run: Training, other: Training) -> None:
@@ -117,9 +147,12 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} is of {distinct_title(task.name)}"
-    theirs = other.task.lower()
-    if theirs and theirs not in names and theirs.replace("-", "") not in names:
-        title = distinct_title(other.task) if other.task in TASKS else other.task
+    names = {name.lower() for name in names} | {"default"}  # of a configuration
+    for word in other.task.split():  # a data set and its configuration
+        theirs = word.lower()
+        if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
+            continue
+        title = distinct_title(word) if word in TASKS else word
         raise BenchError(
             f"{other.name} was trained on {title}, and {ours}: give a run of that task."
         )
@@ -151,6 +184,9 @@ _WITHOUT_EFFECT = frozenset(
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
 """Families that have biases of two dimensions, or norms by other names (docs/parity.md, d)."""
 
+_RELATIVE_TO_THE_END = frozenset({"xlnet"})
+"""Families whose tokenizer pads on the left, and whose positions are relative."""
+
 _SEEING_PADDING = frozenset({"convbert", "funnel"})
 """Families whose states depend on the width of the padding (docs/parity.md, w)."""
 
@@ -161,6 +197,7 @@ class _Pair:
 
     head: str
     family: str
+    keeps_words: bool
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
@@ -179,6 +216,12 @@ class _Pair:
         if not said or name in _PACE | _WITHOUT_EFFECT:
             return False
         return name not in _NEEDS or _NEEDS[name](self)
+
+    def is_idle(self, name: str) -> bool:
+        """Return whether a value moves nothing, as more tokens where the run has cut no row."""
+        own, their = self.of(name)
+        is_longer = own and their and isinstance(their.value, int) and their.value > own.value
+        return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
         """Whether a value that both say means the same in both."""
@@ -229,7 +272,11 @@ _CHOICES = ("best_checkpoint", "early_stopping")
 """What makes the evaluations of a training count."""
 
 _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
-    "decays": lambda pair: pair.family in _DECAYING and any(pair.has("weight_decay")),
+    "decays": lambda pair: (
+        any(pair.has("weight_decay"))
+        and (pair.family in _DECAYING or any(pair.has("decays", ALL_DECAY)))
+    ),
+    "padding_side": lambda pair: pair.family not in _RELATIVE_TO_THE_END,
     "padding": lambda pair: pair.head == "span" or pair.family in _SEEING_PADDING,
     "update_scale": lambda pair: all(pair.has("optimizer", ADAFACTOR)),
     "schedule_power": lambda pair: all(pair.has("schedule", "polynomial")),
@@ -249,8 +296,8 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
 """What has to be so for a difference of a value to mean something."""
 
 
-def _difference(name: str, own: Said, their: Said) -> Difference:
-    known = effects().get(name, Effect())
+def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
+    known = effect or Effect()
     return Difference(
         name=name,
         ours=own.value,

@@ -15,8 +15,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from benchharness.explanation.pickled import read_arguments
+from benchharness.explanation.pickled import read_arguments, read_groups
 from benchharness.explanation.training import (
+    ALL_DECAY,
     FACTS,
     METRICS,
     Said,
@@ -112,11 +113,15 @@ def _of_folder(folder: Path, run: Result) -> Training:
     scores = _scores(results) or _scores(logged[-1] if logged else {})
     config = _object(of("config.json"))
     values = {
+        **found.values,
         **of_checkpoint(of("config.json").parent, "its folder"),
         **dict(_of_tokenizer(of("tokenizer.json"))),
-        **found.values,
+        **{name: said for name, said in found.values.items() if not said.assumed},
+        **dict(_of_optimizer(of("optimizer.pt"))),
         **dict(_of_results(results)),
     }
+    if started := config.get("_name_or_path"):
+        values["checkpoint"] = Said(str(started), "config.json: _name_or_path")
     if pooling := stated_pooling(folder):
         values["pooling"] = Said(pooling, "1_Pooling/config.json")
     if scores:
@@ -187,6 +192,28 @@ def _of_tokenizer(file: Path) -> Iterator[tuple[str, Said]]:
         yield "max_tokens", Said(cut["max_length"], "tokenizer.json: truncation")
 
 
+def _of_optimizer(file: Path) -> Iterator[tuple[str, Said]]:
+    """The values by which the optimizer's groups of parameters were last stepped."""
+    groups = read_groups(file) if file.is_file() else ()
+    place = f"{file.name}: param_groups"
+
+    def numbers(name: str) -> list[float]:
+        return [float(g[name]) for g in groups if isinstance(g.get(name), int | float)]
+
+    if decays := numbers("weight_decay"):
+        yield "weight_decay", Said(max(decays), place)
+        yield "decays", Said(ALL_DECAY if min(decays) > 0 else BY_NAME, place)
+    rates = sorted({*numbers("initial_lr")})
+    if rates:
+        several = f"{len(rates)} rates, {rates[0]:g} to {rates[-1]:g}"
+        yield "learning_rate", Said(several if len(rates) > 1 else rates[0], place)
+    betas = [each for g in groups[:1] for each in g.get("betas", ())]
+    for name, value in zip(_OF_ADAM, (*betas, *numbers("eps")[:1]) if betas else (), strict=False):
+        yield name, Said(value, place)
+
+
+BY_NAME = "all but biases and norms, by name"
+
 _HEADS = {
     "SequenceClassification": "pair",
     "MultipleChoice": "choice",
@@ -235,10 +262,16 @@ def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
     """A training by transformers' Trainer with these arguments."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
-    facts: dict[str, Any] = {**FACTS, "decays": "all but biases and norms, by name"}
-    facts |= {n: f.default for n, f in SETTINGS.items() if not f.stated and f.default is not None}
-    facts["padding"] = "to the limit" if is_on(args, "pad_to_max_length") else "to the longest row"
-    absent = {n: Said(v, place) for n, v in facts.items() if n not in values and n not in _UNSURE}
+    facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}
+    if pads := args.get("pad_to_max_length"):
+        word = "to the limit" if is_on(args, "pad_to_max_length") else facts["padding"]
+        values["padding"] = Said(word, pads.place)
+    off = {n: f.default for n, f in SETTINGS.items() if not f.stated and f.default is not None}
+    absent = {
+        n: Said(v, place, n in facts)
+        for n, v in {**off, **facts}.items()
+        if n not in values and n not in _UNSURE
+    }
     if total and "steps" not in values and "epochs" not in values:
         values["steps"] = Said(total, _STATE)
     return Training(name=name, values={**absent, **values}, unknown=unknown)
@@ -267,7 +300,7 @@ def _of_file(path: Path, job: Job) -> Training:
         args = dict(_of_card(_text(path)))
     elif path.suffix == ".json":
         args = _placed(_object(path), place)
-        script = "run_glue" if "task_name" in args else "Trainer"
+        script = "run_glue" if args.get("task_name", Said(None, "")).value else "Trainer"
     else:
         script, args = _of_command(_text(path), place)
     if not script and "learning_rate" not in args:
@@ -281,9 +314,11 @@ def _of_file(path: Path, job: Job) -> Training:
     if script.startswith("run_qa"):  # which says the overlap, and we where windows begin
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
-    named = args.get("task_name") or args.get("dataset_name") or Said("", "")
+    words = ("task_name", "dataset_name", "dataset_config_name")
+    named = (args[name].value for name in words if name in args)
     head = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("",))[0]
-    return replace(_of_trainer(str(path), args), task=str(named.value), head=head)
+    task = " ".join(str(each) for each in named if each)
+    return replace(_of_trainer(str(path), args), task=task, head=head)
 
 
 _SCRIPTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -372,9 +407,16 @@ def _of_published(table: str, system: str, job: Job) -> Training:
             f"--suite {suite} --json` has each table and system."
         )
     row, named = dev[0], find_system(system, table)
-    own = named.model if named and named.model else job.model
-    settings = resolve_recipe(find_model(own), job.task, None, {}).settings
-    values = {n: Said(s.value, s.source) for n, s in settings.items() if n != START_FROM}
+    if row.protocol == "human":
+        raise BenchError(
+            f"{system} ({table}) is the score of people, who were not trained: give a row of a "
+            f"system, as `bench show published --suite {suite} --json` lists them."
+        )
+    values = dict[str, Said]()
+    if named and named.model:  # of another system no recipe is known
+        settings = resolve_recipe(find_model(named.model), job.task, None, {}).settings
+        values = {n: Said(s.value, s.source) for n, s in settings.items() if n != START_FROM}
+        values["checkpoint"] = Said(named.model, row.source)
     source = values["adam_epsilon"].place if "adam_epsilon" in values else ""
     if source.startswith(_UNCORRECTED):
         values["bias_correction"] = Said(False, source)

@@ -1,7 +1,7 @@
-"""The fields of a `training_args.bin`, without unpickling it: nothing is imported or called."""
+"""A `training_args.bin` and an `optimizer.pt`, not unpickled: nothing is imported or called."""
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -74,11 +74,28 @@ def _check_size(found: Any) -> None:
         waiting += [(each, depth + 1) for each in inner]
 
 
+def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
+    """The groups of an optimizer's state that have parameters; none of one that is saved otherwise.
+
+    DataError where the file is damaged or would run code.
+    """
+    try:
+        found = next(_objects(path)) if zipfile.is_zipfile(path) else None
+        groups = found.get("param_groups") if isinstance(found, dict) else None
+        listed = groups if isinstance(groups, list) else []
+        kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
+        for each in kept:  # of a large network the parameters are many
+            _check_size({name: value for name, value in each.items() if name != "params"})
+    except DAMAGED as error:
+        raise DataError(f"{path} is damaged ({error}); copy it again, or remove it.") from None
+    return kept
+
+
 def _objects(path: Path) -> Iterator[Any]:
     """What the pickles of a file make, one after the other."""
-    if path.stat().st_size > LARGEST:
-        raise ValueError(f"more than {LARGEST:,} bytes")
     if not zipfile.is_zipfile(path):
+        if path.stat().st_size > LARGEST:
+            raise ValueError(f"more than {LARGEST:,} bytes")
         stream = BytesIO(path.read_bytes())
         for _ in range(OLD_PICKLES):
             yield _Arguments(path).run(stream)

@@ -1,5 +1,6 @@
 """A training as it is compared, and what a Trainer's arguments and checkpoint say of one."""
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchharness.leaderboard.job import START_FROM, Job
+from benchharness.leaderboard.job import START_FROM, Job, value_text
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.text import digest
 from benchharness.models import find_model
@@ -21,10 +22,11 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and where it was read."""
+    """A value and where it was read; `assumed` where nothing says it and its tool does so."""
 
     value: Any
     place: str
+    assumed: bool = False
 
 
 Values = Mapping[str, Said]
@@ -35,8 +37,9 @@ class Training:
     """A training: its values by the recipe's names and by those of FACTS.
 
     `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
-    where nothing says them, as is the model's `family`, transformers' model_type; `unknown` are the
-    names of values that nobody here knows.
+    where nothing says them, as is the model's `family`, transformers' model_type; `model_names` are
+    all by which its checkpoint is known here. `keeps_words` where its rows were counted and none
+    was cut. `unknown` are the names of values that nobody here knows.
     """
 
     name: str
@@ -46,24 +49,39 @@ class Training:
     head: str = ""
     family: str = ""
     labels: frozenset[str] = frozenset()
+    model_names: frozenset[str] = frozenset()
+    keeps_words: bool = False
     unknown: tuple[str, ...] = ()
 
+
+RANDOM = "random"
+
+ALL_DECAY = "all weights, biases and norms too"
+"""The other value of `decays`, where nothing is left out."""
 
 FACTS: Mapping[str, Any] = {
     "label_smoothing": 0.0,
     "noise": 0.0,
-    "order": "random",
+    "order": RANDOM,
     "drop_last": False,
     "bias_correction": True,
     "decays": "weights of two dimensions or more",
     "update_scale": True,
     "padding": "none",
+    "padding_side": "right",
+    "truncation_side": "right",
 }
 """What code decides that no recipe says, as it is here: smoothed labels, noise on embeddings, the
 order of rows, whether an epoch's last small batch is left out, Adam's bias correction, what decays,
-whether Adafactor scales updates by the weights, and what a batch is padded to. Besides these there
-are train_rows, dev_rows, train_data, dev_data, model, tokenizer, pooling, attention_dropout,
+whether Adafactor scales updates by the weights, what a batch is padded to and on which side, and at
+which end long rows are cut. Besides these there are train_rows, dev_rows, train_data, dev_data,
+checkpoint (its name), model, tokenizer, lower_case, special_tokens, pooling, attention_dropout,
 precision, seed, protocol, selected_by, metric, and start_from, what is trained before."""
+
+
+def model_name(word: object) -> str:
+    """Return a checkpoint's name without its owner or folder, in lower case."""
+    return str(word).rstrip("/").rpartition("/")[2].lower()
 
 
 def of_run(result: Result) -> Training:
@@ -77,11 +95,12 @@ def of_run(result: Result) -> Training:
     values |= {name: Said(getattr(job, name), "the run") for name in ("precision", "seed")}
     start = job.shown_start or "pretrained weights"
     values["start_from"] = Said(start, "the run")
+    values["checkpoint"] = Said(job.model, "the run")
     values |= _data_of(job, result.provenance)
-    family = ""
+    family, names = "", {job.model, job.checkpoint}
     try:
         spec = find_model(job.checkpoint, job.trust)
-        family = spec.family
+        family, names = spec.family, {*names, spec.name, spec.checkpoint, *spec.aliases}
         folder = config_folder(spec)
         values = {**of_checkpoint(folder, "the checkpoint"), **values}
         family = str(read_object(folder / "config.json").get("model_type", family))
@@ -103,7 +122,14 @@ def of_run(result: Result) -> Training:
         task=job.task,
         head=task.head,
         family=family,
+        model_names=frozenset(map(model_name, names)),
+        keeps_words=_keeps_words(result.provenance),
     )
+
+
+def _keeps_words(provenance: Mapping[str, Any]) -> bool:
+    lost = [said.get("truncated") for said in provenance.get("data", {}).values()]
+    return bool(lost) and not any(count is None or count for count in lost)
 
 
 def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
@@ -152,12 +178,44 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
     for name, names in _DROPOUTS.items():
         # Without one of its own a classifier has the encoder's.
         say(name, first((*names, *_DROPOUTS["dropout"])))
-    tokens = read_object(folder / "tokenizer.json")
+    for name, (value, file) in _of_tokenizer(folder):
+        say(name, value, file)
+    return found
+
+
+_TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+
+
+def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """The vocabulary, the case, the template and the sides of a tokenizer, each with its file."""
+    tokens, config = (read_object(folder / name) for name in (_TOKENIZER, _TOKENIZER_CONFIG))
     if vocabulary := tokens.get("model", {}).get("vocab"):
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
-        case = "lower case" if _lowers(tokens.get("normalizer") or {}) else "keeps the case"
-        say("tokenizer", f"{len(vocabulary):,} tokens{words}, {case}", "tokenizer.json")
-    return found
+        yield "tokenizer", (f"{len(vocabulary):,} tokens{words}", _TOKENIZER)
+        yield "special_tokens", (_template(tokens.get("post_processor") or {}), _TOKENIZER)
+    yield from _case(tokens, config)
+    for name in ("padding", "truncation"):
+        if "direction" in (tokens.get(name) or {}):
+            yield f"{name}_side", (tokens[name]["direction"].lower(), _TOKENIZER)
+        if f"{name}_side" in config:
+            yield f"{name}_side", (config[f"{name}_side"], _TOKENIZER_CONFIG)
+
+
+def _case(
+    tokens: Mapping[str, Any], config: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """Read the case of words; of two files that say it otherwise give what both say."""
+    found = {}
+    if "normalizer" in tokens:
+        found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
+    if isinstance(config.get("do_lower_case"), bool):
+        found[_TOKENIZER_CONFIG] = config["do_lower_case"]
+    if len({*found.values()}) > 1:  # which of both counts is up to the version of transformers
+        text = ", ".join(f"{value_text(case)} by {file}" for file, case in found.items())
+        yield "lower_case", (text, _TOKENIZER_CONFIG)
+    elif found:
+        file, case = next(iter(found.items()))
+        yield "lower_case", (case, file)
 
 
 def _lowers(normalizer: Mapping[str, Any]) -> bool:
@@ -165,35 +223,58 @@ def _lowers(normalizer: Mapping[str, Any]) -> bool:
     return any(part.get("lowercase") is True or part.get("type") == "Lowercase" for part in parts)
 
 
+def _template(processor: Mapping[str, Any]) -> str:
+    """How two texts A and B are joined: "[CLS] A [SEP] B:1 [SEP]:1", with types other than 0."""
+    kind = processor.get("type")
+    if kind == "Sequence":
+        found = [_template(part) for part in processor["processors"]]
+        return next((words for words in found if words != _BARE), _BARE)
+    if kind == "TemplateProcessing":
+        parts = [next(iter(part.values())) for part in processor["pair"]]
+        return " ".join(f"{p['id']}:{p['type_id']}".removesuffix(":0") for p in parts)
+    if kind not in ("BertProcessing", "RobertaProcessing"):
+        return _BARE
+    begin, end = processor["cls"][0], processor["sep"][0]
+    second = f"B:1 {end}:1" if kind == "BertProcessing" else f"{end} B {end}"
+    return f"{begin} A {end} {second}"
+
+
+_BARE = "A B"
+
+
 # The arguments of a Trainer, and of transformers' example scripts, by their names of 4.x and 5.x.
 
 _ALIASES = {alias: name for name, facts in SETTINGS.items() for alias in facts.aliases}
 
-_OWN = re.compile(
-    r"optim|optim_args|adafactor|lr_scheduler_\w+|warmup_\w+|num_warmup_steps|(per_\w+|total_)?train_"
-    r"batch_size|gradient_accumulation_steps|num_devices|nproc_per_node|distributed_state|max_steps"
-    r"|max_train_steps|num_(train_)?epochs|max_grad_norm|fp16|bf16|tf32|mixed_precision|(data_)?seed"
-    r"|label_smoothing_factor|neftune_noise_alpha|group_by_length|train_sampling_strategy|load_best_"
-    r"model_at_end|metric_for_best_model|early_stopping_patience|eval(uation)?_strategy|eval_steps"
-    r"|dataloader_drop_last|pad_to_max_length|(task|dataset)_name|dataset_config_name|model_name_or"
-    r"_path|max_(train|eval|val)_samples"
+PRECISIONS = ("fp16", "bf16", "tf32")
+
+OWN = (
+    *("optim", "optim_args", "adafactor", "lr_scheduler_type", "lr_scheduler_kwargs"),
+    *("warmup_steps", "warmup_ratio", "num_warmup_steps", "max_steps", "max_train_steps"),
+    *("num_train_epochs", "num_epochs", "total_train_batch_size", "train_batch_size"),
+    *("per_device_train_batch_size", "per_gpu_train_batch_size", "gradient_accumulation_steps"),
+    *("num_devices", "nproc_per_node", "distributed_state", "max_grad_norm", *PRECISIONS),
+    *("mixed_precision", "seed", "data_seed", "label_smoothing_factor", "neftune_noise_alpha"),
+    *("group_by_length", "train_sampling_strategy", "load_best_model_at_end"),
+    *("metric_for_best_model", "early_stopping_patience", "eval_strategy", "evaluation_strategy"),
+    *("eval_steps", "dataloader_drop_last", "pad_to_max_length", "task_name", "dataset_name"),
+    *("dataset_config_name", "model_name_or_path", "do_lower_case"),
+    *("max_train_samples", "max_eval_samples", "max_val_samples"),
 )
 """The arguments that are read one by one below; others may be values of a recipe."""
 
 _OF_NO_EFFECT = re.compile(
     r"_|output_dir|overwrite|logging|log_|report|run_name|resume|hub_|push_to|save_|disable_tqdm"
     r"|debug|ddp_|fsdp|deepspeed|dataloader_|remove_unused|label_names|length_column|skip_memory"
-    r"|torch|jit_mode|use_|no_cuda|local_rank|tpu_|xpu_|past_index|prediction_loss|per_\w+_eval"
-    r"|eval_|do_|include_|batch_eval|greater_is|ignore_data|restore_|full_determ|accelerator|half_"
-    r"|parallelism|sharded|mp_param|fp16_|bf16_full|auto_find|gradient_checkpointing|activation_"
-    r"|average_tokens|split_batches|trackio|project|enable_jit|cache_dir|model_revision|token"
-    r"|trust_remote|preprocessing|train_file|validation_file|test_file|max_predict|ray_|liger"
-    r"|config_name|tokenizer_name|with_tracking|checkpointing_steps|optim_target|label_column"
-    r"|text_column|dispatch|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
+    r"|torch(_compile|_empty|dynamo)|jit_mode|use_|no_cuda|local_rank|tpu_|xpu_|past_index"
+    r"|prediction_loss|per_\w+_eval|eval_|do_(train|eval|predict)|include_|batch_eval|greater_is"
+    r"|ignore_data|restore_|full_determ|accelerator|half_|parallelism|sharded|mp_param|fp16_"
+    r"|bf16_full|auto_find|gradient_checkpointing|activation_|average_tokens|split_batches|trackio"
+    r"|project|enable_jit|cache_dir|token$|trust_remote|preprocessing|test_file|max_predict|ray_"
+    r"|liger|with_tracking|checkpointing_steps|optim_target|label_column|text_column|dispatch"
+    r"|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
 )
 """Beginnings of arguments that change no result, or not those of a run to its end on one task."""
-
-PRECISIONS = ("fp16", "bf16", "tf32")
 
 
 def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[str, ...]]:
@@ -201,17 +282,18 @@ def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[s
 
     `total` is the number of its optimizer steps, 0 where that is not known.
     """
-    args = {name: said for name, said in args.items() if said.value is not None}
+    usual = {"model_revision": "main", "train_file": "", "validation_file": ""}
+    args = {n: said for n, said in args.items() if said.value not in (None, usual.get(n))}
     found = dict[str, Said]()
     for name, said in args.items():
         known = name if name in SETTINGS else _ALIASES.get(name, "")
-        if known and not _OWN.fullmatch(name):
+        if known and name not in OWN:
             value = SETTINGS[known].rule.read(said.value)
             found[known] = Said(str(said.value) if value is None else value, said.place)
     for part in (_batch, _schedule, _optimizer, _selection, _rest):
         found |= dict(part(args, total))
     unknown = (name for name in args if name not in {*SETTINGS, *_ALIASES})
-    unread = (name for name in unknown if not _OWN.fullmatch(name))
+    unread = (name for name in unknown if name not in OWN)
     return found, tuple(name for name in unread if not _OF_NO_EFFECT.match(name))
 
 
@@ -278,13 +360,21 @@ def _schedule(args: Values, _: int) -> Found:
     elif named := [n for n in ("warmup_steps", "warmup_ratio", "num_warmup_steps") if n in args]:
         yield "warmup_ratio", Said(0.0, args[named[0]].place)
     if kind is not None:
-        word, options = str(kind.value), args.get("lr_scheduler_kwargs", Said({}, "")).value
-        power = _as_number(options.get("power", 1.0)) if isinstance(options, dict) else 1.0
+        word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
+        power = _as_number(options.pop("power", 1.0))
         is_line = word == "polynomial" and power == 1  # down to 1e-7, as good as 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
-        yield "schedule", Said(word, kind.place)
+        more = "".join(f", {name} {value}" for name, value in options.items())
+        yield "schedule", Said(word + more, kind.place)
         if word == "polynomial":
             yield "schedule_power", Said(power, kind.place)
+
+
+def _options(said: Said | None) -> dict[str, Any]:
+    """The mapping that an argument is, or that a command line writes as JSON."""
+    value = said.value if said else {}
+    found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+    return dict(found) if isinstance(found, dict) else {"options": found}
 
 
 def _optimizer(args: Values, _: int) -> Found:
@@ -294,7 +384,8 @@ def _optimizer(args: Values, _: int) -> Found:
         name, place = ADAFACTOR, args["adafactor"].place
     if name:
         is_plain = name.startswith(ADAMW) and not re.search("bit|bnb|anyprecision|schedule", name)
-        yield "optimizer", Said(ADAMW if is_plain else name, place)
+        more = f", {args['optim_args'].value}" if "optim_args" in args else ""
+        yield "optimizer", Said((ADAMW if is_plain else name) + more, place)
     if name == ADAFACTOR:
         yield "update_scale", Said(False, "transformers' Trainer")
     if "max_grad_norm" in args:
@@ -347,13 +438,25 @@ def _rest(args: Values, _: int) -> Found:
         ("label_smoothing", "label_smoothing_factor", _as_number),
         ("noise", "neftune_noise_alpha", _as_number),
         ("train_rows", "max_train_samples", lambda value: int(_as_number(value))),
+        ("dev_rows", "max_val_samples", lambda value: int(_as_number(value))),
+        ("dev_rows", "max_eval_samples", lambda value: int(_as_number(value))),
+        ("checkpoint", "model_name_or_path", str),
+        ("lower_case", "do_lower_case", lambda _: is_on(args, "do_lower_case")),
         ("drop_last", "dataloader_drop_last", lambda _: is_on(args, "dataloader_drop_last")),
     ):
         if theirs in args:
             yield ours, Said(read(args[theirs].value), args[theirs].place)
+    yield from _order(args)
+
+
+def _order(args: Values) -> Found:
+    """The order of rows; that one which is not by length is random is what a Trainer does."""
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
-        yield "order", Said(order, how.place)
+        yield "order", Said(order, how.place, order == RANDOM)
     elif "group_by_length" in args:
-        word = "by length" if is_on(args, "group_by_length") else "random"
-        yield "order", Said(word, args["group_by_length"].place)
+        word = "by length" if is_on(args, "group_by_length") else RANDOM
+        yield "order", Said(word, args["group_by_length"].place, word == RANDOM)
+    other, seed = args.get("data_seed"), args.get("seed")
+    if other and seed and _as_number(other.value) != _as_number(seed.value):
+        yield "order", Said(f"{RANDOM}, by the seed {other.value}", other.place)

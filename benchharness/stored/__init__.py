@@ -295,8 +295,9 @@ def report_mark(
 
 def with_family(run: Result | Failure) -> Result | Failure:
     """The run with its encoder's family, where only the known checkpoints tell it: older runs."""
-    known = {spec.checkpoint: spec.family for spec in MODELS.values()}
-    family = known.get(run.job.checkpoint)
+    # The last of several specifications of a checkpoint, without a table for each of many runs.
+    specs = reversed(MODELS.values())
+    family = next((spec.family for spec in specs if spec.checkpoint == run.job.checkpoint), "")
     if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):
         return run
     model = run.provenance.get("model")

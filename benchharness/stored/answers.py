@@ -29,7 +29,7 @@ from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks
 from benchharness.stored.predictions import StoredPredictions, splits_of
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
-from benchharness.tasks.suites import find_task, split_title, title_of
+from benchharness.tasks.suites import SUITES, find_suites, find_task, split_title, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
 """Stands in the first 4,096 bytes of every page, to tell those of an earlier report."""
@@ -236,12 +236,23 @@ def exported_boards(store: Store, within: Within, models: Sequence[str]) -> list
             else filter(None, word.split(","))
         )
     ]
-    return [_with_parity(store, board) for board in narrowed(boards, rows, wanted)]
+    return narrowed(boards, rows, wanted)
 
 
-def _with_parity(store: Store, board: Board) -> Board:
+def has_boards(store: Store, within: Within) -> bool:
+    """Whether there surely is a board to export, told without reading any row.
+
+    Raises BenchError where a suite is unknown.
+    """
+    named = {suite.name for name in within.suites for suite in find_suites(name)} or {*SUITES}
+    narrowed = within.tasks or within.data or store.annotations()
+    return not narrowed and not named.isdisjoint(store.suites())
+
+
+def with_parity(store: Store, board: Board) -> Board:
+    """The board with what the certificate says of its runs."""
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
-    runs = map(with_family, store.results(keys))
+    runs = map(with_family, store.origins(keys))
     return replace(board, parity={run.job.key: parity_of(run) for run in runs})
 
 

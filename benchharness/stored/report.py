@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
@@ -36,6 +37,9 @@ MANY_RUNS = 250
 MOST_RUNS = 500
 """Runs of which plots against cost are drawn where the details stand in a folder of their own."""
 
+MOST_DETAILS = 5_000
+"""Runs whose details are written unasked; those of a hundred thousand take minutes."""
+
 PACKED_RUNS = 250
 """Runs whose details stand in the page; those of more would make it slow to write and to open."""
 
@@ -51,7 +55,8 @@ class Wanted:
     """What a report is to be like: of which suites (none: all that have runs), and how.
 
     `intervals` None: where few runs need be read. `split`: the details of runs in a folder next
-    to the page; None: where they are many. `show_paths`: whole paths of this machine.
+    to the page; None: where they are many, and of very many those of the best rows alone.
+    `show_paths`: whole paths of this machine.
     """
 
     suites: Sequence[str] = ()
@@ -64,23 +69,39 @@ class Wanted:
 
 _ANY = Wanted()
 
+Thing = TypeVar("Thing")
+
+
+class Watch(Protocol):
+    """Counts, for people, how many of so many things have gone by."""
+
+    def __call__(self, noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
+        """The same things."""
+
+
+def _unwatched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:  # noqa: ARG001
+    return iter(things)
+
+
 Pager = Callable[[Sequence[Board]], Pages]
 """Writes the pages of every prediction."""
 
 
-def make_report(
+def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what else is written)
     store: Store,
     out: Path,
     wanted: Wanted = _ANY,
     *,
     last: Sequence[Board] = (),
     pages: Pager | None = None,
+    watch: Watch = _unwatched,
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
     and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
-    prediction, to which the report then leads. Raises BenchError where a file cannot be written.
+    prediction, to which the report then leads; `watch` counts the runs whose details are written.
+    Raises BenchError where a file cannot be written.
     """
     mark = _mark(store, wanted, last)  # before others store more
     boards, notes, has_timed = _chosen(store, wanted.suites, last)
@@ -105,16 +126,23 @@ def make_report(
         found = map(with_family, store.results(keys))
         return found if wanted.show_paths else map(shared_outcome, found)
 
+    def read_many(keys: Iterable[str]) -> Iterator[Result | Failure]:
+        listed = list(keys)
+        return watch("runs in detail", read(listed), len(listed))
+
     with _writing(out):
         background, faults = _background(store, boards, pages, sure=sure)
         if has_timed:
             background = replace(background, timed=timed_of(store.runs(suite=TIMED_SUITE)))
         detailed: Sequence[Board] = boards
         if runs > PACKED_RUNS if wanted.split is None else wanted.split:
-            places = write_runs(out, boards, read, about, background.predictions)
+            written = boards if wanted.split else best_of(boards, MOST_DETAILS)
+            places = write_runs(out, written, read_many, about, background.predictions)
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
+            more = "`bench report --split` writes those of all"
+            notes += _in_part(boards, written, "the details are of", more)
         alone = (said for board in boards for said in over_seeds_alone(board))
-        notes += [*faults, *_drawn_in_part(boards, detailed), *dict.fromkeys(alone)]
+        notes += [*faults, *_in_part(boards, detailed, *_DRAWN), *dict.fromkeys(alone)]
         if not wanted.show_paths:
             notes = [without_paths(note, known) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
@@ -176,13 +204,17 @@ def _curve_figures(
     return figures, faults
 
 
-def _drawn_in_part(boards: Sequence[Board], detailed: Sequence[Board]) -> Iterator[str]:
-    for board, shown in zip(boards, detailed, strict=True):
-        if len(shown.entries) < len(board.entries):
-            yield (
-                f"{board.title}: the plots against cost have the best {len(shown.entries):,} of "
-                f"{len(board.entries):,} rows; the table has all."
-            )
+_DRAWN = ("the plots against cost have", "the table has all")
+
+
+def _in_part(
+    boards: Sequence[Board], shown: Sequence[Board], what: str, rest: str
+) -> Iterator[str]:
+    """A sentence for each board of which something is shown of the best rows alone."""
+    for board, part in zip(boards, shown, strict=True):
+        if len(part.entries) < len(board.entries):
+            some, every = len(part.entries), len(board.entries)
+            yield f"{board.title}: {what} the best {some:,} of {every:,} rows; {rest}."
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:

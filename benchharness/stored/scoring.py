@@ -35,13 +35,15 @@ from benchharness.tasks.task import Task, check_labels, ending_of
 class ScoredSplit:
     """One split of a file: its evaluation, as its official script counts.
 
-    `official` are the keys and values of that script (SQuAD's, conlleval), empty for other tasks.
+    `official` are the same scores by the keys and in the unit of the script that the task names
+    (SQuAD's, conlleval), which `unit` names; empty for other tasks.
     `notes` say what is odd about the rows and had to be read leniently of the file, `missing` how
     many answers are left out.
     """
 
     evaluation: Evaluation
     official: Mapping[str, float]
+    unit: str
     notes: tuple[str, ...]
     missing: int
     file: Path
@@ -92,11 +94,16 @@ def _score(
     check_labels(task, split, rows.examples)
     found = read_predictions(file, task, rows, no_answer)
     evaluation = evaluate_split(f"{task.name}:{split}", rows, found.predictions)
-    official, scores = layout_of(task).official(task, found, rows.examples)
-    own = {name + ending_of(task, split): score for name, score in scores.items()}
+    own, ending = layout_of(task).own_scores(found, rows.examples), ending_of(task, split)
+    names = {metric: metric.name + ending for metric in (*task.metrics, *task.details)}
+    known = {metric: evaluation.scores.get(name) for metric, name in names.items()}
+    lines = task.script.lines.values() if task.script else ()
+    known |= {metric: own[metric] for metric in own if metric in names and metric in lines}
+    scores = {names[metric]: score for metric, score in known.items() if score is not None}
     return ScoredSplit(
-        evaluation=replace(evaluation, scores={**evaluation.scores, **own}),
-        official=official,
+        evaluation=replace(evaluation, scores={**evaluation.scores, **scores}),
+        official=task.script.prints(known) if task.script else {},
+        unit=task.script.said if task.script else "",
         notes=(*odd_sentences({evaluation.name: rows.odd}), *found.notes),
         missing=found.missing,
         file=file,

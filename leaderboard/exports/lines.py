@@ -4,9 +4,9 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
+from itertools import chain
 from statistics import fmean, median
-from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import spread_of
@@ -53,9 +53,9 @@ class ScoreLine:
     parity: str = ""
 
 
-def score_lines(boards: Iterable[Board]) -> list[ScoreLine]:
+def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
     """Every score of the boards, entry by entry: the suite's first, where it has all its tasks."""
-    return [line for board in boards for entry in board.entries for line in _lines(board, entry)]
+    return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
@@ -118,37 +118,40 @@ def _line(
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
 _SELDOM = ("selection", "truncated", "parity")
-"""Stand in an export only where some line of it has a value there."""
+"""Stand in a JSON export only where some line of it has a value there."""
 
 
-def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
-    """A header and a line a score; numbers with all their digits, nothing for None."""
-    text = io.StringIO()
-    rows = _rows(lines, columns)
+def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
+    """A header and a line a score; numbers with all their digits, nothing for None.
+
+    The header comes before the first score is asked for, and so it has every column.
+    """
+    _check_columns(columns)
+    names, text = columns or COLUMNS, io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0] if rows else columns or [n for n in COLUMNS if n not in _SELDOM])
-    for row in rows:
-        values = row.values()
-        writer.writerow([inert(visible(v)) if isinstance(v, str) else v for v in values])
-    return text.getvalue()
+    for row in chain([names], ([getattr(line, name) for name in names] for line in lines)):
+        writer.writerow([inert(visible(v)) if isinstance(v, str) else v for v in row])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
 
 
-def _rows(lines: Iterable[ScoreLine], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The lines by column, these or all; BenchError where there is no such column."""
+def _check_columns(columns: Sequence[str]) -> None:
     if unknown := [name for name in columns if name not in COLUMNS]:
         raise BenchError(
             f"--columns: no line has {' or '.join(map(repr, unknown))}: the columns are "
             f"{', '.join(COLUMNS)}."
         )
-    rows = [asdict(line) for line in lines]
-    left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
-    names = columns or [name for name in COLUMNS if name not in left_out]
-    return [{name: row[name] for name in names} for row in rows]
 
 
 def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
     """An object a score, with the names of ScoreLine; ASCII, and null for None."""
-    return json.dumps(_rows(lines, columns), indent=2, allow_nan=False) + "\n"
+    _check_columns(columns)
+    rows = [vars(line) for line in lines]
+    left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
+    names = columns or [name for name in COLUMNS if name not in left_out]
+    shown = [{name: row[name] for name in names} for row in rows]
+    return json.dumps(shown, indent=2, allow_nan=False) + "\n"
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:

@@ -25,6 +25,7 @@ from benchharness.leaderboard.report.plots.section import (
 )
 from benchharness.leaderboard.report.run import RunSection, build_run
 from benchharness.leaderboard.report.table import (
+    SECTIONS,
     TableView,
     build_table,
     group_anchor,
@@ -234,7 +235,7 @@ def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
 
 
 def moved(shown: Any, places: Places) -> Any:
-    """The page, or a part of it, with its links to sections as links to files."""
+    """The page, or a part of it, with links to files for those to sections, where there are any."""
     if isinstance(shown, tuple):
         # What has no link in it stays the same object: most of a page is not built anew.
         found = tuple(moved(each, places) for each in shown)
@@ -243,8 +244,9 @@ def moved(shown: Any, places: Places) -> Any:
         return shown
     changed = {}
     for name, value in vars(shown).items():
-        if name == "href" and (place := places.get(value.removeprefix("#"))):
-            changed[name] = f"{place}{value}"
+        if name == "href" and value.startswith(SECTIONS):
+            place = places.get(value.removeprefix("#"))
+            changed[name] = f"{place}{value}" if place else ""
         elif (found := moved(value, places)) is not value:
             changed[name] = found
     return replace(shown, **changed) if changed else shown

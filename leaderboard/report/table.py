@@ -140,6 +140,10 @@ class TableView:
     """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
 
 
+SECTIONS = ("#run-", "#runs-")
+"""How links begin that lead to the details of runs."""
+
+
 def run_anchor(key: str) -> str:
     """The id of a run's section."""
     return f"run-{key[:16]}"

@@ -32,7 +32,14 @@ from benchharness.leaderboard.result import (
     measures_of,
     truncated_rows,
 )
-from benchharness.leaderboard.store import BETWEEN_NAMES, FINISHED, PREDICTIONS, RUNS, SCORES
+from benchharness.leaderboard.store import (
+    BETWEEN_NAMES,
+    FINISHED,
+    PREDICTIONS,
+    RUNS,
+    SCORES,
+    DamagedError,
+)
 from benchharness.leaderboard.text import digest, plain, storable, to_text
 from benchharness.tasks.errors import DataError, StoreError
 
@@ -357,6 +364,14 @@ def run_to_outcome(run: Run) -> Result | Failure:
 def _outcome(run: Run) -> Result | Failure:
     data = _data_of(run)
     return Result.from_json(data) if run.status == FINISHED else Failure.from_json(data)
+
+
+def without_evaluations(row: Mapping[str, Any]) -> Result:
+    """The result that these columns of a run describe. Raises DamagedError where they do not."""
+    try:
+        return Result.from_json({**row, "evaluations": (), "curve": ()})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DamagedError(f"a run has no job of ours: {error}") from error
 
 
 def run_to_stored(run: Run) -> StoredRun:

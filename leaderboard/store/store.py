@@ -86,6 +86,7 @@ from benchharness.leaderboard.store.record import (
     run_to_outcome,
     run_to_stored,
     stored_to_run,
+    without_evaluations,
 )
 from benchharness.leaderboard.text import digest, plain, storable
 from benchharness.tasks.errors import BenchError, StoreError
@@ -548,6 +549,19 @@ class Store:
                         _find_key(db, key)  # which says that it is not there
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
+
+    def origins(self, keys: Iterable[str]) -> Iterator[Result]:
+        """The results of these whole keys without evaluations and curves, in no order.
+
+        Their digests are not checked, because those are of everything. Failures are left out.
+        """
+        columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
+        for some in portions(keys, KEYS_AT_ONCE):
+            listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
+            wanted = select(*columns).where(RUNS.c.id.in_(listed), RUNS.c.status == FINISHED)
+            with reading(self._engine) as db:
+                found = [without_evaluations(dict(row)) for row in db.execute(wanted).mappings()]
+            yield from found
 
     def _placed(self, found: Result | Failure) -> Result | Failure:
         return replace(found, job=replace(found.job, data=self._data)) if self._data else found

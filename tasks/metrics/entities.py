@@ -4,7 +4,7 @@ The last by MUC, B3 and CEAF-e.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.task import Metric, harmonic, total
+from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 
 TagMetric = Metric[TagPrediction, TagExample]
 Tagged = Sequence[TagPrediction]
@@ -154,9 +154,19 @@ def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
     """A ratio of the counts over all sentences; 0 for 0/0, as the CoNLL scripts print."""
 
     def compute(predictions: Tagged, examples: Sentences) -> float:
-        return of_sentences(tagged_pairs(predictions, examples), ratio, find)
+        counts = _counts(tagged_pairs(predictions, examples), find)
+        part, whole = ratio(counts)
+        return Printed(part / whole if whole else 0.0, _in_percent(ratio, counts))
 
     return Metric(name=name, compute=compute)
+
+
+def _in_percent(ratio: Ratio, counts: Counts) -> float:
+    """A ratio as conlleval prints it, which makes its F1 of both in percent."""
+    if ratio is f1:
+        return harmonic(_in_percent(precision, counts), _in_percent(recall, counts))
+    part, whole = ratio(counts)
+    return 100 * part / whole if whole else 0.0
 
 
 def of_sentences(sentences: Iterable[Sentence], ratio: Ratio, find: Find = entities) -> float:
@@ -175,10 +185,11 @@ entity_f1 = ratio_metric("f1", f1)
 """The harmonic mean of entity precision and recall, in 0..1."""
 
 
-def words_share(sentences: Iterable[Sentence], whole: int = 1) -> float:
-    """From 0 to `whole`, of all words; 0 where there is none."""
+def words_share(sentences: Iterable[Sentence]) -> float:
+    """The share of words whose tag is right, in 0..1; 0 where there is none."""
     hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
-    return whole * sum(hits) / len(hits) if hits else 0.0
+    count = len(hits) or 1
+    return Printed(sum(hits) / count, 100 * sum(hits) / count)
 
 
 def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
@@ -190,25 +201,18 @@ tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
 """The share of words whose tag is right, in 0..1; mostly O, so it says little beside F1.
 
 It is what conlleval prints of columns in IOB2, which models predict; of a file in IOB1 conlleval
-prints another number, because it compares the tags as they stand (`official_conlleval`).
+prints another number, because it compares the tags letter by letter, as they stand (`words_share`).
 """
 
-
-def official_conlleval(sentences: Sequence[Sentence]) -> Mapping[str, float]:
-    """What conlleval prints of predicted and gold tags as a file has them, in percent.
-
-    Entities are the same in IOB1 and IOB2, and tags are not: "accuracy" compares these letter by
-    letter.
-    """
-    right, predicted, gold = _counts(sentences)
-    precision = 100 * right / predicted if predicted else 0.0
-    recall = 100 * right / gold if gold else 0.0
-    return {
-        "accuracy": words_share(sentences, 100),
-        "precision": precision,
-        "recall": recall,
-        "FB1": harmonic(precision, recall),
+CONLLEVAL = Script(
+    lines={
+        "accuracy": tag_accuracy,
+        "precision": entity_precision,
+        "recall": entity_recall,
+        "FB1": entity_f1,
     }
+)
+"""conlleval; entities are the same in IOB1 and IOB2."""
 
 
 # Semantic roles: the arguments of a predicate, as the script of CoNLL-2005 counts them, by which

@@ -2,14 +2,14 @@
 
 QuAC's scorer.py holds an answer against every human answer but one, in turn, and the mean counts;
 CoQA's evaluate-v1.0.py does the same; HotpotQA's hotpot_evaluate_v1.py has one answer, and sets of
-supporting sentences. All normalise as SQuAD's do. Metrics are in 0..1; the `official_...` functions
-give the scripts' own keys and units.
+supporting sentences. All normalise as SQuAD's do. Metrics are in 0..1; the scripts' own keys and
+units are in QUAC_SCRIPT, COQA_SCRIPT and HOTPOTQA_SCRIPT.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache
 from statistics import fmean
 
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
@@ -23,7 +23,7 @@ from benchharness.tasks.metrics.squad import (
     normalise,
     token_f1,
 )
-from benchharness.tasks.task import Metric, harmonic, mean_metric, total
+from benchharness.tasks.task import Metric, Printed, Script, harmonic, mean_metric, total
 
 
 def _without_one(points: Sequence[float]) -> float:
@@ -138,22 +138,20 @@ QUAC_DETAILS = (
 """The shares of questions and of dialogs answered as well as people do, the accuracies of both
 dialog acts, F1 of all questions, and the share of unanswerable questions left unanswered."""
 
-_QUAC_KEYS = {
-    "unfiltered_f1": "f1_all",
-    "f1": "f1",
-    "HEQ": "heq_q",
-    "DHEQ": "heq_d",
-    "yes/no": "yes_no",
-    "followup": "followup",
-    "unanswerable_acc": "unanswerable",
-}
+_QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}
 
-
-def official_quac(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
-    """What scorer.py writes, by its keys, in percent; what it would divide by zero is left out."""
-    values = {m.name: m.compute(predictions, examples) for m in (QUAC_F1, *QUAC_DETAILS)}
-    found = {key: values[name] for key, name in _QUAC_KEYS.items()}
-    return {key: 100.0 * value for key, value in found.items() if value is not None}
+QUAC_SCRIPT = Script(
+    lines={
+        "unfiltered_f1": _QUAC["f1_all"],
+        "f1": QUAC_F1,
+        "HEQ": _QUAC["heq_q"],
+        "DHEQ": _QUAC["heq_d"],
+        "yes/no": _QUAC["yes_no"],
+        "followup": _QUAC["followup"],
+        "unanswerable_acc": _QUAC["unanswerable"],
+    }
+)
+"""scorer.py; what it would divide by zero is left out."""
 
 
 # CoQA: exact match and F1, of all turns and of each domain.
@@ -172,13 +170,29 @@ and "out of domain"."""
 
 OUT_OF_DOMAIN = ("science", "reddit")
 
+_IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_DOMAIN)
+
 
 def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> SpanMetric:
     """Each turn's points against all but one of the answers, in turn; of some domains or of all."""
-    metric = mean_metric(name, partial(_turn_points, measure))
-    if not domains:
-        return metric
-    return replace(metric.of("", lambda e: not set(domains).isdisjoint(e.categories)), name=name)
+
+    def compute(predictions: Predictions, examples: Examples) -> float | None:
+        pairs = [
+            (example, _turn_points(measure, prediction, example))
+            for prediction, example in zip(predictions, examples, strict=True)
+            if not domains or not {*domains}.isdisjoint(example.categories)
+        ]
+        if not pairs:
+            return None
+        # The script rounds to one decimal. It adds domain by domain, so that halves round as there.
+        sums = (
+            total(total(points for e, points in pairs if name in e.categories) for name in group)
+            for group in (_IN_DOMAIN, OUT_OF_DOMAIN)
+        )
+        line = round(total(sums) / len(pairs) * 100, 1)
+        return Printed(fmean(points for _, points in pairs), line, len(pairs))
+
+    return Metric(name=name, compute=compute)
 
 
 def _turn_points(
@@ -189,46 +203,33 @@ def _turn_points(
     return _without_one([measure(prediction.text, gold) for gold in gold_texts(example)])
 
 
-_IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_DOMAIN)
-
 COQA_F1 = _coqa("f1", answer_f1)
 """Over all turns."""
 
-COQA_DETAILS = (
-    _coqa("em", exact_match),
-    _coqa("f1_in_domain", answer_f1, *_IN_DOMAIN),
-    _coqa("f1_out_domain", answer_f1, *OUT_OF_DOMAIN),
-    *(_coqa(f"f1_{name}", answer_f1, name) for name in COQA_DOMAINS.values()),
+_COQA_PARTS = {
+    "in_domain": _IN_DOMAIN,
+    "out_domain": OUT_OF_DOMAIN,
+    **{name: (name,) for name in COQA_DOMAINS.values()},
+}
+_COQA_F1 = {part: _coqa(f"f1_{part}", answer_f1, *names) for part, names in _COQA_PARTS.items()}
+_COQA_EM = {part: _coqa(f"em_{part}", exact_match, *names) for part, names in _COQA_PARTS.items()}
+
+_COQA_WHOLE = _coqa("em", exact_match)
+
+COQA_DETAILS = (_COQA_WHOLE, *_COQA_F1.values(), *_COQA_EM.values())
+"""Exact match; both of the domains of train and dev, of those of the hidden test set, of each."""
+
+COQA_SCRIPT = Script(
+    lines={
+        f"{part} {key}": metric
+        for key, parts in {
+            "em": {**_COQA_EM, "overall": _COQA_WHOLE},
+            "f1": {**_COQA_F1, "overall": COQA_F1},
+        }.items()
+        for part, metric in parts.items()
+    }
 )
-"""Exact match; F1 of the domains of train and dev, of those of the hidden test set, and of each."""
-
-
-def official_coqa(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
-    """What evaluate-v1.0.py prints of each domain that is here and of all, as "news f1", percent.
-
-    Rounded to one decimal, and added in the script's order, so that halves round as there.
-    """
-    found: dict[str, float] = {}
-    for key, measure in {"em": exact_match, "f1": answer_f1}.items():
-        sums: dict[str, tuple[float, int]] = {}
-        for name in COQA_DOMAINS.values():
-            pairs = zip(predictions, examples, strict=True)
-            points = [_turn_points(measure, p, e) for p, e in pairs if name in e.categories]
-            sums[name] = total(points), len(points)
-        for group, domains in (("in_domain", _IN_DOMAIN), ("out_domain", OUT_OF_DOMAIN)):
-            # Sums and counts of turns, not means of the domains' means.
-            sums[group] = _added([sums[name] for name in domains])
-        sums["overall"] = _added([sums["in_domain"], sums["out_domain"]])
-        for name, (added, count) in sums.items():
-            if count:
-                found[f"{name} {key}"] = round(added / count * 100, 1)
-    return found
-
-
-def _added(sums: Sequence[tuple[float, int]]) -> tuple[float, int]:
-    totals, counts = zip(*sums, strict=True)
-    return total(totals), sum(counts)
-
+"""evaluate-v1.0.py: each domain that is here and all of them, as "news f1"."""
 
 # HotpotQA: the answer, the supporting facts, and both at once.
 
@@ -288,7 +289,9 @@ HOTPOTQA_DETAILS = tuple(_hotpot(part, number) for part in _PARTS for number in 
 """Precision and recall of the same."""
 
 
-def official_hotpotqa(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
-    """What hotpot_evaluate_v1.py prints, by its keys, in 0..1."""
-    found = {m.name: m.compute(predictions, examples) for m in (*HOTPOTQA, *HOTPOTQA_DETAILS)}
-    return {name: value for name, value in found.items() if value is not None}
+HOTPOTQA_SCRIPT = Script(
+    lines={metric.name: metric for metric in (*HOTPOTQA, *HOTPOTQA_DETAILS)},
+    unit=1.0,
+    said="from 0 to 1",
+)
+"""hotpot_evaluate_v1.py."""

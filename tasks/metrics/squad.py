@@ -1,7 +1,7 @@
 """SQuAD 1.1 and 2.0: exact match and F1 as evaluate-v1.1.py and evaluate-v2.0.py count them.
 
-Every metric is in 0..1; `official_v1` and `official_v2` give the scripts' own keys in percent, to
-the last digit, because they add in the scripts' order.
+Every metric is in 0..1; the scripts' own keys in percent are the same scores (EVALUATE_V1,
+EVALUATE_V2), equal to the last digit, because these add and divide in the scripts' order.
 """
 
 import math
@@ -15,7 +15,7 @@ from unicodedata import category
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.task import Metric, harmonic, total
+from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 
 # Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
 #
@@ -161,26 +161,20 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
     return points
 
 
-def official_v1(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
-    """What evaluate-v1.1.py prints: "exact_match" and "f1" in percent."""
-    return _in_percent(predictions, examples, exact_match, token_f1)
-
-
-def _in_percent(
-    predictions: Predictions, examples: Examples, exact: Measure, f1: Measure
-) -> Mapping[str, float]:
-    return {
-        "exact_match": 100.0 * v1_points(predictions, examples, exact) / len(examples),
-        "f1": 100.0 * v1_points(predictions, examples, f1) / len(examples),
-    }
+def _share(points: float, count: int) -> Printed:
+    """A mean with the percent of the scripts, which multiply before they divide."""
+    return Printed(points / count, 100.0 * points / count, count)
 
 
 def _v1_metric(name: str, measure: Measure) -> SpanMetric:
-    return Metric(name=name, compute=lambda ps, es: v1_points(ps, es, measure) / len(es))
+    return Metric(name=name, compute=lambda ps, es: _share(v1_points(ps, es, measure), len(es)))
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
 """Exact match "em" and "f1" over questions that all have an answer."""
+
+EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True)))
+"""SQuAD's evaluate-v1.1.py, which XTREME's evaluate_squad.py is too."""
 
 
 def _v2_answers(
@@ -203,37 +197,6 @@ def _v2_answers(
     return answers
 
 
-def official_v2(
-    predictions: Predictions,
-    examples: Examples,
-    sweep_order: Sequence[str] | None = None,
-) -> Mapping[str, float]:
-    """What evaluate-v2.0.py prints, by its keys: percent, counts, and thresholds as they are.
-
-    The predictions' threshold is its --na-prob-thresh. `sweep_order` are the question ids in the
-    order of the no-answer file, which decides between equal scores; without such a file there is no
-    "best_...".
-    """
-    exact = _v2_answers(predictions, examples, exact_match)
-    f1 = _v2_answers(predictions, examples, answer_f1)
-    result: dict[str, float] = {}
-    for prefix, kinds in {"": (True, False), "HasAns_": (True,), "NoAns_": (False,)}.items():
-        for key, answers in {"exact": exact, "f1": f1}.items():
-            points = [a.decided for a in answers if a.has_answer in kinds]
-            if points:
-                result[f"{prefix}{key}"] = 100.0 * total(points) / len(points)
-                result[f"{prefix}total"] = len(points)
-    if sweep_order is not None:
-        place = {example.id: index for index, example in enumerate(examples)}
-        for key, answers in {"exact": exact, "f1": f1}.items():
-            # In the order of the scores' file: the sort is stable, so that ties stay as there.
-            swept = [answers[place[name]] for name in sweep_order if name in place]
-            best, found = _best_threshold(swept)
-            result[f"best_{key}"] = 100.0 * best / len(answers)
-            result[f"best_{key}_thresh"] = 0.0 if found is None else found
-    return result
-
-
 Reduce = Callable[[list[_ScoredAnswer]], float | None]
 
 
@@ -247,15 +210,17 @@ def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
     """The mean points with "no answer" where the model prefers it."""
-    return total(a.decided for a in answers) / len(answers) if answers else None
+    return _share(total(a.decided for a in answers), len(answers)) if answers else None
 
 
 def _best(answers: Sequence[_ScoredAnswer]) -> float:
-    return _best_threshold(answers)[0] / len(answers)
+    return _share(_best_threshold(answers)[0], len(answers))
 
 
 def _threshold(answers: Sequence[_ScoredAnswer]) -> float:
-    return _best_threshold(answers)[1] or 0.0  # the script's 0.0 where answering nothing is best
+    # The script's 0.0 where answering nothing is best; it stays as it is in percent too.
+    found = _best_threshold(answers)[1] or 0.0
+    return Printed(found, found)
 
 
 def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
@@ -280,25 +245,45 @@ SWEPT = _details({"best": _best, "best_threshold": _threshold})
 """At the threshold that is best on the scored questions ("f1_best", what papers print), and that
 threshold, in the unit of the no-answer scores: a logit difference, or what a file has."""
 
+_ANSWERED = tuple(m.of("hasans", lambda example: bool(example.answers)) for m in SQUAD_V2)
+_UNANSWERED = tuple(m.of("noans", lambda example: not example.answers) for m in SQUAD_V2)
+
 SQUAD_V2_DETAILS = (
-    *(metric.of("hasans", lambda example: bool(example.answers)) for metric in SQUAD_V2),
-    *(metric.of("noans", lambda example: not example.answers) for metric in SQUAD_V2),
+    *_ANSWERED,
+    *_UNANSWERED,
     *SWEPT,
     *_details({"cross": _cross}),
 )
 """The same of questions with and without an answer; those of the sweep; and at thresholds fitted on
 other articles ("f1_cross")."""
 
+_BY_PREFIX = {"": SQUAD_V2, "HasAns_": _ANSWERED, "NoAns_": _UNANSWERED}
+_SWEPT_KEYS = ("best_exact", "best_f1", "best_exact_thresh", "best_f1_thresh")
+
+EVALUATE_V2 = Script(
+    lines={
+        **{prefix + "exact": exact for prefix, (exact, _) in _BY_PREFIX.items()},
+        **{prefix + "f1": f1 for prefix, (_, f1) in _BY_PREFIX.items()},
+        **dict(zip(_SWEPT_KEYS, SWEPT, strict=True)),
+    },
+    counts={prefix + "total": exact for prefix, (exact, _) in _BY_PREFIX.items()},
+)
+"""SQuAD's evaluate-v2.0.py; the predictions' threshold is its --na-prob-thresh."""
+
 
 def swept_in_order(
-    predictions: Predictions, examples: Examples, order: Sequence[str]
-) -> Mapping[str, float]:
-    """What the sweep gives where equal no-answer scores stand in this order of question ids."""
+    predictions: Predictions, examples: Examples, order: Sequence[str] | None
+) -> Mapping[SpanMetric, float | None]:
+    """The scores of the sweep, whose equal no-answer scores stand in an order of question ids.
+
+    Without a file of such scores there is no order, and the script sweeps nothing.
+    """
+    if order is None:
+        return dict.fromkeys(SWEPT)
     rank = {name: number for number, name in enumerate(order)}
     places = sorted(range(len(examples)), key=lambda place: rank[examples[place].id])
     ordered = [predictions[place] for place in places], [examples[place] for place in places]
-    scores = {metric.name: metric.compute(*ordered) for metric in SWEPT}
-    return {name: found for name, found in scores.items() if found is not None}
+    return {metric: metric.compute(*ordered) for metric in SWEPT}
 
 
 # MLQA: SQuAD's scores of answers normalised by language.
@@ -339,19 +324,16 @@ def _by_language(measure: Callable[..., float], examples: Examples) -> Measure:
     return partial(measure, read=partial(normalise_mlqa, language=examples[0].language))
 
 
-def official_mlqa(predictions: Predictions, examples: Examples) -> Mapping[str, float]:
-    """What mlqa_evaluation_v1.py prints of one language: "exact_match" and "f1" in percent."""
-    exact, f1 = (_by_language(measure, examples) for measure in (exact_match, token_f1))
-    return _in_percent(predictions, examples, exact, f1)
-
-
 def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
     def compute(predictions: Predictions, examples: Examples) -> float:
         points = v1_points(predictions, examples, _by_language(measure, examples))
-        return points / len(examples)
+        return _share(points, len(examples))
 
     return Metric(name=name, compute=compute)
 
 
 MLQA_METRICS = (_mlqa("em", exact_match), _mlqa("f1", token_f1))
 """Exact match and F1, of questions in one language (`SpanExample.language`)."""
+
+EVALUATE_MLQA = Script(lines=dict(zip(("exact_match", "f1"), MLQA_METRICS, strict=True)))
+"""mlqa_evaluation_v1.py of one language."""

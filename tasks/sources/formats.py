@@ -636,7 +636,7 @@ def _sentence(lines: list[list[str]], place: str) -> dict[str, Any]:
         "srl_frames": [
             {"frames": role_tags(column, place)} for column in columns[FIRST_PROPOSITION:-1]
         ],
-        "coref_spans": sorted(chain_mentions(columns[-1], place)),
+        "coref_spans": list(chain_mentions(columns[-1], place)),
     }
 
 
@@ -669,23 +669,28 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
     """The mentions of a column: "(7", "-", "7)" is [7, 0, 2], and bars stand between several.
 
     A word's begins are read before its ends, as scorer.pl does: of "7)|(7" the end is of what
-    begins there.
+    begins there. They stand in the order in which scorer.pl meets their begins, at a word first
+    those of one word, because its index has the later one of two chains with one mention.
     """
-    begun: defaultdict[str, list[int]] = defaultdict(list)
+    begun: defaultdict[str, list[list[int]]] = defaultdict(list)
+    found: list[list[int]] = []
     for word, cell in enumerate(column):
         marks = [] if cell in ("-", "_", "*") else cell.split("|")
         if not all(map(MARK.fullmatch, marks)):
             raise DataError(f"{place} has the coreference {cell!r}, expected one such as '(7'.")
-        for mark in marks:
+        for mark in sorted(marks, key=lambda m: (not m.startswith("("), not m.endswith(")"))):
+            chain = mark.strip("()")
             if mark.startswith("("):
-                begun[mark.strip("()")].append(word)
-        for chain in (mark.strip("()") for mark in marks if mark.endswith(")")):
-            if not begun[chain]:
+                found.append([int(chain), word, word])
+                begun[chain] += [found[-1]] if not mark.endswith(")") else []
+            elif begun[chain]:
+                # Of a chain's mentions within each other the innermost ends first.
+                begun[chain].pop()[2] = word
+            else:
                 raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
-            # Of a chain's mentions within each other the innermost ends first.
-            yield [int(chain), begun[chain].pop(), word]
     if left := [chain for chain, words in begun.items() if words]:
         raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
+    yield from found
 
 
 # The rows of a split: its records, with labels as names.

@@ -1,5 +1,6 @@
 import json
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -107,6 +108,28 @@ def test_a_table_breaks_no_word_that_has_room(capsys, width):
         printed = capsys.readouterr().out
         assert words_of(printed) == words_of(" ".join(heads + cells))
         assert max(map(len, printed.splitlines())) <= width
+
+
+def test_cells_are_padded_folded_and_aligned_to_their_columns(capsys):
+    columns = [("model", False), ("first seed", True)]
+    print_cells(columns, [("a [bold]", "0.5"), ("日本 lm", "12.25")], 19)
+    assert capsys.readouterr().out.splitlines() == [
+        " " * 19,
+        "             first ",
+        " model        seed ",
+        f" {'─' * 17} ",
+        " a [bold]      0.5 ",
+        " 日本 lm     12.25 ",
+        " " * 19,
+    ]
+
+
+def test_a_long_list_costs_its_rows_and_not_a_table_of_each(capsys):
+    rows = [(f"{number:012x}", f"model-{number}", "accuracy 0.5") for number in range(5_000)]
+    began = time.process_time()
+    print_cells([("key", False), ("model", False), ("scores", False)], rows, 100_000)
+    assert time.process_time() - began < 0.8  # rich's own tables take 1.5 s and more
+    assert capsys.readouterr().out.count("\n") == 5_004
 
 
 def test_one_seed_is_said_to_tell_of_examples_alone(bench, stored):

@@ -8,7 +8,7 @@ import pytest
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
-from benchharness.recipes.recipe import SETTINGS
+from benchharness.recipes.recipe import DISTILLATION, SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
@@ -73,6 +73,88 @@ def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
         assert all(setting.source.strip() for setting in resolved.settings.values())
         assert resolved.name == "paper"
         Recipe.from_settings(resolved.settings)
+
+
+# A value whose source names a task is that task's value, also where a suite has values for all.
+
+SCRIPTS = {"panx": "xtreme/panx", "wikiann": "xtreme/panx"}
+"""Names by which scripts know tasks; run_squad.sh is of two."""
+
+NOT_TASKS = {"all", "512", "coref"}
+"""Names of tasks that are other words too."""
+
+OF_OTHERS = {
+    "gte": "eval_xnli.sh: MNLI's run, as it is",
+    "eurobert": "ours: a patience of 1 is of XNLI",
+}
+"""Sources that name a task of which they are not."""
+
+
+def tasks_named(source: str) -> set[str]:
+    """The tasks that a source names: "XNLI", "run_wikiann.sh"."""
+    known = dict(SCRIPTS)
+    for task in reversed(TASKS.values()):  # the first of two that are called so
+        known |= {word.lower(): task.name for word in (task.title, task.name.partition("/")[2])}
+    words = re.findall(r"[a-z0-9-]+", source.replace("_", " ").replace(".sh", " ").lower())
+    return {known[word] for word in {*words} & known.keys() - NOT_TASKS}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_source_that_names_a_task_is_what_that_task_resolves_to(name: str) -> None:
+    spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
+    values = [
+        (setting, said, task)
+        for table in (t for key, t in read_recipe(packaged_names()[name]).items() if key != "like")
+        for setting, said in table.items()
+        if OF_OTHERS.get(name, "?") not in said.source
+        for task in tasks_named(said.source)
+    ]
+    for setting, said, task in values:
+        found = resolve_recipe(spec, task, None, {}).settings.get(setting)
+        if found is None:  # off, or for what such a job has not
+            assert not said.value or setting in DISTILLATION, (setting, task)
+            continue
+        assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
+
+
+def test_every_recipe_of_a_suites_tasks_is_held_to_its_sources() -> None:
+    named = {
+        (name, task)
+        for name in PAPERS
+        for key, table in read_recipe(packaged_names()[name]).items()
+        for said in table.values()
+        for task in tasks_named(said.source)
+    }
+    assert {("eurobert", "xtreme/xnli"), ("eurobert-610m", "xtreme/pawsx")} <= named
+    assert {("gte", "xtreme/panx"), ("spanbert", "glue/rte"), ("neobert", "xtreme/panx")} <= named
+
+
+@pytest.mark.parametrize(
+    ("model", "xnli", "pawsx"),
+    [
+        ("eurobert-210m", 3.6e-5, 3.6e-5),
+        ("eurobert-610m", 3.6e-5, 4.6e-5),
+        ("eurobert-2.1b", 2.8e-5, 3.6e-5),
+    ],
+)
+def test_eurobert_has_its_authors_values_on_xnli_and_paws_x(
+    model: str, xnli: float, pawsx: float
+) -> None:
+    """Nicolas-BZRD/EuroBERT issue 3."""
+    for task, rate in (("xtreme/xnli", xnli), ("xtreme/pawsx", pawsx)):
+        found = {
+            n: s.value for n, s in resolve_recipe(MODELS[model], task, None, {}).settings.items()
+        }
+        names = ("learning_rate", "warmup_ratio", "weight_decay", "adam_beta2", "adam_epsilon")
+        assert [found[name] for name in names] == [rate, 0.1, 0.1, 0.95, 1e-5]
+        assert (found["batch_size"], found["early_stopping"]) == (32, 1)
+        assert found["evaluations"] == found["epochs"]  # "at each epoch"
+
+
+def test_gte_says_that_its_authors_start_copa_from_siqa() -> None:
+    for model in ("gte-en-mlm-base", "mmbert-base"):
+        found = resolve_recipe(MODELS[model], "superglue/copa", None, {}).settings["epochs"]
+        assert "SIQA" in found.source
 
 
 @pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.family], ids=lambda s: s.name)

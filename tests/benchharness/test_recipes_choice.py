@@ -92,7 +92,7 @@ def test_xlnets_authors_say_so_task_by_task():
 
 def test_only_eurobert_stops_early():
     stopping = {name for name in NAMED if values(name).get("early_stopping")}
-    assert stopping == {"eurobert", "eurobert-2.1b"}
+    assert stopping == {"eurobert", "eurobert-610m", "eurobert-2.1b"}
     assert values("eurobert")["early_stopping"] == 1
 
 

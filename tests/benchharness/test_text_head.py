@@ -19,6 +19,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.meter import DivergedError
 from benchharness.training.predict import predict
+from tests.helpers.made_tokenizers import make_tokenizer
 from tests.helpers.text_models import KINDS, TOLD_APART, save_text_model
 from tests.helpers.training import CPU
 
@@ -201,6 +202,15 @@ def test_an_encoder_alone_is_refused():
 def test_bart_is_refused_without_words(folders: dict[str, Path]):
     with pytest.raises(ModelError, match=r"give --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
+
+
+def test_a_decoder_that_gets_its_input_otherwise_is_refused(tmp_path: Path):
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 64}
+    config = transformers.M2M100Config(**sizes, encoder_ffn_dim=32, decoder_ffn_dim=32)
+    transformers.M2M100ForConditionalGeneration(config).save_pretrained(tmp_path)
+    make_tokenizer("wordpiece").save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"m2m_100.*use a checkpoint of T5 or BART"):
+        load(tmp_path)
 
 
 def test_a_checkpoint_without_its_decoder_is_refused(folders: dict[str, Path], tmp_path: Path):

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from benchharness.tasks.metrics.squad import official_v1, official_v2
+from tests.helpers.scripts import official_v1, official_v2
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, random_set
 
 

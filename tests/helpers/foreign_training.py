@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -83,7 +82,8 @@ def write_arguments(file: Path, values: Mapping[str, Any]) -> None:
 def write_folder(folder: Path, checkpoint: Path, **changes: Any) -> Path:
     """An output folder as 4.x wrote it, after a run of the values above with these `changes`.
 
-    Capital names change other files: CONFIG, STATE, RESULTS and LENGTH.
+    Capital names change other files: CONFIG, STATE, RESULTS, LENGTH, TOKENS (tokenizer.json) and
+    TOKENIZER (tokenizer_config.json).
     """
     folder.mkdir()
     write_arguments(
@@ -99,27 +99,47 @@ def write_folder(folder: Path, checkpoint: Path, **changes: Any) -> Path:
     (folder / "all_results.json").write_text(json.dumps(results))
     tokens = json.loads((checkpoint / "tokenizer.json").read_text())
     tokens["truncation"] = {"max_length": changes.get("LENGTH", 40), "strategy": "LongestFirst"}
-    (folder / "tokenizer.json").write_text(json.dumps(tokens))
-    shutil.copy(checkpoint / "tokenizer_config.json", folder)
+    (folder / "tokenizer.json").write_text(json.dumps(tokens | changes.get("TOKENS", {})))
+    named = json.loads((checkpoint / "tokenizer_config.json").read_text())
+    named |= changes.get("TOKENIZER", {})
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
     return folder
 
 
-def train(folder: Path, checkpoint: Path, texts: Any, labels: Any, **options: Any) -> Path:
+class DecayOfAll(Trainer):
+    """A Trainer that lets biases and norms decay too."""
+
+    def get_decay_parameter_names(self, model: Any) -> list[str]:
+        return [name for name, _ in model.named_parameters()]
+
+
+def train(
+    folder: Path,
+    checkpoint: Path,
+    texts: Any,
+    labels: Any,
+    *,
+    kind: type[Trainer] = Trainer,
+    length: int = 40,
+    side: str = "right",
+    config: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Path:
     """A run of the installed transformers with its Trainer, saved as the example scripts do it."""
-    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint, padding_side=side)
     rows = Dataset.from_dict({"text": texts, "labels": labels}).map(
-        lambda row: tokenizer(row["text"], truncation=True, max_length=40), remove_columns="text"
+        lambda row: tokenizer(row["text"], truncation=True, max_length=length),
+        remove_columns="text",
     )
-    trainer = Trainer(
-        AutoModelForSequenceClassification.from_pretrained(checkpoint),
+    trainer = kind(
+        AutoModelForSequenceClassification.from_pretrained(checkpoint, **(config or {})),
         TrainingArguments(
             output_dir=str(folder),
             use_cpu=True,
             report_to=[],
             disable_tqdm=True,
             log_level="error",
-            save_strategy="no",
-            **options,
+            **{"save_strategy": "no", **options},
         ),
         train_dataset=rows,
         eval_dataset=rows,

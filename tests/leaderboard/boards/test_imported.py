@@ -61,9 +61,9 @@ def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
         make_rows(name, [0.5, 0.7], data="hub")
         + make_rows("both", [0.6], data="hub", kind="ensemble", weights="ensemble:x")
     )
-    lines = score_lines([board])
+    lines = list(score_lines([board]))
     (tmp_path / "a.json").write_text(to_json(lines), encoding="utf-8")
-    (tmp_path / "a.csv").write_text(to_csv(lines), encoding="utf-8")
+    (tmp_path / "a.csv").write_text("".join(to_csv(lines)), encoding="utf-8")
     from_json, from_csv = (list(read_rows(tmp_path / name)) for name in ("a.json", "a.csv"))
     assert [score.score for score in from_json] == [line.score for line in lines]
     assert [score.model for score in from_json] == [line.model for line in lines]

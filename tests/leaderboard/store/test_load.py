@@ -4,34 +4,45 @@ import hashlib
 import json
 import os
 import random
+import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text
 
+from benchharness.cli import export as export_module
+from benchharness.cli import report as report_cli
+from benchharness.cli import tables
+from benchharness.leaderboard.exports.lines import COLUMNS as EXPORTED
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store import PREDICTIONS, RUNS, SCORES, PackedJson
 from benchharness.leaderboard.store import record as record_module
+from benchharness.leaderboard.store import store as store_module
 from benchharness.leaderboard.store.record import (
     COPIES,
     _data_of,
     headline_columns,
     outcome_to_run,
     row_of,
+    rows_of,
 )
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import to_text
+from benchharness.stored import report as report_module
 from benchharness.stored.report import Wanted, make_report
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
+from tests.helpers.report_page import PACKED, unpacked
 from tests.helpers.results import SCORES as GLUE
 from tests.helpers.results import make_job, make_result
 
@@ -410,6 +421,94 @@ def test_a_run_beside_many_reads_and_shows_its_own_models(
     assert json.loads(bench(*words, "--db", str(many), "--json").out)["report"] is None
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GLUE by 10 models: 450 runs."""
+    return make_store(tmp_path_factory.mktemp("few"), 1, 10)
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        ("leaderboard", 0),
+        ("leaderboard --details --top 0", 0),
+        ("show runs", 0),
+        ("show runs --newest 0", 2),
+        ("export --format csv", 2),
+        ("export --format json", 2),
+        ("export --format latex", 0),
+    ],
+)
+def test_statements_do_not_grow_with_runs(
+    few: Path, many: Path, bench: Any, words: str, most: int
+) -> None:
+    """A command makes no more than `most` statements for 500 runs more."""
+    numbers = []
+    for path in (few, many):
+        with open_store(path) as store, counted(store._engine) as issued:
+            assert bench(*words.split(), "--db", str(path)).code == 0
+        numbers.append(len(issued))
+    assert numbers[1] - numbers[0] <= most * 4  # 1,800 runs
+
+
+def test_a_csv_export_begins_before_a_run_is_read(many: Path, bench: Any, monkeypatch: Any) -> None:
+    happened = list[str]()
+    said = export_module.typer.echo
+    monkeypatch.setattr(
+        export_module.typer,
+        "echo",
+        lambda text, **options: happened.append(text) or said(text, **options),
+    )
+    monkeypatch.setattr(
+        store_module, "rows_of", lambda found: happened.append("read") or rows_of(found)
+    )
+    ended = bench("export", "--db", str(many))
+    assert happened.index("read") == 1
+    assert ended.out.startswith(",".join(EXPORTED) + "\n")
+    assert ended.out.count("\n") == len(happened) - happened.count("read")
+
+
+@pytest.mark.parametrize("job", ["{}", "{", "[]"])
+def test_an_export_of_a_damaged_job_says_so(
+    few: Path, bench: Any, tmp_path: Path, job: str
+) -> None:
+    path = Path(shutil.copy(few, tmp_path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE runs SET job = ? WHERE task = 'glue/rte'", [job])
+        connection.commit()
+    ended = bench("export", "--db", str(path))
+    assert ended.code == 5
+    assert f"the leaderboard {path} is damaged" in ended.err
+
+
+@pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
+def test_a_refused_csv_export_writes_nothing(many: Path, bench: Any, words: list[str]) -> None:
+    ended = bench("export", *words, "--db", str(many))
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_a_report_of_many_runs_details_the_best_rows_and_leads_nowhere_else(
+    few: Path, bench: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(report_module, "MOST_DETAILS", 150)
+    monkeypatch.setattr(report_cli, "LARGE_STORE", 400)
+    monkeypatch.setattr(tables, "MANY", 100)
+    ended = bench("report", "--db", str(few), "--out", "page.html")
+    first, second, *_ = ended.err.splitlines()
+    assert first == "bench: the report reads 450 runs."
+    assert second.startswith("100 of ")
+    files = {path.name for path in Path("page.runs").iterdir()}
+    assert 3 <= len(files) < 10
+    html = Path("page.html").read_text(encoding="utf-8")
+    shown = html + "".join(map(unpacked, re.findall(PACKED, html)))
+    links = re.findall(r'href=\\?"(?:page\.runs/([^#"]+))?#runs?-', shown)
+    assert {*links} == files
+    noted = f"GLUE: the details are of the best {len(files)} of 10 rows"
+    assert f"{noted}; `bench report --split` writes those of all." in unescape(html)
+    bench("report", "--db", str(few), "--out", "page.html", "--split")
+    assert len(list(Path("page.runs").iterdir())) == 10
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_a_million_results(tmp_path: Path) -> None:
@@ -423,17 +522,28 @@ def test_a_million_results(tmp_path: Path) -> None:
         assert seconds < limit, words
 
 
+SCALE = {
+    "show runs": (2.0, 600),
+    "show runs --newest 0": (10.0, 600),
+    "leaderboard": (10.0, 600),
+    "leaderboard --details": (10.0, 600),
+    "export --format csv": (30.0, 600),
+    NO_OP: (2.0, 600),
+    "report": (30.0, 600),
+}
+"""Seconds of the processor and MB that a command may take with 100,035 runs in a suite."""
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_a_suite_of_a_hundred_thousand_runs(tmp_path: Path) -> None:
     path = make_store(tmp_path, 1, 2_223)
-    for words in (NO_OP, "report"):  # from here on they show nothing anew
-        _seconds(words.split(), path)
-    for words, limit in {NO_OP: 2.0, "report": 20.0, "list runs": 1.0}.items():
-        costs = [_cost(words.split(), path) for _ in range(2)]
-        seconds, largest = min(costs)[0], max(megabytes for _, megabytes in costs)
-        sys.stdout.write(f"{words}: {seconds:.2f} s, {largest:.0f} MB\n")
-        assert (seconds < limit, largest < 600) == (True, True), words
+    _seconds(NO_OP.split(), path)  # from here on it has nothing to do
+    for words, (most_seconds, most_megabytes) in SCALE.items():
+        seconds, megabytes = _cost(words.split(), path)  # the report is written from nothing
+        sys.stdout.write(f"{words}: {seconds:.2f} s, {megabytes:.0f} MB\n")
+        assert (seconds < most_seconds, megabytes < most_megabytes) == (True, True), words
+    assert _cost(["export"], path, lines=1)[0] < 2.0
 
 
 def _seconds(words: list[str], path: Path) -> float:
@@ -457,8 +567,8 @@ What `wait4` says of memory is also this process's, because a child begins with 
 """
 
 
-def _cost(words: list[str], path: Path) -> tuple[float, float]:
-    """The processor's seconds and the MB of a command."""
+def _cost(words: list[str], path: Path, *, lines: int | None = None) -> tuple[float, float]:
+    """The processor's seconds and the MB of a command, which is ended after so many lines."""
     environment = {"BENCH_DB": str(path), "BENCH_PLUGINS": str(path.with_name("many.py"))}
     peak = path.with_name("peak")
     code = MEASURED.format(peak=str(peak))
@@ -466,9 +576,13 @@ def _cost(words: list[str], path: Path) -> tuple[float, float]:
         [sys.executable, "-P", "-c", code, *words],
         cwd=path.parent,
         env=os.environ | environment,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if lines is None else subprocess.PIPE,
     )
+    if process.stdout is not None:
+        assert all(process.stdout.readline() for _ in range(lines or 0))
+        process.terminate()
+        process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, words
+    assert lines is not None or process.returncode == 0, words
     return usage.ru_utime + usage.ru_stime, int(peak.read_text()) / 1024

@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.metrics.reading import COQA_F1, official_coqa
+from benchharness.tasks.metrics.reading import COQA_F1, COQA_SCRIPT
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import COQA, COQA_LEAD, best_stretch, coqa
@@ -17,6 +17,7 @@ from benchharness.tasks.sources import Data
 from benchharness.tasks.submission.questions import write_conversations
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
+from tests.helpers.scripts import printed
 
 WORDS = ("the", "red", "barn", "a", "storm", "old", "Tower", "yes", "no.", "unknown")
 STORY = "Anna sold five red barns at the market. It was on Monday, in the rain."
@@ -90,7 +91,7 @@ def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Pa
         assert not odd or any("such as" in note for note in said.notes)
         examples = [row for row in rows.examples if isinstance(row, SpanExample)]
         expected = reading_oracle.coqa(data, lines)
-        found = official_coqa(predictions, examples)
+        found = printed(COQA_SCRIPT, predictions, examples)
         here = {name: values for name, values in expected.items() if values["turns"]}
         assert found == {
             f"{name} {key}": values[key] for name, values in here.items() for key in ("em", "f1")

@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
-from benchharness.tasks.metrics.reading import official_hotpotqa
+from benchharness.tasks.metrics.reading import HOTPOTQA_SCRIPT
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import HOTPOT
@@ -17,6 +17,7 @@ from benchharness.tasks.sources import Data
 from benchharness.tasks.submission.questions import write_conversations
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
+from tests.helpers.scripts import printed
 
 WORDS = ("the", "red", "barn", "a", "old", "yes", "no.", "Tower", "noanswer")
 TITLES = ("Barns", "Towers", "A storm")
@@ -81,7 +82,7 @@ def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Pa
         predictions = [p for p in found.predictions if isinstance(p, SpanPrediction)]
         examples = [row for row in rows.examples if isinstance(row, SpanExample)]
         expected = reading_oracle.hotpotqa(data, said)
-        assert official_hotpotqa(predictions, examples) == {
+        assert printed(HOTPOTQA_SCRIPT, predictions, examples) == {
             key: pytest.approx(value, abs=1e-9) for key, value in expected.items()
         }
 

@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
-from benchharness.tasks.metrics.reading import QUAC_DETAILS, QUAC_F1, official_quac
+from benchharness.tasks.metrics.reading import QUAC_DETAILS, QUAC_F1, QUAC_SCRIPT
 from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import QUAC, quac, with_history
@@ -18,6 +18,7 @@ from benchharness.tasks.submission.questions import write_conversations
 from benchharness.tasks.task import score
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
+from tests.helpers.scripts import printed
 
 WORDS = ("the", "red", "barn", "a", "storm", "old", "Tower", "of", "1912.", "no")
 
@@ -84,7 +85,7 @@ def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Pa
             assert list(rows.examples) == examples_of(data)
         predictions = predictions_of(lines, examples)
         expected = reading_oracle.quac(data, lines)
-        found = official_quac(predictions, examples)
+        found = printed(QUAC_SCRIPT, predictions, examples)
         assert found == {key: pytest.approx(value, abs=1e-9) for key, value in expected.items()}
         keys |= set(found)
     assert len(keys) == 7

@@ -15,8 +15,8 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.metrics.squad import official_v1, official_v2
 from benchharness.tasks.suites import find_task
+from tests.helpers.scripts import official_v1, official_v2
 from tests.helpers.squad_oracle import examples_of, random_set
 
 LABEL = PairExample(id="1", text_a="x", label="entailment")

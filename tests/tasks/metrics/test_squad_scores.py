@@ -12,9 +12,8 @@ from benchharness.tasks.metrics.squad import (
     SQUAD_V2,
     SQUAD_V2_DETAILS,
     normalise,
-    official_v1,
-    official_v2,
 )
+from tests.helpers.scripts import official_v1, official_v2
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, random_set
 
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}

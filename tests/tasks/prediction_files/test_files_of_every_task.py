@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,19 +12,20 @@ from typing import Any
 import pytest
 
 from benchharness.plugins import load_plugins
-from benchharness.stored.scoring import score_files
+from benchharness.stored.scoring import ScoredSplit, score_files
 from benchharness.stored.submission import FORMS
 from benchharness.stored.submission import SUBMITTED as SUBMITTED_SUITES
+from benchharness.tasks import suites
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
-from benchharness.tasks.prediction_files import NoAnswer, layout_of, read_predictions
+from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.submission import table
 from benchharness.tasks.suites import TASKS
-from benchharness.tasks.task import Task, ending_of, score
+from benchharness.tasks.task import Metric, Script, Task, ending_of, score
 from tests.helpers.doc_blocks import block
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.official_files import write_file
@@ -104,26 +105,70 @@ ODD_ANSWER = " The, "
 """Words that SQuAD's normalisation drops; German and Chinese have other articles."""
 
 
-@pytest.mark.parametrize("name", [n for n in READ if TASKS[n].head in ("span", "tag")])
-def test_official_numbers_are_those_of_the_tasks_metrics(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", READ)
+def test_official_numbers_are_the_tasks_scores(name: str, tmp_path: Path) -> None:
     """In percent, or from 0 to 1; CoQA's script rounds to one decimal."""
+    task = TASKS[name]
+    scored, scores = scored_at_random(name, "mini", tmp_path)
+    assert bool(scored.official) == bool(task.script)
+    if task.script is None:
+        return
+    metrics, ending = {**task.script.lines}, ending_of(task, scored.evaluation.split)
+    unit = {"from 0 to 1": 1, "in percent": 100}[scored.unit]
+    for key in scored.official.keys() - task.script.counts.keys():
+        score = scores[metrics[key].name + ending]
+        assert KEYS.get(key, metrics[key].name) == metrics[key].name
+        times = 1 if key.endswith("_thresh") else unit
+        apart = 0.051 if task.suite == "coqa" else 1e-9
+        assert scored.official[key] == pytest.approx(times * score, abs=apart)
+    counted = {key: scored.official[key] for key in task.script.counts}
+    assert sum(counted.values()) == 2 * counted.get("total", 0)
+
+
+def scored_at_random(name: str, data: str, folder: Path) -> tuple[ScoredSplit, Mapping[str, float]]:
+    """A split scored by a file of random answers, some with words that one language drops."""
     task, draw = TASKS[name], Random(name)
     split = "test_de" if "test_de" in task.source.splits else (*task.dev_splits, "test")[0]
-    rows = read(task, split, parse_data("mini"))
+    rows = read(task, split, parse_data(data))
     made: list[Any] = [guess(task, example, draw) for example in rows.examples]
     if task.head == "span" and getattr(task, "files", "") == "squad":
-        right = [answer_type(task).golds(example)[0] for example in rows.examples]
-        made = [replace(p, text=ODD_ANSWER + p.text) if draw.random() < 0.7 else p for p in right]
-    path = write(task, made, rows.examples, tmp_path)
-    (scored,) = score_files([path], name, "mini", [split]).splits
-    found, ending = scored.evaluation.scores, ending_of(task, split)
-    scores = {key: found.get(KEYS.get(key, "") + ending) for key in scored.official}
-    unit = 1 if layout_of(task).unit == "from 0 to 1" else 100
-    compared = {key: unit * found for key, found in scores.items() if found is not None}
-    assert bool(compared) == bool(scored.official)
-    for key, value in compared.items():
-        apart = 0.051 if key == "overall f1" else 1e-9
-        assert scored.official[key] == pytest.approx(value, abs=apart)
+        made = [
+            replace(p, text=ODD_ANSWER + p.text) if draw.random() < 0.7 else p
+            for p in right(task, rows.examples)
+        ]
+    path = write(task, made, rows.examples, folder)
+    odds = folder / "na_prob.json"
+    if name == "squad/v2.0":
+        odds.write_text(json.dumps({e.id: draw.choice((0.1, 0.5)) for e in rows.examples}))
+    no_answer = NoAnswer(file=odds) if odds.exists() else None
+    (scored,) = score_files([path], name, data, [split], no_answer).splits
+    return scored, scored.evaluation.scores
+
+
+def other(metric: Metric[Any, Any], score: float) -> Metric[Any, Any]:
+    """A metric of the same name that counts something else."""
+    return replace(metric, compute=lambda *_: score)
+
+
+@pytest.mark.parametrize("name", [name for name in READ if TASKS[name].script])
+def test_a_replaced_metric_is_none_of_the_scripts(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = TASKS[name]
+    metrics: Any = [other(metric, 0.125) for metric in task.metrics]
+    details: Any = [other(metric, 0.25) for metric in task.details]
+    monkeypatch.setitem(
+        suites._tasks, name, replace(task, metrics=(*metrics,), details=(*details,))
+    )
+    scored, scores = scored_at_random(name, "mini", tmp_path)
+    assert (scored.official, {*scores.values()} - {0.25}) == ({}, {0.125})
+    # One of its own beside the script's: its line alone is left out.
+    monkeypatch.setitem(suites._tasks, name, replace(task, metrics=(*metrics,)))
+    scored, scores = scored_at_random(name, "mini", tmp_path)
+    script = task.script or Script(lines={})
+    kept = {key for key, metric in script.lines.items() if metric in task.details}
+    assert kept >= scored.official.keys() - script.counts.keys()
+    assert 0.125 in scores.values()
 
 
 def test_mlqas_script_goes_by_the_language_of_the_answers(tmp_path: Path) -> None:
@@ -136,18 +181,6 @@ def test_mlqas_script_goes_by_the_language_of_the_answers(tmp_path: Path) -> Non
     (tmp_path / "p.json").write_text('{"q1": "Hund"}')
     (scored,) = score_files([tmp_path / "p.json"], "xtreme/mlqa", str(data), ["test_de"]).splits
     assert scored.official == {"exact_match": 100.0, "f1": 100.0}
-
-
-def test_a_task_with_metrics_of_its_own_has_no_official_numbers(tmp_path: Path) -> None:
-    for name in ("squad/v1.1", "squad/v2.0", "quac/quac", "conll2003/ner"):
-        task = TASKS[name]
-        rows = read(task, "dev", parse_data("mini"), limit=4)
-        path = write(task, right(task, rows.examples), rows.examples, tmp_path)
-        found = read_predictions(path, task, rows)
-        own: Any = replace(task, metrics=tuple(replace(m, name="own") for m in task.metrics))
-        bare = replace(own, details=())
-        assert layout_of(task).official(task, found, rows.examples)[0] != {}
-        assert layout_of(bare).official(bare, found, rows.examples) == ({}, {})
 
 
 def test_a_suite_is_submitted_or_has_no_file_of_its_own() -> None:
@@ -190,6 +223,11 @@ def test_so_are_those_of_the_documentations_plugins(
         load_plugins([tmp_path / "plugin.py"])
         scores = perfect(name, str(tmp_path / "data"), tmp_path)
         assert scores[TASKS[name].metrics[0].name] == 1.0
+        (tmp_path / "drawn").mkdir()
+        scored, scores = scored_at_random(name, str(tmp_path / "data"), tmp_path / "drawn")
+        assert bool(scored.official) == (name in ("turns/quac4", "help/manual"))
+        for value in (v for key, v in scored.official.items() if key == "f1"):
+            assert value == pytest.approx(100 * scores["f1"])
 
 
 @pytest.mark.parametrize("name", READ)

@@ -1,0 +1,313 @@
+"""`bench compare explain` reads every word that it knows of another training."""
+
+import json
+import os
+import pickle
+import zipfile
+from typing import Any
+
+import pytest
+
+import benchharness as bh
+from benchharness.explanation import explain_run, training
+from benchharness.explanation.training import ALL_DECAY, OWN, Said, of_arguments
+from benchharness.leaderboard.boards import published
+from benchharness.leaderboard.store.store import open_store
+from benchharness.recipes.recipe import SETTINGS
+from benchharness.tasks.errors import BenchError, DataError
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.foreign_training import DecayOfAll, train, write_folder
+from tests.helpers.plans import plan_job
+from tests.helpers.results import make_result
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a checkpoint, and a run of it on MRPC."""
+    folder = tmp_path_factory.mktemp("words")
+    save_checkpoint(folder / "small")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def explained(place):
+    """Explain against a run of MRPC, one that chooses its best state, or one of SQuAD."""
+    runs = {
+        name: make_result(
+            plan_job(str(place / "small"), task, limit=ROWS, precision="fp32", overrides=values),
+            provenance={"data": {f"{task}:{split}": {"rows": ROWS} for split in ("train", "dev")}},
+        )
+        for name, task, values in (
+            ("mrpc", "glue/mrpc", {}),
+            ("best", "glue/mrpc", {"best_checkpoint": "true", "evaluations": "3"}),
+            ("squad", "squad/v1.1", {}),
+        )
+    }
+    with open_store(place / "board.sqlite") as store:
+        yield lambda other, run="mrpc": explain_run(runs[run], str(other), store)
+
+
+def answer(found):
+    """All that is answered, but for where the other training is."""
+    return {n: v for n, v in vars(found).items() if n != "other"}
+
+
+def named(found):
+    return [each.name for each in found.differences]
+
+
+SCRIPT = {"task_name": "mrpc", "learning_rate": 5e-5, "num_train_epochs": 3}
+
+WORDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "optim": ({}, {"optim": "sgd"}),
+    "optim_args": ({"optim": "adamw_torch"}, {"optim_args": "betas=0.5"}),
+    "adafactor": ({}, {"adafactor": True}),
+    "lr_scheduler_type": ({}, {"lr_scheduler_type": "cosine"}),
+    "lr_scheduler_kwargs": (
+        {"lr_scheduler_type": "cosine"},
+        {"lr_scheduler_kwargs": '{"num_cycles": 2}'},
+    ),
+    "warmup_steps": ({}, {"warmup_steps": 500}),
+    "warmup_ratio": ({}, {"warmup_ratio": 0.5}),
+    "num_warmup_steps": ({"warmup_steps": None}, {"num_warmup_steps": 500}),
+    "max_steps": ({}, {"max_steps": 7000}),
+    "max_train_steps": ({}, {"max_train_steps": 7000}),
+    "num_train_epochs": ({}, {"num_train_epochs": 9}),
+    "num_epochs": ({"num_train_epochs": None}, {"num_epochs": 9}),
+    "total_train_batch_size": ({}, {"total_train_batch_size": 77}),
+    "train_batch_size": ({"per_device_train_batch_size": None}, {"train_batch_size": 77}),
+    "per_device_train_batch_size": ({}, {"per_device_train_batch_size": 77}),
+    "per_gpu_train_batch_size": ({}, {"per_gpu_train_batch_size": 77}),
+    "gradient_accumulation_steps": ({}, {"gradient_accumulation_steps": 77}),
+    "num_devices": ({}, {"num_devices": 77}),
+    "nproc_per_node": ({}, {"nproc_per_node": 77}),
+    "max_grad_norm": ({}, {"max_grad_norm": 0.3}),
+    "fp16": ({}, {"fp16": True}),
+    "bf16": ({}, {"bf16": True}),
+    "tf32": ({}, {"tf32": True}),
+    "mixed_precision": ({"fp16": None}, {"mixed_precision": "Native AMP"}),
+    "seed": ({}, {"seed": 99}),
+    "data_seed": ({}, {"data_seed": 99}),
+    "label_smoothing_factor": ({}, {"label_smoothing_factor": 0.3}),
+    "neftune_noise_alpha": ({}, {"neftune_noise_alpha": 5.0}),
+    "group_by_length": ({}, {"group_by_length": True}),
+    "train_sampling_strategy": ({}, {"train_sampling_strategy": "sequential"}),
+    "load_best_model_at_end": ({}, {"load_best_model_at_end": True}),
+    "metric_for_best_model": (
+        {"load_best_model_at_end": True},
+        {"metric_for_best_model": "loss"},
+    ),
+    "early_stopping_patience": ({}, {"early_stopping_patience": 2}),
+    "eval_strategy": ({"load_best_model_at_end": True}, {"eval_strategy": "epoch"}),
+    "evaluation_strategy": ({"load_best_model_at_end": True}, {"evaluation_strategy": "epoch"}),
+    "dataloader_drop_last": ({}, {"dataloader_drop_last": True}),
+    "pad_to_max_length": (
+        {"task_name": None, "dataset_name": "squad"},
+        {"pad_to_max_length": True},
+    ),
+    "task_name": ({}, {"task_name": "cola"}),
+    "dataset_name": ({}, {"dataset_name": "squad"}),
+    "dataset_config_name": ({"dataset_name": "glue"}, {"dataset_config_name": "cola"}),
+    "model_name_or_path": ({}, {"model_name_or_path": "bert-base-uncased"}),
+    "do_lower_case": ({}, {"do_lower_case": False}),
+    "max_train_samples": ({}, {"max_train_samples": 7}),
+    "max_eval_samples": ({}, {"max_eval_samples": 7}),
+    "max_val_samples": ({}, {"max_val_samples": 7}),
+}
+"""The arguments without each word, and a value of it that no run here has."""
+
+RUNS = dict.fromkeys(("metric_for_best_model", "eval_strategy", "evaluation_strategy"), "best")
+RUNS["pad_to_max_length"] = "squad"
+"""Words that mean something to another run alone: padding to an answer's softmax."""
+
+OF_FOLDERS = {"eval_steps", "distributed_state"}
+"""Words that count with the number of steps, or are an object of accelerate."""
+
+
+def test_every_word_that_is_known_has_its_case() -> None:
+    assert WORDS.keys() | OF_FOLDERS == {*OWN}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_word_that_is_known_changes_an_answer(word, explained, tmp_path) -> None:
+    found = []
+    given, changed = WORDS[word]
+    for arguments in (given, given | changed):
+        file = tmp_path / "args.json"
+        file.write_text(json.dumps(SCRIPT | arguments))
+        try:
+            found.append(answer(explained(file, RUNS.get(word, "mrpc"))))
+        except BenchError as error:  # another task
+            found.append({"error": str(error)})
+    assert found[0] != found[1]
+
+
+def test_so_do_those_that_a_folder_alone_has(explained, place, tmp_path) -> None:
+    strategy = {"evaluation_strategy": "steps", "load_best_model_at_end": True}
+    found = [
+        of_arguments({n: Said(v, "") for n, v in (strategy | {"eval_steps": steps}).items()}, 60)
+        for steps in (10, 20)
+    ]
+    assert found[0] != found[1]
+    state = training.Described("accelerate.PartialState", (), {"num_processes": 4})
+    batch = {"per_device_train_batch_size": Said(8, ""), "distributed_state": Said(state, "")}
+    assert of_arguments(batch)[0]["batch_size"].value == 32
+
+
+@pytest.mark.parametrize(
+    "word", [*SETTINGS, *(alias for facts in SETTINGS.values() for alias in facts.aliases)]
+)
+def test_every_name_of_a_setting_is_read(word: str) -> None:
+    if word in OWN:
+        return
+    found, unknown = of_arguments({word: Said(0.123, "here")})
+    assert found or word in unknown
+
+
+@pytest.mark.parametrize(
+    ("cut", "length", "points"), [(0, 900, None), (3, 900, 13.8), (0, 9, 13.8)]
+)
+def test_a_length_has_an_effect_where_it_loses_words(cut, length, points, place, tmp_path) -> None:
+    run = make_result(
+        plan_job(str(place / "small"), "glue/mrpc", limit=ROWS, precision="fp32"),
+        provenance={"data": {"glue/mrpc:train": {"rows": ROWS, "truncated": cut}}},
+    )
+    file = tmp_path / "args.json"
+    file.write_text(json.dumps(SCRIPT | {"max_seq_length": length}))
+    with open_store(tmp_path / "board.sqlite") as store:
+        found = explain_run(run, str(file), store)
+    assert [e.points for e in found.differences if e.name == "max_tokens"] == [points]
+
+
+# The model and its tokenizer.
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [("bert-base-uncased", False), ("org/other", False), ("small", True), ("/data/Small/", True)],
+)
+def test_another_checkpoint_is_the_first_difference(name, here, explained, tmp_path) -> None:
+    file = tmp_path / "same.sh"
+    file.write_text(f"python run_glue.py --model_name_or_path {name} --task_name mrpc")
+    found = explained(file)
+    assert "model" not in {*found.not_said, *found.unread}
+    if here:
+        assert "model" not in named(found)
+        return
+    first = found.differences[0]
+    assert (first.name, first.ours, first.theirs) == ("model", "small", name)
+
+
+def test_a_config_that_names_another_checkpoint_of_the_same_size(explained, place, tmp_path):
+    changes: Any = {"CONFIG": {"_name_or_path": "org/other"}}
+    found = explained(write_folder(tmp_path / "out", place / "small", **changes))
+    assert [(e.name, e.theirs) for e in found.differences] == [("model", "org/other")]
+
+
+LEFT = {"direction": "Left", "strategy": "BatchLongest", "pad_id": 0}
+CUT_LEFT = {"direction": "Left", "max_length": 40, "strategy": "LongestFirst", "stride": 0}
+BARE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+
+TOKENIZERS: dict[str, list[dict[str, Any]]] = {
+    "padding_side": [{"TOKENIZER": {"padding_side": "left"}}, {"TOKENS": {"padding": LEFT}}],
+    "truncation_side": [
+        {"TOKENIZER": {"truncation_side": "left"}},
+        {"TOKENS": {"truncation": CUT_LEFT}},
+    ],
+    "special_tokens": [{"TOKENS": {"post_processor": None}}, {"TOKENS": {"post_processor": BARE}}],
+    "lower_case": [{"TOKENIZER": {"do_lower_case": False}}],
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_each_planted_difference_of_a_tokenizer_is_named(name, explained, place, tmp_path) -> None:
+    for number, changes in enumerate(TOKENIZERS[name]):
+        folder = write_folder(tmp_path / f"out{number}", place / "small", **changes)
+        assert named(explained(folder)) == [name]
+
+
+# What a Trainer leaves of five planted differences, and what nothing says.
+
+
+@pytest.fixture(scope="module")
+def planted(place):
+    rows = bh.load("glue/mrpc", "train", "mini", limit=ROWS)
+    return train(
+        place / "planted",
+        place / "small",
+        list(rows["text_a"]),
+        [int(label == "equivalent") for label in rows["label"]],
+        kind=DecayOfAll,
+        length=20,
+        side="left",
+        config={"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        num_train_epochs=3,
+        per_device_train_batch_size=16,
+        gradient_accumulation_steps=2,
+        learning_rate=5e-5,
+        weight_decay=0.01,
+        adam_epsilon=1e-6,
+        seed=1,
+        save_strategy="epoch",
+    )
+
+
+def test_five_planted_differences_of_a_trainer_are_all_named(planted, explained) -> None:
+    found = explained(planted)
+    dropout = {"dropout", "attention_dropout", "classifier_dropout"}
+    expected = {"max_tokens", "padding_side", "decays", "warmup_ratio", *dropout}
+    assert {*named(found)} == expected
+    decays = next(each for each in found.differences if each.name == "decays")
+    assert (decays.theirs, decays.theirs_from) == (ALL_DECAY, "optimizer.pt: param_groups")
+
+
+def test_what_no_file_says_is_listed_as_assumed(explained, place, tmp_path) -> None:
+    found = explained(write_folder(tmp_path / "out", place / "small"))
+    assert found.assumed.keys() >= {"decays", "order", "padding", "padding_side"}
+    assert found.assumed["decays"] == "all but biases and norms, by name"
+    assert named(found) == []
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.system, ("touch HACKED",)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "damaged"), ({"param_groups": Hostile()}, "runs code when it is loaded")],
+)
+def test_an_optimizer_that_cannot_be_read_is_one_sentence(
+    content, said, explained, place, tmp_path
+) -> None:
+    folder = write_folder(tmp_path / "out", place / "small")
+    with zipfile.ZipFile(folder / "optimizer.pt", "w") as archive:
+        pickled = b"\x80\x02}" if content is None else pickle.dumps(content)
+        archive.writestr("optimizer/data.pkl", pickled)
+    with pytest.raises(DataError, match=said) as caught:
+        explained(folder)
+    assert len(str(caught.value).splitlines()) == 1
+    assert not (tmp_path / "HACKED").exists()
+
+
+# Published rows.
+
+
+def test_a_row_of_people_is_no_training(explained) -> None:
+    with pytest.raises(BenchError, match="is the score of people, who were not trained"):
+        explained("glue_leaderboard_2021: GLUE Human Baselines")
+
+
+def test_of_a_published_system_without_a_recipe_no_value_is_compared(explained) -> None:
+    """Its recipe would be that of the run itself, from which nothing differs."""
+    systems = {s.name for s in published.systems() if not s.model}
+    row = next(
+        row
+        for row in published.every_row()
+        if row.system in systems and row.protocol != "human" and row.of("glue/mrpc")
+    )
+    found = explained(f"{row.table}: {row.system}")
+    assert (found.differences, found.compared) == ((), 0)
+    assert {"learning_rate", "epochs", "model"} <= {*found.not_said}
