@@ -1,17 +1,14 @@
 """What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 from benchharness.leaderboard.result import measures_of
 from benchharness.leaderboard.store.record import Run
 from benchharness.leaderboard.text import digest
-from benchharness.tasks.errors import BenchError, StoreError
-from benchharness.tasks.read import read
-from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import TASKS, find_task
+from benchharness.tasks.errors import StoreError
+from benchharness.tasks.suites import TASKS
 
 _ROUNDING = 1e-9
 
@@ -19,7 +16,7 @@ _ROUNDING = 1e-9
 def fitting(runs: Iterable[Run]) -> Iterator[Run]:
     """The runs, each after a look at its numbers; StoreError at one that cannot be of its rows.
 
-    Rows are known by their fingerprint, and read where they are packaged.
+    Rows are known by their fingerprint: they are not read here.
     """
     known: dict[str, str] = {}  # the ids that rows of a fingerprint have, as a digest
     for run in runs:
@@ -56,32 +53,21 @@ def _faults_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) ->
         yield "has a prediction without the id of its row"
     elif len(set(ids)) < len(ids):
         yield "has two predictions for one row"
-    said = _rows_said(run.provenance, name)
+    said = _rows_said(run.provenance, name, split.fingerprint)
     if said is not None and said != len(ids):
         yield f"has {len(ids)} predictions for {said} rows"
-    packaged = _packaged(split.task, split.split, run.limit) if run.data == "mini" else None
-    if packaged and packaged[0] == split.fingerprint and packaged[1] != ids:
-        yield f"has {len(ids)} predictions that are not for its {len(packaged[1])} rows"
     if known.setdefault(split.fingerprint, found := digest(ids)) != found:
         yield "has predictions for other rows than another run, and says that they are the same"
 
 
-def _rows_said(provenance: object, name: str) -> int | None:
-    """How many rows a split had, where the run has noted it."""
+def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:
+    """How many rows of that fingerprint a split had, where the run has noted it."""
     splits: Any = provenance.get("data") if isinstance(provenance, Mapping) else None
     said: Any = splits.get(name) if isinstance(splits, Mapping) else None
-    found = said.get("rows") if isinstance(said, Mapping) else None
-    return found if isinstance(found, int) else None
-
-
-@lru_cache(maxsize=64)
-def _packaged(task: str, split: str, limit: int | None) -> tuple[str, list[str]] | None:
-    """The fingerprint and the ids of packaged rows; None where there are none."""
-    try:
-        rows = read(find_task(task), split, parse_data("mini"), limit)
-    except BenchError:
+    if not isinstance(said, Mapping) or said.get("fingerprint") != fingerprint:
         return None
-    return rows.fingerprint, [example.id for example in rows.examples]
+    found = said.get("rows")
+    return found if isinstance(found, int) else None
 
 
 def _bounds(task: str, name: str) -> tuple[float, float]:

@@ -30,14 +30,18 @@ def _predicting(result: Result, change: Callable[[list[dict[str, Any]]], list[An
 
 
 def _saying(result: Result, rows: int) -> Result:
-    data = {"glue/rte:dev": {"rows": rows}}
+    fingerprint = result.evaluations[0].fingerprint
+    data = {"glue/rte:dev": {"rows": rows, "fingerprint": fingerprint}}
     return replace(result, provenance={**result.provenance, "data": data})
 
 
 FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
-    "fewer": (lambda r: _predicting(r, lambda rows: rows[:-1]), "that are not for its"),
-    "none": (lambda r: _predicting(r, lambda rows: []), "has 0 predictions that are not for its"),
-    "another order": (lambda r: _predicting(r, lambda rows: rows[::-1]), "are not for its"),
+    "fewer": (lambda r: _predicting(r, lambda rows: rows[:-1]), "says that they are the same"),
+    "none": (lambda r: _predicting(r, lambda rows: []), "says that they are the same"),
+    "another order": (
+        lambda r: _predicting(r, lambda rows: rows[::-1]),
+        "says that they are the same",
+    ),
     "a row twice": (
         lambda r: _predicting(r, lambda rows: [*rows[:-1], rows[0]]),
         "two predictions for one row",
