@@ -76,6 +76,7 @@ from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
+from benchharness.tasks.foreign_code import begin
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import objects_table
@@ -207,7 +208,9 @@ def _options(values: Mapping[str, Any]) -> RunOptions:
     """The options of a call; rows in memory are saved beside the database."""
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
-    return RunOptions.of(**{**values, "db": db, "data_file": rows})
+    asked = RunOptions.of(**{**values, "db": db, "data_file": rows})
+    begin(trust=asked.trust_remote_code)
+    return asked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,6 +80,8 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
+            if Path(name).name != name:
+                raise DamagedError(f"is no run's (its manifest names {name!r}, which is elsewhere)")
             if file_digest(folder / name) != digest:
                 raise DamagedError(f"is damaged ({name} is not what was written)")
     except FileNotFoundError as error:

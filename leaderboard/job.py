@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
 
 from benchharness.leaderboard.text import digest
+from benchharness.tasks.foreign_code import Code
 from benchharness.tasks.suites import distinct_title
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
@@ -368,6 +369,15 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
         from benchharness.tasks.own.task import define  # noqa: PLC0415  (few jobs have one)
 
         define(definition)
+
+
+def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
+    """The code that the task which a job carries has for metrics; mostly none."""
+    if not (definition and definition.get("scripts")):
+        return []
+    from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)
+
+    return OwnData.from_json(definition).code
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:

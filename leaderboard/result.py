@@ -18,8 +18,8 @@ from benchharness.leaderboard.job import (
 )
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import CONSTANT
-from benchharness.tasks.errors import BenchError, JobError
-from benchharness.tasks.examples import Prediction
+from benchharness.tasks.errors import BenchError, DataError, JobError
+from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import TASKS, find_task, split_title
 from benchharness.tasks.task import ending_of, suffix_of
 
@@ -480,10 +480,31 @@ class RunRow(Described):
 # Stored predictions as the objects that metrics and submissions take.
 
 
-def predictions_of(evaluation: Evaluation) -> tuple[Prediction, ...]:
-    """The predictions of one split, in its order; what `to_row` made rows of."""
-    kind = answer_type(find_task(evaluation.task)).prediction
-    return tuple(kind(**_with_tuples(row)) for row in evaluation.predictions)
+def predictions_of(
+    evaluation: Evaluation, examples: Sequence[Example] | None = None
+) -> tuple[Prediction, ...]:
+    """The predictions of one split, in its order; what `to_row` made rows of.
+
+    Raises DataError where they are none of the task's, or not for these `examples`: a run from
+    elsewhere may hold anything.
+    """
+    kind = answer_type(find_task(evaluation.task))
+    try:
+        found = tuple(kind.prediction(**_with_tuples(row)) for row in evaluation.predictions)
+    except (AttributeError, TypeError) as error:
+        raise DataError(
+            f"what is stored as predictions of {evaluation.name} is none of that task ({error}): "
+            "leave the run out (bench db hide)."
+        ) from error
+    if examples is not None and (
+        [each.id for each in found] != [each.id for each in examples]
+        or not all(map(kind.fits, found, examples))
+    ):
+        raise DataError(
+            f"the {len(found)} predictions of {evaluation.name} are not for the {len(examples)} "
+            "rows that are there now: expected the data that the runs were made with."
+        )
+    return found
 
 
 _SELDOM: Mapping[str, Any] = {

@@ -2,6 +2,7 @@
 
     BenchError            2   an argument, a name or a setting is wrong
     |-- DataError         4   a file, a data set, the hub: missing or malformed
+    |   `-- ForeignCodeError  code that data name and nobody here has
     |-- ModelError        4   a checkpoint: missing, not a checkpoint, or incomplete
     |-- JobError          1   a job that started and could not finish
     `-- StoreError        5   the leaderboard's database: locked, corrupt, too new
@@ -48,6 +49,10 @@ class DataError(BenchError):
     """A data set, a file or the hub is missing or malformed."""
 
     exit_code = 4
+
+
+class ForeignCodeError(DataError):
+    """Data name code that no command of this user has named, so it was not loaded."""
 
 
 class ModelError(BenchError):

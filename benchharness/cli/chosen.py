@@ -7,7 +7,15 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, DataFilter, OfRuns, argument, declared
+from benchharness.cli.options import (
+    AsJson,
+    Database,
+    DataFilter,
+    OfRuns,
+    TrustCode,
+    argument,
+    declared,
+)
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import kept_model
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
@@ -38,6 +46,7 @@ class Chosen:
     data: DataFilter = None
     db: Database = DATABASE
     as_json: AsJson = False
+    trust_remote_code: TrustCode = False
 
     def open(self) -> Store:
         """The store, which must be there."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, argument, with_options
+from benchharness.cli.options import AsJson, Database, TrustCode, argument, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.changes import Tries, try_changes
 from benchharness.driver.display import displayed
@@ -43,6 +43,7 @@ class Asked:
         None, "With --try: keep at most N rows of each split.", metavar="N", least=1
     )
     db: Database = DATABASE
+    trust_remote_code: TrustCode = False
 
 
 @with_options()
@@ -55,7 +56,7 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
     with open_store(asked.db, create=False) as store:
         run = trained(store, key)
         found = explain_run(run, asked.other, store)
-    options = RunOptions(db=asked.db, limit=asked.limit)
+    options = RunOptions(db=asked.db, limit=asked.limit, trust_remote_code=asked.trust_remote_code)
     tried = try_changes(run, found, asked.tries, options, displayed) if asked.tries else None
     failures = tried.failures if tried else ()
     if as_json:

@@ -58,7 +58,6 @@ def model(  # noqa: PLR0913  (its options)
         False, "Write also the model of a run that has learned nothing; its card says so."
     ),
     variants: Variants,
-    trust_remote_code: bool = option(False, "Run the Python code that the checkpoint comes with."),
 ) -> None:
     """Write the model of a run as a folder that transformers loads, without benchharness.
 
@@ -70,7 +69,7 @@ def model(  # noqa: PLR0913  (its options)
     with its model, and exits with 3 where one is worse.
     """
     if variants.check:
-        check_variants(name, variants, as_json=chosen.as_json)
+        check_variants(name, variants, chosen.db, as_json=chosen.as_json)
         return
     if variants.variant or variants.rows or variants.strict:
         raise BenchError("--variant, --rows and --strict go with --check.")
@@ -82,8 +81,9 @@ def model(  # noqa: PLR0913  (its options)
             found = find_run(store, chosen.db, name, chosen.within)
         if not (to is None or collapsed_too):  # or it would be trained for nothing
             check_learned(found.result, task)
+        options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
         key = found.result.job.key
-        train_kept(key, chosen.db, anyway=retrain_anyway, as_json=chosen.as_json)
+        train_kept(key, options, anyway=retrain_anyway, as_json=chosen.as_json)
     if to is not None:
         with chosen.open() as store:
             run = find_run(store, chosen.db, name, chosen.within)
@@ -91,7 +91,7 @@ def model(  # noqa: PLR0913  (its options)
                 run,
                 Path(to),
                 task=task,
-                trust=trust_remote_code,
+                trust=chosen.trust_remote_code,
                 collapsed_too=collapsed_too,
                 anyway=retrain_anyway,
             )
@@ -118,7 +118,7 @@ def take_found(
     return facts
 
 
-def train_kept(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
+def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
     """Trains a run again where its model was not kept, and says how its answers compare."""
 
     @contextmanager
@@ -127,7 +127,7 @@ def train_kept(key: str, db: str, *, anyway: bool, as_json: bool) -> None:
         with displayed(schedule, store) as display:
             yield display
 
-    folder, said = train_again(key, RunOptions(db=db), watch, anyway=anyway)
+    folder, said = train_again(key, options, watch, anyway=anyway)
     typer.echo(visible(said or "the model is there already."), err=as_json)
     typer.echo(visible(f"kept in {folder}"), err=as_json)
 

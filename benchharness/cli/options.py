@@ -18,6 +18,7 @@ import typer
 from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, WHAT, Option, option
 from benchharness.plugins import load_plugins
 from benchharness.tasks.errors import shown_place
+from benchharness.tasks.foreign_code import begin
 
 
 def page_beside(db: str, out: str | None = None) -> Path:
@@ -103,6 +104,14 @@ DataFilter = Annotated[
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
         head=WHAT,
+    ),
+]
+TrustCode = Annotated[
+    bool,
+    _shared(
+        "trust_remote_code",
+        "Run the code that a checkpoint, or a metric of runs made elsewhere, comes with.",
+        head=TRUST,
     ),
 ]
 NoTexts = Annotated[
@@ -196,6 +205,7 @@ def with_options(
 
         @wraps(command)
         def collect(*words: Any, plugin: list[Path] | None = None, **values: Any) -> None:
+            begin(trust=bool(values.get("trust_remote_code")))
             if plugins:
                 load_plugins(plugin or ())
             for name, chosen in groups.items():

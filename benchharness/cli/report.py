@@ -15,6 +15,7 @@ from benchharness.cli.options import (
     Out,
     ShowPaths,
     Suites,
+    TrustCode,
     argument,
     page_beside,
     with_options,
@@ -73,7 +74,14 @@ class Written:
 
 
 @with_options()
-def report(*, suite: Suites = None, db: Database = DATABASE, page: Page, written: Written) -> None:
+def report(
+    *,
+    suite: Suites = None,
+    db: Database = DATABASE,
+    trust_remote_code: TrustCode = False,  # noqa: ARG001  (`with_options` has heeded it)
+    page: Page,
+    written: Written,
+) -> None:
     """Write the HTML report: a table per suite, a section per run."""
     texts = not written.no_texts
     if not (texts or written.predictions):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchharness.cli.options import AsJson, Database, argument, with_options
+from benchharness.cli.options import AsJson, Database, TrustCode, argument, with_options
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.store.store import open_store
@@ -42,6 +42,7 @@ class Predicted:
     na_prob: Path | None = option(
         None, "SQuAD 2.0: na_prob.json or null_odds.json.", metavar="FILE"
     )
+    trust_remote_code: TrustCode = False
     na_prob_threshold: float | None = option(
         None,
         "SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",

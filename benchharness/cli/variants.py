@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from benchharness.cli.chosen import is_there, opened
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.options import option
 from benchharness.driver.taking import Found
@@ -38,12 +39,17 @@ class Variants:
     license: str | None = option(None, "The licence that the card names.", metavar="ID")
 
 
-def check_variants(name: str, wanted: Variants, *, as_json: bool) -> None:
-    """Compares a folder's files with its model; exits with 3 where one is worse."""
+def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
+    """Compares a folder's files with its model; exits with 3 where one is worse.
+
+    A metric's code that was named for the database `db` may be loaded.
+    """
     if not Path(name).is_dir():
         raise BenchError(
             f"{name} is no folder: --check takes one that `bench model --to` has written."
         )
+    if is_there(db):
+        opened(db).close()
     measure: Any = import_module("benchharness.trained.measure")  # torch
     other = None if wanted.variant is None else Path(wanted.variant)
     checks = measure.check_folder_with(

@@ -109,10 +109,11 @@ def _take(
             chosen = find_seed(store, options.db, scores, seed).result
         check_learned(chosen, task)
         keys[task] = chosen.job.key
+    again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
         if not (is_kept := kept_model(options.db, keys[task])):  # here and now it is the same one
-            train_kept(keys[task], options.db, anyway=True, as_json=as_json)
+            train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
                 run := find_seed(store, options.db, scores, seed),

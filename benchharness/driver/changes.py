@@ -146,7 +146,8 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    given = {name: getattr(asked, name) for name in ("db", "device", "jobs")}
+    # What the checkpoint may do is said now: the run may be somebody else's.
+    given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 
 

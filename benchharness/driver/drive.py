@@ -19,13 +19,20 @@ from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Orders, Outcome, ended_at_last
 from benchharness.kept_folders import Holds, SnapshotFolder
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, code_of
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import BusyStoreError, DataError, ModelError, StoreError
+from benchharness.tasks.errors import (
+    BusyStoreError,
+    DataError,
+    ForeignCodeError,
+    ModelError,
+    StoreError,
+)
+from benchharness.tasks.foreign_code import require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -101,7 +108,8 @@ def drive(
     its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
     job. What the store does not take is kept beside it, and the run goes on. Raises ModelError
     before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
-    that is quickly told, and StoreError at the end where something is kept still.
+    that is quickly told, ForeignCodeError where a job that is run again has a metric's code from
+    elsewhere, and StoreError at the end where something is kept still.
     """
     # Each checkpoint once, and once more where its decoder is asked for.
     for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
@@ -120,6 +128,8 @@ def drive(
         )
     )
     with open_store(options.db) as store:
+        store.keep_named_code()
+        _require_trust(schedule, options)
         with (
             # They end from the last to the first: the holds are let go of when no worker runs any
             # more and what waits for the store is written.
@@ -136,6 +146,24 @@ def drive(
                     run.end(outcome)
             schedule.checkpoints.release(store, run.going)
         yield Driven(schedule, store, run.stored, run.again)
+
+
+def _require_trust(schedule: Schedule, options: RunOptions) -> None:
+    """ForeignCodeError for a job with code that only a store names: it need not have run here.
+
+    Jobs that were planned have what was asked for; those that run again, start another one or teach
+    it are as they were stored.
+    """
+    keys = {key for job in schedule.todo for key in (job.key, *job.needs)}
+    for job in schedule.jobs:
+        if job.key not in keys:
+            continue
+        require_named(code_of(job.definition))
+        if job.trust.remote_code and not options.trust_remote_code:
+            raise ForeignCodeError(
+                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that "
+                f"{job.checkpoint} comes with: read it, then give --trust-remote-code."
+            )
 
 
 class _Run:

@@ -160,4 +160,5 @@ def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:
     wanted = [f"{name}:{split}" for split in task.dev_splits] or [*known]
     for split in wanted:
         if split in known:
-            yield split, stored.rows(result.job, split), predictions_of(known[split])
+            rows = stored.rows(result.job, split)
+            yield split, rows, predictions_of(known[split], rows.examples)

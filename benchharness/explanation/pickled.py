@@ -23,6 +23,10 @@ _CALLED = frozenset(
 """What else is called when such a file is loaded; anything else is somebody's own code."""
 
 
+MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
+"""Of a Trainer's arguments: the values (there are some 200), how deep, and letters of a text."""
+
+
 def read_arguments(path: Path) -> Mapping[str, Any]:
     """The fields of the Trainer's arguments in a file; enums are the words that they are made of.
 
@@ -30,6 +34,7 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
     """
     try:
         found = next((each for each in _objects(path) if isinstance(each, Described)), None)
+        _check_size(found)
     except DataError:
         raise
     except DAMAGED as error:
@@ -43,6 +48,32 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
     return found.state
 
 
+def _check_size(found: Any) -> None:
+    """ValueError for more than people print and compare; a value that is named twice counts twice.
+
+    A pickle of 400 bytes may have a list within a list that is there 2 ** 40 times.
+    """
+    waiting, count = [(found, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        count += 1
+        match value:
+            case Described():
+                inner = [*value.args, *value.state.items()]
+            case dict():
+                inner = [*value.items()]
+            case list() | tuple() | set() | frozenset():
+                inner = [*value]
+            case _:
+                inner = []
+        is_long = isinstance(value, str | bytes) and len(value) > LONGEST
+        if is_long or (isinstance(value, int) and value.bit_length() > LONGEST // 10):
+            raise ValueError(f"a value of more than {LONGEST:,} letters or {LONGEST // 10:,} bits")
+        if count + len(waiting) + len(inner) > MOST_VALUES or depth > DEEPEST:
+            raise ValueError(f"more than {MOST_VALUES:,} values, or {DEEPEST} within each other")
+        waiting += [(each, depth + 1) for each in inner]
+
+
 def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
     """The groups of an optimizer's state that have parameters; none of one that is saved otherwise.
 
@@ -50,11 +81,14 @@ def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
     """
     try:
         found = next(_objects(path)) if zipfile.is_zipfile(path) else None
+        groups = found.get("param_groups") if isinstance(found, dict) else None
+        listed = groups if isinstance(groups, list) else []
+        kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
+        for each in kept:  # of a large network the parameters are many
+            _check_size({name: value for name, value in each.items() if name != "params"})
     except DAMAGED as error:
         raise DataError(f"{path} is damaged ({error}); copy it again, or remove it.") from None
-    groups = found.get("param_groups") if isinstance(found, dict) else None
-    listed = groups if isinstance(groups, list) else []
-    return [each for each in listed if isinstance(each, dict) and each.get("params")]
+    return kept
 
 
 def _objects(path: Path) -> Iterator[Any]:

@@ -29,6 +29,14 @@ from benchharness.tasks.errors import ModelError
 LARGEST = 16 * 2**20
 """Bytes of a pickle without its tensors. A Trainer's arguments are 5,000, T5's names 200,000."""
 
+MOST_WORK = 4_000_000
+"""Values that a pickle looks at again, as names of mappings, arguments or fields. It may name one
+value often, in two bytes each time, so its size says nothing of that. Ten for each tensor are much.
+"""
+
+DEEPEST = 100
+"""Tuples within tuples; Python's own look at each other's content without an end."""
+
 OLD_PICKLES = 4
 """How many a file of an old torch begins with: its mark, its version, its machine, the object."""
 
@@ -56,6 +64,41 @@ class Machine:
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
+        self.work = 0
+        self.tuples: dict[int, tuple[Any, int, int]] = {}
+
+    def look_at(self, values: Iterable[Any]) -> None:
+        """Counts values that are looked at whole; ValueError where they become too many."""
+        self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
+        if self.work > MOST_WORK:
+            raise ValueError(f"more than {MOST_WORK:,} values")
+
+    def tuple_of(self, values: list[Any]) -> tuple[Any, ...]:
+        """Makes a tuple, and notes how many values are in it and how deep."""
+        inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
+        depth = 1 + max((deep for _, _, deep in inner), default=0)
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} tuples within each other")
+        made = tuple(values)
+        # With the tuple itself: the id of one that is gone may be another's.
+        self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
+        return made
+
+    def mapping_of(self, values: list[Any]) -> dict[Any, Any]:
+        """Makes a mapping of names and values in turn."""
+        self.look_at(values[::2])
+        return dict(zip(values[::2], values[1::2], strict=True))
+
+    def set_of(self, values: list[Any]) -> frozenset[Any]:
+        """Makes a set that does not change."""
+        self.look_at(values)
+        return frozenset(values)
+
+    def called(self, *, new: bool = False) -> Any:
+        """Takes a function and its arguments off the stack; gives what stands for its value."""
+        function, args = self.last(2)
+        self.look_at(args if isinstance(args, tuple) else ())
+        return self.call(function, args, new=new)
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
         """The value that stands for a call; `new` of a class makes an object and calls nothing."""
@@ -114,10 +157,11 @@ class Machine:
         """Adds values to the list or set on the stack, or names and values to the mapping."""
         target = self.stack[-1]
         if isinstance(target, dict):
-            target.update(zip(added[::2], added[1::2], strict=True))
+            target.update(self.mapping_of(added))
         elif isinstance(target, list):
             target += added
         elif isinstance(target, set):
+            self.look_at(added)
             target.update(added)
         elif not isinstance(target, Described):  # what somebody's list or mapping holds is unknown
             raise TypeError("values for what holds none")
@@ -125,8 +169,9 @@ class Machine:
     def build(self) -> None:
         """Gives the object on the stack its fields."""
         state, target = self.stack.pop(), self.stack[-1]
-        if isinstance(target, Described):
-            target.state.update(state if isinstance(state, dict) else {})
+        if isinstance(target, Described) and isinstance(state, dict):
+            self.look_at(state)
+            target.state.update(state)
 
 
 _Step = Callable[[Machine, Any], Any]
@@ -160,16 +205,16 @@ _MAKERS: Mapping[str, _Step] = {
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda machine, arg: machine.memo[arg]),
     "DUP": lambda machine, _: machine.stack[-1],
     "LIST": lambda machine, _: machine.since_mark(),
-    "TUPLE": lambda machine, _: (*machine.since_mark(),),
-    "TUPLE1": lambda machine, _: (*machine.last(1),),
-    "TUPLE2": lambda machine, _: (*machine.last(2),),
-    "TUPLE3": lambda machine, _: (*machine.last(3),),
-    "FROZENSET": lambda machine, _: frozenset(machine.since_mark()),
-    "DICT": lambda machine, _: dict(zip(*[iter(machine.since_mark())] * 2, strict=True)),
+    "TUPLE": lambda machine, _: machine.tuple_of(machine.since_mark()),
+    "TUPLE1": lambda machine, _: machine.tuple_of(machine.last(1)),
+    "TUPLE2": lambda machine, _: machine.tuple_of(machine.last(2)),
+    "TUPLE3": lambda machine, _: machine.tuple_of(machine.last(3)),
+    "FROZENSET": lambda machine, _: machine.set_of(machine.since_mark()),
+    "DICT": lambda machine, _: machine.mapping_of(machine.since_mark()),
     "GLOBAL": lambda machine, arg: machine.named(arg.replace(" ", ".")),
     "STACK_GLOBAL": lambda machine, _: machine.named(".".join(machine.last(2))),
-    "REDUCE": lambda machine, _: machine.call(*machine.last(2)),
-    "NEWOBJ": lambda machine, _: machine.call(*machine.last(2), new=True),
+    "REDUCE": lambda machine, _: machine.called(),
+    "NEWOBJ": lambda machine, _: machine.called(new=True),
     "INST": lambda m, arg: m.call(m.named(arg.replace(" ", ".")), (*m.since_mark(),)),
     "PERSID": lambda machine, arg: machine.storage(arg),
     "BINPERSID": lambda machine, _: machine.storage(*machine.last(1)),

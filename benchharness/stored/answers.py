@@ -141,10 +141,6 @@ def predicted_task(
     task = find_task(name)
     sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
     wholes = [f"{name}:{split}" for split in splits_of(task, kind)]
-    runs = [
-        [tuple(predictions_of(run.evaluation(whole)) for run in side) for side in sides]
-        for whole in wholes
-    ]
     read, reason = [], ""
     for whole in wholes:
         examples, reason = _examples(stored, whole, [run for side in sides for run in side])
@@ -152,6 +148,13 @@ def predicted_task(
         if reason:  # of one split: a page has the gold answers of all or of none
             read = [()] * len(wholes)
             break
+    runs = [
+        [
+            tuple(predictions_of(run.evaluation(whole), examples or None) for run in side)
+            for side in sides
+        ]
+        for whole, examples in zip(wholes, read, strict=True)
+    ]
     names = [entry.name for entry in entries]
     # Two rows may have one name: then what differs between them.
     labels = names if len(set(names)) == len(names) else heads(entries)
@@ -283,7 +286,7 @@ def exported_splits(
                         seed=result.job.seed if entry.is_single else None,
                         run=key,
                         scores=evaluation.scores,
-                        predictions=predictions_of(evaluation),
+                        predictions=predictions_of(evaluation, examples or None),
                         examples=examples,
                         flags=result.flags.get(evaluation.task, ()),
                         reason=reason,

@@ -44,7 +44,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.splits import read_split
 from benchharness.stored import Rows, gather_boards, wanted_tasks
-from benchharness.tasks.errors import BenchError, DataError, unknown_name
+from benchharness.tasks.errors import BenchError, DataError, ForeignCodeError, unknown_name
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.suites import distinct_title, find_task
@@ -154,9 +154,9 @@ def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known
     results = [stored.result(run.key) for run in cell.runs]
     try:
         splits = [predicted_split(stored, task, split, results) for split in splits_of(task, "dev")]
+        outcomes = headline_outcomes(splits, names)
     except (UnreadableError, BenchError) as error:
         return str(error)
-    outcomes = headline_outcomes(splits, names)
     return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
 
 
@@ -174,12 +174,13 @@ def predicted_split(
     name = f"{task.name}:{split}"
     results = [*one, *other]
     _check_rows(name, results)
+    examples = stored.labelled_examples(name, (result.job for result in results))
     return PredictedSplit(
         task=task,
         split=split,
-        examples=stored.labelled_examples(name, (result.job for result in results)),
-        one=tuple(predictions_of(result.evaluation(name)) for result in one),
-        other=tuple(predictions_of(result.evaluation(name)) for result in other),
+        examples=examples,
+        one=tuple(predictions_of(result.evaluation(name), examples) for result in one),
+        other=tuple(predictions_of(result.evaluation(name), examples) for result in other),
     )
 
 
@@ -262,10 +263,10 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     plain = Contrast(task=name, seeds=seeds, scores=means, examples=0, flags=flags)
     try:
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
-    except UnreadableError as error:
+        found = contrast(predicted, names, seeds, means, with_slices=with_slices)
+    except (UnreadableError, ForeignCodeError) as error:
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
         return _of_scores(replace(plain, reason=str(error)), scores, reach)
-    found = contrast(predicted, names, seeds, means, with_slices=with_slices)
     return replace(found, flags=flags)
 
 

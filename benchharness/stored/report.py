@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
+from benchharness.leaderboard.boards.terminal import over_seeds_alone
 from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
 from benchharness.leaderboard.report.plots.lines import stage_figures
@@ -134,7 +135,8 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
             more = "`bench report --split` writes those of all"
             notes += _in_part(boards, written, "the details are of", more)
-        notes += [*faults, *_in_part(boards, detailed, *_DRAWN)]
+        alone = (said for board in boards for said in over_seeds_alone(board))
+        notes += [*faults, *_in_part(boards, detailed, *_DRAWN), *dict.fromkeys(alone)]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
         about = replace(about, notes=notes)
         write_page(out, render_report(boards, details, generated, background, about))

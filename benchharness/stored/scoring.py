@@ -252,9 +252,9 @@ def _job(members: Sequence[tuple[str, Result]], name: str, splits: Mapping[str, 
 
 
 def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
-    predictions = [predictions_of(result.evaluation(split)) for result in results]
-    task = find_task(split.rpartition(":")[0])
-    return evaluate_split(split, read_split(job, split), average(task, predictions))
+    rows, task = read_split(job, split), find_task(split.rpartition(":")[0])
+    predictions = [predictions_of(result.evaluation(split), rows.examples) for result in results]
+    return evaluate_split(split, rows, average(task, predictions))
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:

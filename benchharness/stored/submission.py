@@ -118,7 +118,7 @@ def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes
     result, name = stored.result(run.key), f"{file.task}:{file.split}"
     examples = _examples(stored, result, name) if needs_examples(file) else ()
     kind = answer_type(find_task(file.task))
-    return compose(file, kind, predictions_of(result.evaluation(name)), examples)
+    return compose(file, kind, predictions_of(result.evaluation(name), examples or None), examples)
 
 
 def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
@@ -178,7 +178,7 @@ def _in_form(
             continue
         result = stored.result(run.key)
         examples = _examples(stored, result, name) if form.needs_rows else ()
-        predictions = predictions_of(result.evaluation(name))
+        predictions = predictions_of(result.evaluation(name), examples or None)
         files = form.write(find_task(task), predictions, examples, wanted.threshold)
         folder, language = Path(task.rpartition("/")[2]), suffix_of(split)[1:]
         found += [

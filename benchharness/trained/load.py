@@ -14,9 +14,16 @@ from benchharness.machine import cpu_has_bf16
 from benchharness.plugins import load_plugins
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
-from benchharness.worker.checkpoint import KeptRun, is_published, read_taken
+from benchharness.worker.checkpoint import (
+    KeptRun,
+    UnfitError,
+    folder_of_a_run,
+    is_published,
+    read_taken,
+)
 from benchharness.worker.job import find_compute
 from benchharness.worker.kept_network import kept_network
 from benchharness.worker.task_setup import limits_of
@@ -62,7 +69,8 @@ def load_trained(
         )
     if job.plugins:
         load_plugins()
-    tasks = (read_taken(folder)["task"],) if is_class else job.trained_tasks
+    with folder_of_a_run(folder):
+        tasks = (find_task(read_taken(folder)["task"]).name,) if is_class else job.trained_tasks
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
         raise BenchError(
@@ -72,8 +80,11 @@ def load_trained(
     if task not in tasks:
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
-    with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
-        setup, encoder = kept_network(folder, job, compute, task=task)
+    try:
+        with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
+            setup, encoder = kept_network(folder, job, compute, task=task)
+    except UnfitError as error:  # whose advice is for a run that starts or learns from the folder
+        raise ModelError(f"{str(error).rpartition(': ')[0]}: keep it again.") from error
     recipe = Recipe.from_settings(job.settings)
     return TrainedModel(
         folder=folder,
@@ -111,10 +122,11 @@ def read_job(folder: Path) -> Job:
     except DamagedError as error:
         raise ModelError(f"the model in {folder} {error}: keep it again.") from None
     try:
-        job = KeptRun.read(folder).job
-        Recipe.from_settings(job.settings)
-        define_task(job.definition)
-    except (KeyError, TypeError, ValueError, BenchError) as error:
+        with folder_of_a_run(folder):
+            job = KeptRun.read(folder).job
+            Recipe.from_settings(job.settings)
+            define_task(job.definition)
+    except BenchError as error:
         raise ModelError(
             f"the model in {folder} is another version's of benchharness, whose run this one "
             f"cannot read ({error}): use that version, or train it again."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 
 from benchharness.leaderboard.boards.cell import score_names
@@ -20,6 +21,7 @@ from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import Flip, flips_of
 from benchharness.leaderboard.sharing import is_label
 from benchharness.machine import cpu_model, library_versions
+from benchharness.models.pickles import DAMAGED
 from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
@@ -38,7 +40,7 @@ from benchharness.trained.check import (
 from benchharness.trained.export import OnnxNetwork
 from benchharness.trained.guard import Verdict, judge
 from benchharness.trained.load import TrainedModel, load_trained
-from benchharness.trained.plain import PlainModel, Row
+from benchharness.trained.plain import OFFLINE, PlainModel, Row
 from benchharness.trained.take import class_of
 from benchharness.worker.job import peak_memory
 
@@ -115,13 +117,13 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
         )
     try:
         if path.is_file():
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(folder, **OFFLINE)
+            tokenizer = AutoTokenizer.from_pretrained(folder, **OFFLINE)
             plain = PlainModel(network=OnnxNetwork(path, config), tokenizer=tokenizer, kind=kind)
         else:
             plain = PlainModel.load(path, f"AutoModelFor{KINDS[kind]}", kind)
             plain.network.float().eval()
-    except (KeyError, OSError, RuntimeError, ValueError) as error:
+    except (*DAMAGED, SafetensorError) as error:
         raise BenchError(f"{path} cannot be loaded: {first_line(error)}") from error
     if fault := name_fault(plain, model.task):
         raise BenchError(f"{path} is another model: {fault} (id2label in config.json).")
@@ -392,7 +394,7 @@ def tell_memory() -> None:
         network: Any = OnnxNetwork(Path(path), None)
     else:
         auto_class: Any = getattr(transformers, f"AutoModelFor{KINDS[kind]}")
-        network = auto_class.from_pretrained(path, local_files_only=True).eval()
+        network = auto_class.from_pretrained(path, **OFFLINE).eval()
     shape = (1, AT_ONCE, int(tokens)) if kind == "choice" else (AT_ONCE, int(tokens))
     with torch.inference_mode():
         network(**{name: torch.full(shape, name != "token_type_ids").long() for name in names})

@@ -40,6 +40,9 @@ Row = dict[str, list[int]]
 
 Logits = NDArray[np.float32]
 
+OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+"""How transformers reads a folder: it fetches nothing, runs none of its code, and does not ask."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlainModel:
@@ -57,12 +60,12 @@ class PlainModel:
     def load(cls, folder: Path, auto_class: str, kind: str) -> "PlainModel":
         """From a folder, by transformers; KeyError where the weights are not those of the class."""
         network, said = getattr(transformers, auto_class).from_pretrained(
-            folder, output_loading_info=True, local_files_only=True
+            folder, output_loading_info=True, **OFFLINE
         )
         names = ("missing_keys", "unexpected_keys", "mismatched_keys")
         if wrong := [str(key) for name in names for key in said[name]]:
             raise KeyError(f"{type(network).__name__} was not saved whole: {min(wrong)}")
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **OFFLINE)
         pooling = POOLINGS.get(stated_pooling(folder), "")
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
 

@@ -24,13 +24,14 @@ from pkgutil import resolve_name
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, define_task
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, code_of, define_task
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import load_plugins, plugins_of
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 
 SECONDS_BETWEEN_LINES = 0.2
@@ -96,6 +97,7 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     define_task(job.definition)  # of a custom dataset; others are known
+    name_code(code_of(job.definition))  # which the driver has asked for
     if job.plugins:
         _load_plugins(job)
     kind = job.recipe if job.is_zero_shot else job.kind

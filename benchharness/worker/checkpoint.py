@@ -2,13 +2,15 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Self
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -26,7 +28,8 @@ from benchharness.kept_folders import (
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import CurvePoint, Evaluation, flags_by_task
 from benchharness.leaderboard.text import digest
-from benchharness.tasks.errors import JobError
+from benchharness.models.pickles import DAMAGED
+from benchharness.tasks.errors import BenchError, JobError, ModelError, first_line
 
 WEIGHTS = "model.safetensors"
 """The name by which transformers looks for them."""
@@ -171,6 +174,27 @@ def is_encoders(name: str) -> bool:
     return _ENCODERS.match(name) is not None
 
 
+_UNFIT = (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeError)
+"""What a file of weights raises that is cut, or of another network."""
+
+
+@contextmanager
+def folder_of_a_run(folder: Path) -> Iterator[None]:
+    """Reads what a run has left; ModelError where files whose digests fit are not what it leaves.
+
+    Whoever writes such a folder by hand makes its digests too.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, BenchError):
+        raise
+    except (*DAMAGED, ArithmeticError, RecursionError, SafetensorError) as error:
+        raise ModelError(
+            f"the model in {folder} is not as a run leaves it, though its digests fit "
+            f"({first_line(error).rstrip('.')}): keep it again."
+        ) from error
+
+
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Loads the weights that the job starts from, if it starts from another run; says which.
 
@@ -191,7 +215,7 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
     """Loads the weights of the encoder that a run of that name has left in a checked folder."""
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
-    except RuntimeError as error:
+    except _UNFIT as error:
         raise _unfit(f"the encoder of {name}", folder, error) from error
 
 
@@ -200,13 +224,12 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
 
     `place` is that of the head's task among those that were trained together.
     """
-    weights = load_file(folder / HEAD)
-    if place is not None:  # a run of one task names its head without a place
-        own = f"networks.{place}."
-        weights = {key[len(own) :]: w for key, w in weights.items() if key.startswith(own)}
+    own = "" if place is None else f"networks.{place}."  # a run of one task names its head without
     try:
+        named = load_file(folder / HEAD).items()
+        weights = {key[len(own) :]: w for key, w in named if key.startswith(own)}
         found = network.load_state_dict(weights, strict=False)
-    except RuntimeError as error:
+    except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error
     # The encoder has been loaded before, and stands in another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
@@ -230,18 +253,23 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
     `body` is as for `published_names`.
     """
-    scale: Any = tuple(read_taken(folder)["in_last_layer"])
     try:
+        scale: Any = tuple(read_taken(folder)["in_last_layer"])
         # On use: of all that starts or teaches, only a folder in transformers' form needs it.
         load_published = resolve_name("benchharness.heads.published:load_published")
         load_published(network, load_file(folder / WEIGHTS), body, scale)
-    except (KeyError, RuntimeError) as error:
+    except _UNFIT as error:
         raise _unfit(f"the network of {name}", folder, error) from error
 
 
-def _unfit(what: str, folder: Path, error: object) -> JobError:
-    reason = str(error).splitlines()[-1].strip()  # the first names the class alone
-    return JobError(
+class UnfitError(JobError):
+    """The weights of a folder are not those of the network that its run says."""
+
+
+def _unfit(what: str, folder: Path, error: object) -> UnfitError:
+    said = str(error).splitlines() or [type(error).__name__]
+    reason = said[-1].strip()  # the first names the class alone
+    return UnfitError(
         f"{what} in {folder} does not fit this model ({reason}): "
         "delete that folder, and the same command trains it again."
     )

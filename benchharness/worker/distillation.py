@@ -14,7 +14,7 @@ from benchharness.machine import text_digest
 from benchharness.recipes.recipe import StudentOptions, kept_layers
 from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.optimizer import UsedVocabulary
-from benchharness.worker.checkpoint import KeptRun
+from benchharness.worker.checkpoint import KeptRun, folder_of_a_run
 from benchharness.worker.kept_network import kept_network
 from benchharness.worker.task_setup import TaskSetup
 from benchharness.worker.technique import Prepared, Technique, Work
@@ -31,7 +31,10 @@ def technique(work: Work) -> Technique:
     if folder is None:
         raise JobError(f"no folder was given with the network of {name}.")
     digests = check_checkpoint(folder, job.teacher.run)
-    taught = KeptRun.read(folder).job
+    with folder_of_a_run(folder):
+        taught = KeptRun.read(folder).job
+    if taught.key != job.teacher.run:  # what its checkpoint may do is in the key
+        raise JobError(f"the network of {name} in {folder} is that of another run: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
     every_state = bool(options.layer_weight)

@@ -8,7 +8,13 @@ from benchharness.encoder import Encoder, load_encoder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.recipes.recipe import Recipe
 from benchharness.training.compute import Compute
-from benchharness.worker.checkpoint import is_published, load_class, load_head, load_kept
+from benchharness.worker.checkpoint import (
+    folder_of_a_run,
+    is_published,
+    load_class,
+    load_head,
+    load_kept,
+)
 from benchharness.worker.frozen import LiveEncoder
 from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
 from benchharness.worker.technique import Work, techniques_of
@@ -23,8 +29,17 @@ def kept_network(
 
     `job` is the one that has left it; `task` is one of those that it was trained on, by default the
     only one, and `every_state` as for `network_of`. Raises JobError where the weights are not the
-    network's, and ModelError where the encoder cannot be made.
+    network's, and ModelError where the encoder cannot be made or the folder is not a run's.
     """
+    with folder_of_a_run(folder):
+        setup, encoder = _made(folder, job, compute, task=task, every_state=every_state)
+    setup.network.to(compute.device).eval().requires_grad_(False)
+    return setup, encoder
+
+
+def _made(
+    folder: Path, job: Job, compute: Compute, *, task: str, every_state: bool
+) -> tuple[TaskSetup, Encoder]:
     define_task(job.definition)
     recipe = Recipe.from_settings(job.settings)
     is_class = is_published(folder)
@@ -54,5 +69,4 @@ def kept_network(
     if not is_class:
         tasks = job.trained_tasks
         load_head(network, folder, name, tasks.index(task or job.task) if tasks[1:] else None)
-    network.to(compute.device).eval().requires_grad_(False)
     return setup, encoder

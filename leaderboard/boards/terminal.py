@@ -311,6 +311,13 @@ def _choices(board: Board) -> Iterator[str]:
             )
 
 
+def over_seeds_alone(board: Board) -> Iterator[str]:
+    """Why intervals of a board know nothing of other examples, a sentence for each reason."""
+    found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
+    reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
+    yield from (f"over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason)
+
+
 def _intervals(board: Board) -> Iterator[str]:
     """What the intervals are over, and whom they do not tell apart."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
@@ -323,8 +330,7 @@ def _intervals(board: Board) -> Iterator[str]:
     cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
         yield "with one seed an interval is over examples alone: other seeds may say otherwise."
-    for reason in dict.fromkeys(cell.reason for cell in cells if cell.reason):
-        yield f"over seeds alone: {visible(reason)}"
+    yield from map(visible, over_seeds_alone(board))
     for entry, uncertainty in found:
         if uncertainty.tied:
             tied = ", ".join(uncertainty.tied)

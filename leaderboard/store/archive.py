@@ -13,6 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
+from benchharness.leaderboard.store.numbers import fitting
 from benchharness.leaderboard.store.record import (
     Run,
     StoredRun,
@@ -80,17 +81,16 @@ def check_archive(path: Path) -> int:
     Raises DataError where a line is missing, twice there, or not what its store has written.
     """
     seen: set[tuple[str, int]] = set()
-    for run in read_archive(path):
-        try:
-            stored_to_run(run)
-        except StoreError as error:
-            raise DataError(f"{path} was changed after it was written: {error}") from error
-        if (run.key, run.attempt) in seen:
-            raise DataError(
-                f"{path} has the run {run.key[:12]} (attempt {run.attempt}) twice: export the "
-                "store again."
-            )
-        seen.add((run.key, run.attempt))
+    try:
+        for run in fitting(map(stored_to_run, read_archive(path))):
+            if (run.job_key, run.attempt) in seen:
+                raise DataError(
+                    f"{path} has the run {run.job_key[:12]} (attempt {run.attempt}) twice: export "
+                    "the store again."
+                )
+            seen.add((run.job_key, run.attempt))
+    except StoreError as error:
+        raise DataError(f"{path} was changed after it was written: {error}") from error
     return len(seen)
 
 
@@ -202,7 +202,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
             folder.parent.mkdir(parents=True, exist_ok=True)
             # Beside the store the umask says who else may come in; elsewhere nobody may.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
-            if folder != folders[0] and not _is_private(folder):
+            if folder != folders[0] and not is_private(folder):
                 continue
             flush_to_disk(folder.parent)
             path = folder / f"{run.job_key[:12]}-{run.digest[:12]}{_KEPT}"
@@ -215,7 +215,8 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     raise failed
 
 
-def _is_private(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
+    """Whether a folder is there, this user's, and written by nobody else."""
     try:
         found = folder.lstat()
     except OSError:
@@ -230,7 +231,7 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
     return [
         folder
         for number, folder in enumerate(folders)
-        if (_is_private(folder) if number else not folder.is_symlink())
+        if (is_private(folder) if number else not folder.is_symlink())
     ]
 
 

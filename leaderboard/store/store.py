@@ -70,6 +70,8 @@ from benchharness.leaderboard.store.merging import (
     run_ids,
     whole_runs,
 )
+from benchharness.leaderboard.store.numbers import fitting
+from benchharness.leaderboard.store.own_code import code_named_for, keep_code_named
 from benchharness.leaderboard.store.record import (
     KEYS_AT_ONCE,
     Run,
@@ -88,6 +90,7 @@ from benchharness.leaderboard.store.record import (
 )
 from benchharness.leaderboard.text import digest, plain, storable
 from benchharness.tasks.errors import BenchError, StoreError
+from benchharness.tasks.foreign_code import named_code, remember_code
 from benchharness.tasks.suites import SUITES
 
 # The queries behind lists and boards: runs with their scores, without their bulk.
@@ -262,6 +265,7 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
     prepare(engine, create=create, upgrade=upgrade)
     store = Store(engine)
     store.define_tasks()
+    remember_code(code_named_for(store.place_digest))
     return Store(engine, store.take_kept()) if create else store
 
 
@@ -355,16 +359,24 @@ class Store:
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
         # A server has no folder of its own: its runs are told by host, port and database.
-        return Path("results").absolute() / f"{self._digest}.unstored"
+        return Path("results").absolute() / f"{self.place_digest}.unstored"
 
     @property
-    def _digest(self) -> str:
+    def place_digest(self) -> str:
+        """Tells the place of a store: its file, or its server's host, port and database."""
         url, file = self._engine.url, file_of(self._engine)
         return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
 
     @property
     def _kept_folders(self) -> list[Path]:
-        return [self.kept_folder, *kept_elsewhere(self._digest)]
+        return [self.kept_folder, *kept_elsewhere(self.place_digest)]
+
+    def keep_named_code(self) -> None:
+        """Note on this machine what code this command has named: later ones load it for the store.
+
+        Runs that come from an archive or from another store are not so noted, whoever made them.
+        """
+        keep_code_named(self.place_digest, named_code())
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
         """Write an outcome that the store does not take now to a file, whole or not at all.
@@ -630,10 +642,11 @@ class Store:
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
         """Store runs of another store, all or none; see `merging.merge_runs`.
 
-        Raises StoreError, and stores nothing, where one of them is not what its store has written.
+        Raises StoreError, and stores nothing, where one of them is not what its store has written,
+        or has numbers that cannot be of its rows.
         """
         with writing(self._engine) as db:
-            return merge_runs(db, map(stored_to_run, runs))
+            return merge_runs(db, fitting(map(stored_to_run, runs)))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""

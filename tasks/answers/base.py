@@ -124,6 +124,10 @@ class AnswerType:
         """What of it no class of transformers has a place for; empty where one has for all."""
         return ""
 
+    def fits(self, prediction: Any, example: Any) -> bool:
+        """Whether an example of the task can have such an answer; a store may hold any."""
+        return all(isinstance(score, int | float) for score in self.scores(prediction))
+
     # What is right.
 
     def golds(self, example: Any) -> tuple[Any, ...]:

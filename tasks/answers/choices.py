@@ -55,6 +55,12 @@ class Choices(AnswerType):
         said = (ChoicePrediction(id=example.id, option=-1, text=each) for each in example.answers)
         return (*options, *said)
 
+    def fits(self, prediction: ChoicePrediction, example: ChoiceExample) -> bool:
+        option, count = prediction.option, len(example.options)
+        is_one = isinstance(option, int) and -1 <= option < count
+        scores = len(self.scores(prediction))
+        return is_one and (not scores or option < scores) and super().fits(prediction, example)
+
     def wrong(self, example: ChoiceExample, other: ChoicePrediction) -> ChoicePrediction:
         option = self.golds(example)[0].option
         return ChoicePrediction(id=example.id, option=(option + 1) % len(example.options))

@@ -45,6 +45,12 @@ class _Labels(AnswerType):
     def key(self, prediction: PairPrediction) -> Hashable:
         return prediction.label
 
+    def fits(self, prediction: PairPrediction, example: Any) -> bool:
+        labels = label_set(prediction)
+        known = prediction.text is not None or all(each in self.task.labels for each in labels)
+        count = len(self.scores(prediction))
+        return known and count in (0, len(self.task.labels)) and super().fits(prediction, example)
+
     def is_invalid(self, prediction: PairPrediction) -> bool:
         return prediction.text is not None
 
@@ -163,6 +169,9 @@ class Numbers(_Labels):
             return PairPrediction(id=example.id, label=float(answer))
         except (TypeError, ValueError):
             raise self.refuse(example, answer, "expected a number") from None
+
+    def fits(self, prediction: PairPrediction, example: Any) -> bool:
+        return isinstance(prediction.label, int | float)
 
     def key(self, prediction: PairPrediction) -> Hashable:
         return self.said(prediction)

@@ -53,6 +53,11 @@ class Spans(AnswerType):
             raise self.refuse(example, answer, 'expected a text, "" for no answer')
         return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
 
+    def fits(self, prediction: SpanPrediction, example: SpanExample) -> bool:
+        numbers = (prediction.no_answer_score, prediction.threshold)
+        is_text = isinstance(prediction.text, str)
+        return is_text and all(isinstance(each, int | float) for each in numbers)
+
     def golds(self, example: SpanExample) -> tuple[SpanPrediction, ...]:
         if example.answers is None:
             return ()

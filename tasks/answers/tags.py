@@ -57,6 +57,10 @@ class Tags(AnswerType):
             raise self.refuse(example, answer, f"these are {count}")
         return TagPrediction(id=example.id, tags=tags)
 
+    def fits(self, prediction: TagPrediction, example: TagExample) -> bool:
+        is_text = all(isinstance(tag, str) for tag in prediction.tags)
+        return is_text and len(prediction.tags) == len(example.words)
+
     def wrong(self, example: TagExample, other: TagPrediction) -> TagPrediction:
         return TagPrediction(id=example.id, tags=(OUTSIDE,) * len(example.words))
 

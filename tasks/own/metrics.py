@@ -1,7 +1,8 @@
 """Metrics by the words of `--metric`: ours, and those of the `evaluate` library or of a script.
 
-A script is Python that its author wrote; it runs here, and only as long as its content stays what
-it was when the task was found. evaluate is imported on use, which takes seconds.
+A script is Python that its author wrote; it runs here where this user has named it
+(tasks/foreign_code.py), and only as long as its content stays what it was when the task was found.
+evaluate is imported on use, which takes seconds.
 """
 
 import hashlib
@@ -11,12 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.foreign_code import Code, name_code, require_named
 from benchharness.tasks.metrics import (
     accuracy,
     binary_f1,
@@ -174,6 +177,7 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
     options = {n: value for n, value in given.items() if n not in ("config_name", "score")}
 
     def compute(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
+        require_named([_code(word, script)])
         module = load_script(source, given.get("config_name"), script)
         try:
             form = _form(module)
@@ -223,17 +227,34 @@ def _typed(value: str) -> str | int | float | bool:
     return value
 
 
+def codes_of(scripts: Mapping[str, Script]) -> list[Code]:
+    """The code of metrics, by their words."""
+    return [_code(word, script) for word, script in scripts.items()]
+
+
+def _code(word: str, script: Script | None) -> Code:
+    return Code(_parse(word)[0], script.digest if script else "")
+
+
 @cache
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
-    """The metric as evaluate loads it; DataError where there is none, or its code has changed."""
+    """The metric as evaluate loads it; DataError where there is none, or its code has changed.
+
+    Whoever calls it has asked `require_named` before, or was told the source by this command.
+    """
     import evaluate  # noqa: PLC0415  (four seconds)
 
     place = Path(source).expanduser()
     is_local = place.exists()
     if not is_local and go_offline_if_unreachable():
         evaluate.config.HF_EVALUATE_OFFLINE = True
+    found = str(place) if is_local else source
     try:
-        module = evaluate.load(str(place) if is_local else source, config, keep_in_memory=True)
+        if script is not None and _digest_unloaded(found) != script.digest:
+            raise _changed(source)
+        module = evaluate.load(found, config, keep_in_memory=True)
+    except DataError:
+        raise
     except Exception as error:
         code = place.read_text(errors="replace") if place.is_file() else ""
         if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
@@ -247,10 +268,24 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
             "script."
         ) from error
     if script is not None and script_digest(module) != script.digest:
-        raise DataError(
-            f"the metric evaluate:{source} has changed since this run was planned: start again."
-        )
+        raise _changed(source)
     return module
+
+
+def _digest_unloaded(found: str) -> str:
+    """The SHA-256 (hex) of a metric's code, which is found and not run."""
+    from evaluate.loading import evaluation_module_factory  # noqa: PLC0415  (four seconds)
+
+    spec = find_spec(evaluation_module_factory(found).module_path)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(found)
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _changed(source: str) -> DataError:
+    return DataError(
+        f"the metric evaluate:{source} has changed since this run was planned: start again."
+    )
 
 
 def script_digest(module: Any) -> str:
@@ -261,12 +296,14 @@ def script_digest(module: Any) -> str:
 def check_script(
     word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
 ) -> Script:
-    """Tries a metric on gold answers: whether it fits, and whether more of it is better.
+    """Tries a metric that this command names on gold answers: does it fit, is more of it better?
 
     BenchError where it does not, or where answers of other examples score higher than right ones.
     """
-    metric, (source, options) = _evaluated(word, labels, None), _parse(word)
-    module = load_script(source, options.get("config_name"), None)
+    source, options = _parse(word)
+    digest = script_digest(load_script(source, options.get("config_name"), None))
+    name_code([Code(source, digest)])
+    metric = _evaluated(word, labels, Script(digest, 1.0))
     kind = answer_type(task)
     golds = [kind.golds(example) for example in examples]
     if not all(golds):
@@ -281,7 +318,7 @@ def check_script(
             f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
             "board puts the highest first, so take one that grows with what is right."
         )
-    return Script(script_digest(module), best)
+    return Script(digest, best)
 
 
 def _form(module: Any) -> str:

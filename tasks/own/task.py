@@ -23,11 +23,12 @@ from benchharness.tasks.examples import (
     SpanExample,
     TagExample,
 )
+from benchharness.tasks.foreign_code import Code
 from benchharness.tasks.metrics.entities import to_iob2
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import MISSING, Table, to_number
 from benchharness.tasks.own.leaks import duplicate_groups
-from benchharness.tasks.own.metrics import Script, known_metrics, metrics_of
+from benchharness.tasks.own.metrics import Script, codes_of, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
 from benchharness.tasks.own.roles import SPLIT, ColumnMapping, Kind, mapping_of, place_of
 from benchharness.tasks.own.tables import hub_table, read_table
@@ -94,6 +95,11 @@ class OwnData:
             splits={name: Split(hub=there, files=()) for name, there in self.splits.items()},
             reader=partial(_rows, self),
         )
+
+    @property
+    def code(self) -> list[Code]:
+        """What code its metrics are."""
+        return codes_of(self.scripts)
 
     @property
     def mapping(self) -> ColumnMapping:

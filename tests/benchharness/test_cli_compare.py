@@ -1,5 +1,7 @@
 import json
+import re
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -222,3 +224,30 @@ def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err
     assert len(ended.err.strip().splitlines()) == 1
+
+
+ODD = {
+    "fewer": lambda rows: rows[:-1],
+    "another label": lambda rows: [{**rows[0], "label": "perhaps"}, *rows[1:]],
+    "a list for a label": lambda rows: [{**rows[0], "label": [{}]}, *rows[1:]],
+    "other probabilities": lambda rows: [{**rows[0], "scores": ["a"]}, *rows[1:]],
+    "another kind": lambda rows: [{"id": row["id"], "tags": []} for row in rows],
+}
+
+
+@pytest.mark.parametrize("change", ODD)
+def test_predictions_that_are_not_for_the_rows_are_a_sentence(bench, tmp_path, change):
+    """As a store may have them that another version, or another person, has filled."""
+    with open_store("odd.sqlite") as store:
+        store.add_result(made("good", "glue/rte", 0, {1}))
+        result = made("odd", "glue/rte", 0, {2})
+        (evaluation,) = result.evaluations
+        rows = tuple(ODD[change]([dict(row) for row in evaluation.predictions]))
+        odd = replace(evaluation, predictions=rows)
+        store.add_result(replace(result, evaluations=(odd,)))
+    for words in (("compare", "good", "odd"), ("report", "predictions", "odd")):
+        ended = bench(*words, "--db", "odd.sqlite")
+        assert (ended.code, ended.err.count("\n")) == (4, 1), ended
+        assert re.search("rows that are there now|none of that task", ended.err)
+    for words in (("leaderboard", "--intervals"), ("compare", "plan", "good", "odd"), ("report",)):
+        assert bench(*words, "--db", "odd.sqlite").code == 0

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import re
+import time
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -381,6 +382,39 @@ def test_every_cut_and_change_of_a_byte_is_read_or_a_sentence(tmp_path):
             except DataError:
                 ended.add("refused")
     assert ended == {"read", "refused"}
+
+
+# Programs of some hundred bytes: a value of 2 ** 40 numbers, by naming one again and again.
+NUMBER = (
+    b"\x80\x02ctransformers.training_args\nTrainingArguments\n)\x81}(X\x0d\x00\x00\x00learning_rate"
+)
+BOMBS = {
+    "doubled": NUMBER + b"K\x01" + b"2\x86" * 40 + b"ub.",
+    "doubled lists": NUMBER
+    + b"]K\x01a"
+    + b"".join(b"q%c0]h%cah%ca" % (n, n, n) for n in range(40))
+    + b"ub.",
+    "deep": NUMBER + b"K\x01" + b"\x85" * 5000 + b"ub.",
+    "a doubled name": NUMBER + b"}K\x01" + b"2\x86" * 40 + b"K\x01sub.",
+    "long": NUMBER + b"X" + (200_000).to_bytes(4, "little") + b"x" * 200_000 + b"ub.",
+    "a number of many digits": NUMBER
+    + b"\x8b"
+    + (9000).to_bytes(4, "little")
+    + b"\x01" * 9000
+    + b"ub.",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_of_very_many_values_is_refused_at_once(name, place, tmp_path):
+    folder = write_folder(tmp_path / "out", place / "small")
+    with zipfile.ZipFile(folder / "training_args.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", BOMBS[name])
+    began = time.process_time()
+    with pytest.raises(DataError, match=r"is damaged or no file of torch\.save") as raised:
+        explained(place, folder)
+    assert time.process_time() - began < 2
+    assert re.search("values|within each other|letters|stack", str(raised.value))
 
 
 ODD = {

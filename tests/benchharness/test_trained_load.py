@@ -13,9 +13,10 @@ from benchharness.kept_folders import HEAD, JOB, MANIFEST
 from benchharness.leaderboard.result import Result, to_row
 from benchharness.models.weights import file_digest
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.trained.load import load_trained
 from benchharness.trained.predict import predict
+from benchharness.worker.checkpoint import WEIGHTS
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job
 
@@ -114,3 +115,55 @@ def test_what_is_no_model_is_said_in_a_sentence(
 def test_a_task_that_the_model_was_not_trained_on_is_refused(kept: tuple[Path, Result]) -> None:
     with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
         load_trained(kept[0], "glue/rte")
+
+
+def _sealed(folder: Path, name: str, content: bytes) -> None:
+    """A file of a kept folder with other bytes, and its digest in the manifest."""
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][name] = file_digest(folder / name)
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def _with_config(folder: Path, **values: object) -> bytes:
+    return json.dumps(json.loads((folder / "config.json").read_text()) | values).encode()
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
+    "weights cut": (WEIGHTS, lambda folder: (folder / WEIGHTS).read_bytes()[:-20]),
+    "head cut": (HEAD, lambda folder: (folder / HEAD).read_bytes()[:-20]),
+    "head of no format": (HEAD, lambda folder: b"\xff" * 40),
+    "dropout of 512": ("config.json", lambda f: _with_config(f, hidden_dropout_prob=512)),
+    "no layers": ("config.json", lambda f: _with_config(f, num_hidden_layers=None)),
+    "no run": (JOB, lambda folder: b"[]"),
+    "limits of nothing": (JOB, lambda f: (f / JOB).read_bytes().replace(b'"limits": {', b'"_": {')),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_behind_digests_that_fit_is_a_sentence(
+    kept: tuple[Path, Result], tmp_path: Path, damage: str
+) -> None:
+    folder, (name, content) = tmp_path / "copy", DAMAGE[damage]
+    shutil.copytree(kept[0], folder)
+    _sealed(folder, name, content(folder))
+    with pytest.raises(ModelError) as caught:
+        load_trained(folder)
+    assert str(folder) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_manifest_that_names_files_elsewhere_is_refused(
+    kept: tuple[Path, Result], tmp_path: Path
+) -> None:
+    """`bench model --to` copies the files that it names."""
+    folder = tmp_path / "copy"
+    shutil.copytree(kept[0], folder)
+    (tmp_path / "elsewhere").write_text("x")
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"]["../elsewhere"] = file_digest(tmp_path / "elsewhere")
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(
+        ModelError, match=r"its manifest names '\.\./elsewhere', which is elsewhere"
+    ):
+        load_trained(folder)

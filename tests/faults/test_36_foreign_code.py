@@ -8,6 +8,7 @@ import pytest
 
 from benchharness.encoder import load_encoder
 from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.store.store import open_store
 from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.folder import checkpoint_files
@@ -16,6 +17,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_job, plan_jobs
+from tests.helpers.results import make_result
 
 CODE, PICKLE = Trust(remote_code=True), Trust(pickle=True)
 
@@ -131,3 +133,38 @@ def test_36_only_what_is_trusted_is_fetched():
     assert sorted(download._wanted("org/name", names, CODE)) == sorted([*plain, "mine.py"])
     names.remove("model.safetensors")
     assert "pytorch_model.bin" in download._wanted("org/name", names, Trust())
+
+
+# runs from elsewhere, whose authors trusted their own code
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("model", "RUN", "--retrain-anyway"),
+        ("compare", "explain", "RUN", "--from", "OTHER", "--try", "1"),
+        ("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--teacher", "RUN"),
+    ],
+    ids=["retrained", "tried", "a teacher"],
+)
+def test_36_a_stored_run_does_not_say_what_is_trusted_here(with_code: Path, bench, words):
+    job = plan(with_code, CODE)
+    with open_store("v.sqlite") as store:
+        for one in (job, replace(job, seed=2, precision="bf16")):
+            store.add_result(make_result(one, provenance=PROVENANCE))
+    marker = with_code / "ran"
+    code = f"from pathlib import Path\nPath({str(marker)!r}).touch()\n{CONFIGURATION}"
+    (with_code / "configuration_mine.py").write_text(code)
+    names = {"RUN": job.key[:12], "OTHER": replace(job, seed=2, precision="bf16").key[:12]}
+    ended = bench(*(names.get(word, word) for word in words), "--db", "v.sqlite")
+    assert "--trust-remote-code" in ended.err, ended
+    assert (ended.code, ended.err.count("Traceback")) == (4, 0)
+    assert not marker.exists()
+
+
+PROVENANCE = {
+    "code": {"version": "0.1.0", "method": 7},
+    "versions": {},
+    "machine": {"device": "cpu", "threads": 1, "capability": "", "processes": 1},
+    "data": {},
+}

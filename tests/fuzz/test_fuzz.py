@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from benchharness.tasks.errors import BenchError
 from tests.helpers.fuzz.damage import anything, damaged
+from tests.helpers.fuzz.of_folders import FOLDERS
 from tests.helpers.fuzz.of_models import MODELS_AND_RECIPES
 from tests.helpers.fuzz.of_rows import ROWS
 from tests.helpers.fuzz.of_stores import STORES
 from tests.helpers.fuzz.reader import Case, Reader
 
-READERS = (*ROWS, *STORES, *MODELS_AND_RECIPES)
+READERS = (*ROWS, *STORES, *MODELS_AND_RECIPES, *FOLDERS)
 
 QUICK = 12
 """Inputs of each reader, times its share, in the ordinary suite."""
@@ -80,6 +81,7 @@ KINDS = (
     tuple(f"predictions of {head}s" for head in ("pair", "span", "choice", "tag", "coref")),
     *(("odds",), ("submissions",), ("recipe",), ("baseline",), ("archive",)),
     ("tsv", "csv", "jsonl", "squad", "race", "conll"),
+    *(("kept model",), ("training to explain",)),
     ("conll2012", "quac", "coqa", "hotpotqa", "blimp"),
 )
 """Readers that people hand files to, those of predictions and those of data as one."""

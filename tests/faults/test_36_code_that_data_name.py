@@ -1,0 +1,331 @@
+"""Fault 36, of metrics: code that an archive, a store or a folder names is not run.
+
+The metric of a run on somebody's own data may be a script. Every command is called on a store with
+such runs that came from an archive, out of another store, and in a store of somebody else's, and on
+a model's folder. Each script would leave a file when it is imported.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchharness.cli.app import COMMANDS
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.archive import read_archive, write_archive
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks.foreign_code import begin, name_code
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.own.metrics import Script, load_script
+from benchharness.tasks.own.task import OwnData, define
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.worker.job import run_job
+from tests.helpers.own_files import as_csv, labelled
+from tests.helpers.plans import plan_job
+from tests.helpers.results import make_evaluation, make_job, make_result
+
+SCRIPT = """
+from pathlib import Path
+import datasets
+import evaluate
+
+Path({marker!r}).touch()
+
+class Metric(evaluate.Metric):
+    def _info(self):
+        kind = datasets.Value("int32")
+        return evaluate.MetricInfo(
+            description="", citation="", inputs_description="",
+            features=datasets.Features({{"predictions": kind, "references": kind}}),
+        )
+
+    def _compute(self, predictions, references):
+        return {{"share": sum(a == b for a, b in zip(predictions, references)) / len(references)}}
+"""
+
+KINDS = ("archive", "merged", "file", "hub")
+"""How the runs have come, and one that names a metric of the hub in place of a script."""
+
+
+class Foreign(SimpleNamespace):
+    """Where somebody else's store, archive, rows and scripts are, and the file that these leave.
+
+    `run` is the key of a run whose model is kept in `folder`, `key` that of another one.
+    """
+
+    home: Path
+    run: str
+    key: str
+    task: str
+    folder: Path
+    marker: Path
+    owns: dict[str, OwnData]
+
+
+def _definition(kind: str, home: Path, marker: Path) -> OwnData:
+    """That of a task whose metric nobody here has named."""
+    script = home / f"evil_{kind}.py"
+    script.write_text(SCRIPT.format(marker=str(marker)))
+    word = "evaluate:someone/metric" if kind == "hub" else f"evaluate:{script}"
+    own = find_own(str(home / "rows.csv"), metrics=["accuracy"]).own
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()
+    return replace(own, metrics=(word,), scripts={word: Script(digest, 1.0)})
+
+
+def _job(own: OwnData, home: Path, model: str, seed: int) -> Job:
+    task, data = define(own.to_json()), str(home / "rows.csv")
+    found = {split: read(task, split, parse_data(data)).fingerprint for split in ("train", "dev")}
+    return make_job(
+        model=model,
+        task=task.name,
+        seed=seed,
+        data=data,
+        fingerprints={f"{task.name}:{split}": digest for split, digest in found.items()},
+        definition=own.to_json(),
+    )
+
+
+def _result(own: OwnData, home: Path, model: str, seed: int) -> Result:
+    job = _job(own, home, model, seed)
+    task = define(own.to_json())
+    rows = read(task, "dev", parse_data(job.data))
+    right = 2 if model == "one" else 3
+    predicted = [
+        {"id": e.id, "label": e.label if (n + seed) % right else "neg", "scores": [0.4, 0.6]}
+        for n, e in enumerate(rows.examples)
+    ]
+    made = make_evaluation(job, task.name, "dev", scores={task.metrics[0].name: 0.5 + seed / 10})
+    return make_result(job, evaluations=(replace(made, predictions=tuple(predicted)),))
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """Where evaluate keeps its copies of scripts, which it asks once in a process."""
+    import evaluate
+
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("evaluate")
+        patch.setattr(evaluate.config, "HF_METRICS_CACHE", str(folder / "metrics"))
+        patch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder / "modules"))
+        patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def foreign(copies, tmp_path_factory) -> Iterator[Foreign]:
+    """Made by somebody else: the one run that is computed has its script trusted, and runs it."""
+    home, marker = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("mark") / "ran"
+    (home / "rows.csv").write_text(as_csv([("text", "label"), *labelled(["neg", "pos"], 60)]))
+    owns = {kind: _definition(kind, home, marker) for kind in KINDS}
+    results = {
+        kind: [_result(own, home, model, seed) for model in ("one", "two") for seed in (1, 2)]
+        for kind, own in owns.items()
+    }
+    run, kept = _trained(owns["archive"], home)
+    assert marker.exists(), "a script that leaves no file where it is run would pass every test"
+    marker.unlink()
+    begin()
+    results["archive"].append(run)
+    with open_store(home / "v.sqlite") as store:
+        store.add_results(results["file"])
+        for kind in ("archive", "merged", "hub"):
+            with open_store(home / f"{kind}.sqlite") as other:
+                other.add_results(results[kind])
+                if kind == "merged":
+                    store.merge(other.stored_runs())
+                    continue
+                with (home / f"{kind}.jsonl.gz").open("wb") as file:
+                    write_archive(file, other.stored_runs())
+            store.add_stored(read_archive(home / f"{kind}.jsonl.gz"))
+    yield Foreign(
+        home=home,
+        run=run.job.key,
+        key=results["archive"][0].job.key,
+        task=run.job.task,
+        folder=kept,
+        marker=marker,
+        owns=owns,
+    )
+    begin()
+
+
+def _trained(own: OwnData, home: Path) -> tuple[Result, Path]:
+    """A run whose model is kept, by a command that trusts the script."""
+    task = define(own.to_json())
+    values = {"epochs": "1", "batch_size": "16", "evaluations": "1", "max_tokens": "16"}
+    data = str(home / "rows.csv")
+    job = plan_job("tiny", task.name, data, overrides=values, limit=16, precision="fp32")
+    name_code(own.code)
+    return run_job(job, keep=home / "models" / job.key), home / "models" / job.key
+
+
+@pytest.fixture
+def victim(bench, foreign, tmp_path):
+    """The command line beside a store with all of these runs, and the model of one."""
+    shutil.copy(foreign.home / "v.sqlite", tmp_path)
+    shutil.copytree(foreign.home / "models", tmp_path / "models")
+    return bench
+
+
+DB = ("--db", "v.sqlite")
+
+WORDS: dict[str, list[tuple[str, ...]]] = {
+    "run": [
+        ("run", "--model", "majority", "--task", "TASK", "--data", "ROWS", *DB),
+        ("run", "--model", "tiny", "--task", "TASK", "--data", "ROWS", "--dry-run", *DB),
+    ],
+    "run watch": [("run", "watch", "--once", *DB)],
+    "run fetch": [("run", "fetch", "--model", "tiny")],
+    "run --write-task": [("run", "--data-file", "ROWS", "--write-task", "--out", "task.py")],
+    "which": [("which", "--among", "tiny", "--minutes", "0.001", "--task", "TASK", *DB)],
+    "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)],
+    "check": [
+        ("check", "--write", "--model", "one", "--suite", "SUITE", "--out", "b.json", *DB),
+        ("check", "--model", "tiny", "--baseline", "b.json", "--data", "ROWS"),
+    ],
+    "check --write": [("check", "--write", "--model", "one", "--out", "c.json", *DB)],
+    "predict": [("predict", "FOLDER", "ROWS"), ("predict", "RUN", "ROWS", *DB)],
+    "submit": [("submit", "--model", "one", "--suite", "SUITE", "--out", "s.zip", *DB)],
+    "submit score": [("submit", "score", "ROWS", "--task", "TASK", "--data", "ROWS", *DB)],
+    "leaderboard": [("leaderboard", *DB), ("leaderboard", "--intervals", *DB)],
+    "report": [("report", "--out", "r.html", "--predictions", *DB)],
+    "report predictions": [("report", "predictions", "one", "two", *DB)],
+    "compare": [("compare", "one", "two", "--by-category", "--examples", "3", *DB)],
+    "compare explain": [("compare", "explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
+    "compare plan": [("compare", "plan", "one", "two", *DB)],
+    "compare curve": [("compare", "curve", "one", *DB)],
+    "compare ensemble": [("compare", "ensemble", "one", "two", *DB)],
+    "show": [("show", "KEY", *DB), ("show", "TASK", *DB)],
+    "show suites": [("show", "suites")],
+    "show tasks": [("show", "tasks")],
+    "show models": [("show", "models")],
+    "show published": [("show", "published")],
+    "show runs": [("show", "runs", *DB)],
+    "model": [
+        ("model", "RUN", "--to", "taken", *DB),
+        ("model", "taken", "--check", "--variant", "taken", "--rows", "ROWS", *DB),
+        ("model", "RUN", "--retrain-anyway", "--db", "moved/v.sqlite"),
+    ],
+    "export": [
+        ("export", "--format", "latex", "--ties", *DB),
+        ("export", "--predictions", *DB),
+        ("export", "--format", "model-index", *DB),
+    ],
+    "doctor": [("doctor", *DB)],
+    "db check": [("db", "check", *DB)],
+    "db backup": [("db", "backup", "copy.sqlite", *DB)],
+    "db merge": [("db", "merge", "v.sqlite", "--db", "new.sqlite")],
+    "db import": [("db", "import", "ARCHIVE", "--db", "new.sqlite")],
+    "db rename": [("db", "rename", "one", "another", *DB)],
+    "db hide": [("db", "hide", "one", *DB)],
+    "db delete": [("db", "delete", "KEY", "--yes", *DB)],
+}
+"""How each command is called; what it reads stands in capitals."""
+
+
+REFUSED = {
+    "run": [4, 0],
+    "which": [2],
+    "paper": [4],
+    "check": [0, 2],
+    "submit": [2],
+    "submit score": [4],
+    "compare explain": [2],
+    "compare curve": [2],
+    "compare ensemble": [4],
+    "model": [0, 4, 4],
+    "export": [0, 0, 2],
+}
+"""The exit codes of commands that do not all end with 0: some need such code, some other runs."""
+
+
+def test_36_every_command_is_called() -> None:
+    assert WORDS.keys() == {name for name, command in COMMANDS.items() if command.place}
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_36_no_command_runs_code_that_data_name(victim, foreign, command) -> None:
+    Path("moved").mkdir()
+    shutil.copy("v.sqlite", "moved")
+    names = {
+        "TASK": foreign.task,
+        "SUITE": foreign.task.partition("/")[0],
+        "ROWS": str(foreign.home / "rows.csv"),
+        "ARCHIVE": str(foreign.home / "archive.jsonl.gz"),
+        "FOLDER": str(foreign.folder),
+        "RUN": foreign.run[:12],
+        "KEY": foreign.key[:12],
+    }
+    ended = [victim(*(names.get(word, word) for word in words)) for words in WORDS[command]]
+    assert not foreign.marker.exists()
+    codes = [one.code for one in ended]
+    assert codes == REFUSED.get(command, [0] * len(codes)), ended
+
+
+SAID = "is code that no command here has named for this leaderboard, so it was not loaded"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("leaderboard", "--intervals"),
+        ("compare", "one", "two"),
+        ("compare", "plan", "one", "two"),
+        ("compare", "ensemble", "one", "two"),
+        ("report", "--out", "r.html"),
+        ("run", "--model", "majority", "--task", "TASK", "--data", "ROWS"),
+    ],
+    ids=" ".join,
+)
+def test_36_the_score_is_shown_and_a_sentence_says_what_was_not_loaded(victim, foreign, words):
+    names = {"TASK": foreign.task, "ROWS": str(foreign.home / "rows.csv")}
+    ended = victim(*(names.get(word, word) for word in words), *DB)
+    page = Path("r.html").read_text() if "report" in words else ""
+    said = " ".join(f"{ended.out} {ended.err} {page}".split())
+    assert f"the metric evil_archive.py {SAID}" in said
+    assert str(foreign.home / "evil_archive.py") not in page
+
+
+def test_36_code_that_a_command_here_has_named_is_loaded_for_its_store_alone(victim, foreign):
+    for kind in ("archive", "merged", "file"):
+        name_code(foreign.owns[kind].code)
+    with open_store("v.sqlite") as store:
+        store.keep_named_code()
+    begin()
+    shutil.copy("v.sqlite", "elsewhere.sqlite")
+    own, other = (
+        victim("leaderboard", "--intervals", "--json", "--db", name).out
+        for name in ("v.sqlite", "elsewhere.sqlite")
+    )
+    assert own.count(f"evil_archive.py {SAID}") == 0
+    assert own.count(SAID) > 0, "that of the hub was never named"
+    assert other.count(f"evil_archive.py {SAID}") > 0
+    assert other.count(SAID) > own.count(SAID)
+    with suppress(FileNotFoundError):
+        foreign.marker.unlink()
+
+
+def test_36_code_of_others_is_loaded_where_it_is_trusted(victim, foreign):
+    words = ("compare", "one", "two", "--suite", foreign.task.partition("/")[0], *DB)
+    assert SAID in " ".join(victim(*words).out.split())
+    assert SAID not in " ".join(victim(*words, "--trust-remote-code").out.split())
+    with suppress(FileNotFoundError):
+        foreign.marker.unlink()
+
+
+def test_36_code_that_changed_is_not_run_to_find_that_out(victim, foreign):
+    script = foreign.home / "evil_file.py"
+    script.write_text(script.read_text() + "\n# another line\n")
+    load_script.cache_clear()
+    words = ("compare", "one", "two", "--suite", foreign.owns["file"].name.partition("/")[0], *DB)
+    ended = victim(*words, "--trust-remote-code")
+    assert "has changed since this run was planned" in " ".join(ended.err.split())
+    assert not foreign.marker.exists()

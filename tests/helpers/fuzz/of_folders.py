@@ -1,0 +1,124 @@
+"""Readers of folders with a model or a training in them: a run's own, and a Trainer's."""
+
+import hashlib
+import json
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store.store import open_store
+from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.results import make_result
+
+TASKS = ("glue/sst2", "squad/v2.0", "conll2003/ner")
+"""Of three kinds of answers: a class, a span, tags."""
+
+SMALL = {"vocab_size": 2000, "hidden_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
+"""The sizes of an encoder."""
+
+DAMAGED = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "job.json", "manifest.json"),
+    *("model.safetensors", "head.safetensors"),
+)
+"""The files of a kept model, each of which is damaged alone."""
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@cache
+def _kept(task: str) -> dict[str, bytes]:
+    """What a run leaves of a model of some kilobytes: damage may repeat them often."""
+    from benchharness.worker.job import run_job
+    from tests.helpers.checkpoints import save_checkpoint
+    from tests.helpers.mini_jobs import make_job
+
+    with TemporaryDirectory() as home:
+        save_checkpoint(Path(home) / "small", **SMALL)
+        run_job(make_job(task, 8, str(Path(home) / "small")), keep=Path(home) / "model")
+        return _files(Path(home) / "model")
+
+
+def _models() -> list[Case]:
+    return [
+        Case(content=_kept(task)[name], read=partial(_ask, task, name))
+        for task in TASKS
+        for name in DAMAGED
+    ]
+
+
+def _ask(task: str, name: str, content: bytes, folder: Path) -> None:
+    """Asks a kept model whose digests fit what was damaged, as whoever hands it over makes them."""
+    from benchharness.tasks.read import read
+    from benchharness.tasks.sources import parse_data
+    from benchharness.tasks.suites import find_task
+    from benchharness.trained.load import load_trained
+    from benchharness.trained.predict import predict
+
+    home = folder / "model"
+    home.mkdir(exist_ok=True)
+    files = _kept(task) | {name: content}
+    if name != "manifest.json":
+        manifest = json.loads(files["manifest.json"])
+        manifest["files"] = {
+            each: hashlib.sha256(files[each]).hexdigest() for each in manifest["files"]
+        }
+        files["manifest.json"] = json.dumps(manifest).encode()
+    for each, whole in files.items():
+        if not (home / each).exists() or (home / each).read_bytes() != whole:
+            (home / each).write_bytes(whole)
+    model = load_trained(home)
+    found = read(find_task(task), "dev", parse_data("mini"), 3).examples
+    if model.task.name == task:
+        predict(model, found)
+
+
+_HOME = TemporaryDirectory()
+"""The checkpoint and the store of the run that trainings are compared with."""
+
+
+@cache
+def _training() -> tuple[dict[str, bytes], Result]:
+    """The output folder of a Trainer, beside a run of the same checkpoint."""
+    from tests.helpers.checkpoints import save_checkpoint
+    from tests.helpers.foreign_training import write_folder
+    from tests.helpers.plans import plan_job
+
+    home = Path(_HOME.name)
+    save_checkpoint(home / "small", **SMALL)
+    job = plan_job(str(home / "small"), "glue/mrpc", limit=40, precision="fp32")
+    result = make_result(job)
+    with open_store(home / "board.sqlite") as store:
+        store.add_result(result)
+    return _files(write_folder(home / "out", home / "small")), result
+
+
+def _trainings() -> list[Case]:
+    files, _ = _training()
+    return [Case(content=files[name], read=partial(_explain, name)) for name in sorted(files)]
+
+
+def _explain(name: str, content: bytes, folder: Path) -> None:
+    """Compares a training of which one file is damaged, and prints what was found."""
+    from benchharness.cli.explain import _lines, _row
+    from benchharness.explanation import explain_run
+
+    files, result = _training()
+    home = folder / name.replace(".", "-")
+    home.mkdir(exist_ok=True)
+    for each, whole in files.items():
+        if not (home / each).exists():
+            (home / each).write_bytes(whole)
+    (home / name).write_bytes(content)
+    with open_store(Path(_HOME.name) / "board.sqlite") as store:
+        found = explain_run(result, str(home), store)
+    for line in (*_lines(found), *map(_row, found.differences)):
+        assert len(str(line)) < 10_000_000
+
+
+FOLDERS = (
+    Reader(name="kept model", cases=_models, share=2),
+    Reader(name="training to explain", cases=_trainings, share=2),
+)
