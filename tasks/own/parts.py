@@ -1,9 +1,8 @@
 """Rows of a file of any size a part at a time, so that memory does not grow with the file."""
 
-import gzip
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,11 @@ from benchharness.tasks.own.tables import (
     check_widths,
     delimiter_of,
     has_quotes,
+    opened,
     read_table,
+    reading,
     reading_parquet,
+    refuse_no_header,
     table_of_rows,
     table_rows,
     without_comments,
@@ -36,42 +38,60 @@ Block = tuple[int, str, tuple[str, ...]]
 """How many lines stand before some whole rows, their text, and notes on how it was read."""
 
 
-def read_parts(name: str) -> Iterator[Table]:
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a user says of how a file is written: its encoding, and that line 1 is a row."""
+
+    encoding: str = ""
+    no_header: bool = False
+
+
+def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
     """The rows of a file, or of standard input, a table a part; none where there are no rows.
 
     Tables with commas or tabs, and JSON lines, also in .gz, and Parquet are read as far as they are
-    asked for; other files as a whole. Raises DataError as `read_table` does, and for what is no
-    file.
+    asked for; other files as a whole. `encoding` and `no_header` are as for `read_table`. Raises
+    DataError as that does, and for what is no file.
     """
-    return map(read_cells, _parts(name))
+    return map(read_cells, _parts(name, Written(encoding=encoding, no_header=no_header)))
 
 
-def _parts(name: str) -> Iterator[Table]:
+def _parts(name: str, how: Written) -> Iterator[Table]:
     path = Path(name)
     if name == STDIN:
         stdin: Any = sys.stdin.buffer
-        # read1 gives what has come so far: rows are answered while others are still written.
-        yield from _lines(Path("stdin"), stdin.read1, is_text=None)
+        with reading(Path("stdin")):
+            # read1 gives what has come so far: rows are answered while others are still written.
+            yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
         raise DataError(f"{name} is no file of rows; - reads them from standard input.")
     kind = kind_of(path)
     if kind == "parquet":
-        yield from _of_parquet(path)
-    elif kind in ("table", "json") and path.suffix != ".zip":
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            head = file.read(PART_BYTES)
+        yield from _of_parquet(path, how)
+        return
+    with opened(path) as file:
+        head = file.read(PART_BYTES) if kind in ("table", "json", "text") else b""
+        if head and _has_whole_lines(head, how.encoding):
             file.seek(0)
-            if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and _has_lines(path, kind, head):
-                read = _rows if kind == "table" else _lines
-                yield from read(path, file.read)
+            if kind == "text" and _has_texts(path, how):
+                yield from _lines(path, file.read, how, is_text=True)
                 return
-        yield from _of_whole(path)
-    elif kind == "text" and _has_texts(path):
-        with path.open("rb") as file:
-            yield from _lines(path, file.read, is_text=True)
-    else:
-        yield from _of_whole(path)
+            if kind != "text" and _has_lines(path, kind, head):
+                read = _rows if kind == "table" else _lines
+                yield from read(path, file.read, how)
+                return
+    yield from _of_whole(path, how)
+
+
+def _has_whole_lines(head: bytes, encoding: str) -> bool:
+    """Whether a byte that ends a line does nothing else, as it may in UTF-16 and archives."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"PK\x03\x04")):
+        return False
+    try:
+        return "\n".encode(encoding or "utf-8") == b"\n"
+    except (LookupError, UnicodeError):
+        return False  # which is said where the file is read as a whole
 
 
 def _has_lines(path: Path, kind: str, head: bytes) -> bool:
@@ -80,12 +100,14 @@ def _has_lines(path: Path, kind: str, head: bytes) -> bool:
     return kind == "table" or ending_of(path) != ".json" or is_object(first)
 
 
-def _has_texts(path: Path) -> bool:
+def _has_texts(path: Path, how: Written) -> bool:
     """Return whether a file has a text a line: one column without a name, or no columns at all."""
+    if how.no_header:
+        return False
     try:
-        table = read_table([path])
+        table = read_table([path], how.encoding)
     except DataError:
-        with path.open("rb") as file:
+        with opened(path) as file:
             first, second = file.readline(), file.readline()
         # A text with a comma is no row of names, and one text alone is no name of a column.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
@@ -97,13 +119,15 @@ ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tw
 """What the only column of a table of texts is called."""
 
 
-def _of_whole(path: Path) -> Iterator[Table]:
-    table = read_table([path])
+def _of_whole(path: Path, how: Written) -> Iterator[Table]:
+    table = read_table([path], how.encoding, no_header=how.no_header)
     for start in range(0, len(table.ids), PART_ROWS):
         yield table.take(range(start, min(start + PART_ROWS, len(table.ids))))
 
 
-def _of_parquet(path: Path) -> Iterator[Table]:
+def _of_parquet(path: Path, how: Written) -> Iterator[Table]:
+    if how.no_header:
+        refuse_no_header(path)
     numbers = count(1)
     with reading_parquet(path) as parquet:
         for batch in parquet.ParquetFile(path).iter_batches(PART_ROWS):
@@ -115,10 +139,13 @@ Read = Callable[[int], bytes]
 
 
 def _blocks(
-    path: Path, read: Read, is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1
+    path: Path,
+    read: Read,
+    encoding: str,
+    is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1,
 ) -> Iterator[Block]:
     """A file's text in blocks of whole rows; `is_whole` says how many bytes of one are."""
-    rest, above, encoding = b"", 0, ""
+    rest, above = b"", 0
     while True:
         more = read(PART_BYTES)
         rest += more
@@ -134,9 +161,13 @@ def _blocks(
             return
 
 
-def _lines(path: Path, read: Read, *, is_text: bool | None = False) -> Iterator[Table]:
+def _lines(
+    path: Path, read: Read, how: Written, *, is_text: bool | None = False
+) -> Iterator[Table]:
     """Parts of a file with an object a line, or a text; None looks at the first line."""
-    for above, text, notes in _blocks(path, read):
+    if how.no_header:
+        refuse_no_header(path)
+    for above, text, notes in _blocks(path, read, how.encoding):
         lines = list(enumerate(text.removesuffix("\n").split("\n"), start=above + 1))
         if is_text is None:
             is_text = not is_object(lines[0][1])
@@ -149,7 +180,7 @@ def _lines(path: Path, read: Read, *, is_text: bool | None = False) -> Iterator[
             yield replace(table, notes=(*notes, *table.notes))
 
 
-def _rows(path: Path, read: Read) -> Iterator[Table]:
+def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
     """Parts of a table, each below the names of the columns."""
     quoted, delimiter = True, ""
 
@@ -163,15 +194,18 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
         return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
 
     header: list[Any] | None = None
-    for above, block, notes in _blocks(path, read, whole):
+    for above, block, notes in _blocks(path, read, how.encoding, whole):
         skipped, text = 0, block
         if header is None:
             text, _ = without_comments(path, block)
             delimiter, skipped = delimiter_of(path, text)
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
-        if header is None and rows:
+        if header is None and rows and how.no_header:
+            header = [str(number + 1) for number in range(len(rows[0][1]))]
+        elif header is None and rows:
             header, rows = list(rows[0][1]), rows[1:]
         if rows and header is not None:
             check_widths(path, rows, header, delimiter)
-            yield replace(table_of_rows(path, header, rows), notes=notes)
+            table = table_of_rows(path, header, rows)
+            yield replace(table, notes=notes, has_header=not how.no_header)
