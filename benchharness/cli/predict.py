@@ -52,9 +52,7 @@ class Asked:
         "text=premise,text2=claim; words; context and question; question and options=a+b.",
         metavar="ROLE=COLUMN,...",
     )
-    encoding: str = option(
-        "", "The character encoding of the file, if not UTF-8.", metavar="NAME"
-    )
+    encoding: str = option("", "The character encoding of the file, if not UTF-8.", metavar="NAME")
     no_header: bool = option(False, "Line 1 of the table is a row: columns are numbered.")
     scores: bool = option(False, "The probability of every label.")
     task: str | None = option(
