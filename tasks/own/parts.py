@@ -25,6 +25,7 @@ from benchharness.tasks.own.tables import (
     refuse_no_header,
     table_of_rows,
     table_rows,
+    text_kind,
     without_comments,
 )
 
@@ -72,12 +73,13 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
         return
     with opened(path) as file:
         head = file.read(PART_BYTES) if kind in ("table", "json", "text") else b""
-        if head and _has_whole_lines(head, how.encoding):
+        start = head.decode("utf-8-sig", "replace")
+        if head and _has_whole_lines(head, how.encoding) and _has_lines(path, kind, start):
             file.seek(0)
             if kind == "text" and _has_texts(path, how):
                 yield from _lines(path, file.read, how, is_text=True)
                 return
-            if kind != "text" and _has_lines(path, kind, head):
+            if kind != "text":
                 read = _rows if kind == "table" else _lines
                 yield from read(path, file.read, how)
                 return
@@ -94,10 +96,13 @@ def _has_whole_lines(head: bytes, encoding: str) -> bool:
         return False  # which is said where the file is read as a whole
 
 
-def _has_lines(path: Path, kind: str, head: bytes) -> bool:
-    """Whether a file has a row a line: .json may be one document."""
-    first = head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-    return kind == "table" or ending_of(path) != ".json" or is_object(first)
+def _has_lines(path: Path, kind: str, text: str) -> bool:
+    """Whether a file that begins so has a row a line: .json may be one document."""
+    if kind != "json":
+        return text_kind(kind, text) == "table"
+    first, _, rest = text.lstrip().partition("\n")
+    is_document = ending_of(path) == ".json" and not (is_object(first) and rest.strip())
+    return not is_document and not first.startswith("[")
 
 
 def _has_texts(path: Path, how: Written) -> bool:

@@ -156,7 +156,7 @@ def _of_text(
 ) -> tuple[Table | Lines, tuple[str, ...]]:
     """The rows of a file of text, with notes; `is_said` where its ending says what it is."""
     text, notes = text_of(path, _content(path), encoding)
-    kind = _text_kind(kind, text)
+    kind = text_kind(kind, text)
     if not is_said:
         notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
     if kind == "table":
@@ -274,7 +274,7 @@ def _kind_within(path: Place, encoding: str) -> str:
     return "text" if len(widths) > 2 and len(set(widths)) == 1 and widths[0] > 1 else ""
 
 
-def _text_kind(kind: str, text: str) -> str:
+def text_kind(kind: str, text: str) -> str:
     """The reader of a text: tables have tabs, columns of words have empty lines too."""
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
         return "webanno"
