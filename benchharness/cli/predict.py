@@ -19,6 +19,7 @@ from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.result import unread_words
 from benchharness.leaderboard.text import counted, inert, visible, whole_file
+from benchharness.progress import alive
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.parts import STDIN, read_parts
 from benchharness.worker import importing
@@ -82,7 +83,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
-    with _sink(asked.out) as write:
+    with alive(lambda: f"rows answered so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header)
         parts = answers.predict_parts(model, tables, asked.columns, scores=asked.scores)
         for part in parts:

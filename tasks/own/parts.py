@@ -68,7 +68,7 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
     if not path.is_file():
         raise DataError(f"{name} is no file of rows; - reads them from standard input.")
     kind = kind_of(path)
-    if kind == "parquet":
+    if kind == "parquet" and path.suffix == ".parquet":
         yield from _of_parquet(path, how)
         return
     with opened(path) as file:

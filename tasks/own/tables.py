@@ -196,7 +196,7 @@ def opened(path: Place) -> Iterator[IO[bytes]]:
         yield file
 
 
-CHUNK_BYTES = 2**26
+CHUNK_BYTES = 2**22
 """How much is unpacked before it is asked again whether the rest fits into memory."""
 
 

@@ -4,16 +4,14 @@ Each has a folder that is made ready once and copied; what it leaves in the end 
 leaves undisturbed.
 """
 
-import json
 import os
+import re
 import shutil
 import signal
-import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -78,7 +76,7 @@ def with_model(folder: Path) -> None:
     shutil.move(kept, folder / "model")
     shutil.rmtree(folder / "results")
     line = '{{"sentence1": "row {} {}", "sentence2": "is a row"}}\n'
-    rows = (line.format(number, "word " * (number % 40)) for number in range(4000))
+    rows = (line.format(number, "word " * (number % 40)) for number in range(2000))
     (folder / "rows.jsonl").write_text("".join(rows))
 
 
@@ -187,8 +185,9 @@ def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
         found = files_of(folder, command)
         assert found.keys() <= whole.keys()
         assert all(is_alike(text, whole[path]) for path, text in found.items())
-        if status is not None:
-            assert status == code, (folder / "said").read_text()
+        assert status in (None, code), (folder / "said").read_text()
+        # A whole file of answers is not written again: the command was done when it was killed.
+        if status is not None or (name == "predict" and found):
             shutil.rmtree(folder)
     if not folder.exists():
         shutil.copytree(ready, folder)
@@ -205,5 +204,11 @@ def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
 
 
 def is_alike(text: bytes, whole: bytes) -> bool:
-    """Whether a file ends as the other does; times and dates in it may differ."""
-    return text == whole or abs(len(text) - len(whole)) < 0.05 * len(whole)
+    """Whether a file is the other one, but for times and dates in it."""
+    if whole.startswith(b"%PDF"):
+        return text.startswith(b"%PDF") and text.rstrip().endswith(b"%%EOF")
+    return text == whole or _without_numbers(text) == _without_numbers(whole)
+
+
+def _without_numbers(text: bytes) -> bytes:
+    return re.sub(rb"[0-9.]+(e-[0-9]+)?", b"", text)
