@@ -8,7 +8,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,7 @@ def read_cells(table: Table) -> Table:
     even: dict[str, Sequence[Any]] = {}
     for name, values in table.columns.items():
         even |= _even(table, name, values)
-    return with_words(replace(table, columns=even))
+    return with_words(replace(table, columns=even | _read_ticks(even)))
 
 
 # Values that were written as text.
@@ -138,6 +138,28 @@ def _choices(value: Any) -> Any:
         case str() if found:
             return [found]
     return found
+
+
+# Boxes that were ticked.
+
+_TICKS = frozenset(("x", "✓", "✔", "☑", "yes", "true", "1", "checked", "selected", "ticked"))
+
+
+def _read_ticks(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """Read columns of ticks and empty cells, of which there are two or more, as true and false.
+
+    A tick is a mark, or the name of its column, as SurveyMonkey writes the options of a question.
+    """
+    ticked = {name: values for name, values in columns.items() if _are_ticks(name, values)}
+    if len(ticked) < 2:
+        return {}
+    return {name: [value not in ("", None) for value in v] for name, v in ticked.items()}
+
+
+def _are_ticks(name: str, values: Sequence[Any]) -> bool:
+    marks = {value.strip().casefold() for value in values if isinstance(value, str)} - {""}
+    is_mark = len(marks) == 1 and (marks <= _TICKS or marks == {name.strip().casefold()})
+    return is_mark and all(isinstance(value, str) or value is None for value in values)
 
 
 # Columns of lists.

@@ -26,17 +26,24 @@ NAMED: Mapping[str, frozenset[str]] = {
         "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
         "context": "context passage paragraph article document text story",
         "question": "question query prompt stem ctx",
-        "answer": "answer answers answertext answerstext goldanswer",
+        "answer": "answer answers answertext answerstext goldanswer correctanswer rightanswer "
+        "expectedanswer referenceanswer modelanswer",
         "start": "answerstart start answersanswerstart answerstarts",
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
         "correctoption answerindex goldlabel answerid",
+        "origin": "country countrycode city state region latitude longitude gender sex age "
+        "language lang locale timezone date year month day time timestamp week hour weekday "
+        "duration device browser os platform channel newspaper publisher outlet agency license "
+        "licence version appversion progress finished annotator annotators coder rater labeler "
+        "worker workerid confidence agreement kappa leadtime",
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
 """What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
 "number" are what a text is classified as or scored with, "category" says so less surely, and
-"right" is the right one of several options, "why" what was written with the answer in sight."""
+"right" is the right one of several options, "why" what was written with the answer in sight;
+"origin" says where a row comes from, who wrote or judged it, when and how surely."""
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 """What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""
@@ -48,6 +55,8 @@ PAIRS = (
     ("question1", "question2"), ("sentencea", "sentenceb"), ("s1", "s2"), ("query", "document"),
     ("query", "passage"), ("question", "sentence"), ("question", "passage"), ("claim", "evidence"),
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
+    ("title", "abstract"), ("title", "body"), ("title", "description"), ("headline", "body"),
+    ("subject", "body"), ("subject", "message"),
 )  # fmt: skip
 """What two texts that belong together are called."""
 
@@ -183,6 +192,23 @@ class Column:
     def key(self) -> str:
         """What of the name tells it from others."""
         return key_of(self.name)
+
+    @cached_property
+    def leaf(self) -> str:
+        """The key of the last part of a name: "category" of "annotation.category"."""
+        return key_of(self.name.rpartition(".")[2])
+
+    @cached_property
+    def is_origin(self) -> bool:
+        """Return whether the name says that it describes the row and not its text.
+
+        Such are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
+        """
+        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
+        *_, last = re.split(
+            r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).strip(" _").lower()
+        )
+        return bool({key_of(bare), last} & NAMED["origin"])
 
     @cached_property
     def known(self) -> list[Any]:

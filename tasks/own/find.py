@@ -34,8 +34,9 @@ from benchharness.tasks.own.task import (
     table_of,
 )
 from benchharness.tasks.own.verdicts import VERDICT, verdict_column
+from benchharness.tasks.sources import Data, missing_files
 from benchharness.tasks.sources.hub import hub_splits
-from benchharness.tasks.suites import COLLECTIONS, SUITES
+from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from benchharness.tasks.task import Task, find_fault
 
 HELD_OUT = 0.2
@@ -73,8 +74,11 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     metric_names(metrics)  # refuses what is said twice before anything is read
     if hub and no_header:
         raise BenchError("--no-header is of files, and --hf names none: leave it out.")
-    own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
+    try:
+        own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
+    except DataError as error:
+        raise _with_benchmark(error, folder) from error
     # A dev that is held out has no rows of its own.
     tables = {
         split: table_of(own, split, folder)
@@ -114,6 +118,25 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         data="hub" if hub else str(folder),
         sentences=tuple(sentences),
         leaks=leaks,
+    )
+
+
+def _with_benchmark(error: DataError, folder: Path | None) -> DataError:
+    """Add the benchmark that a folder holds to an error, and how it is run."""
+    if folder is None or not folder.is_dir():
+        return error
+    data = Data(source="files", folder=folder)
+    for task in (t for t in TASKS.values() if t.source.reader is None and t.suite != "xtreme"):
+        # Any folder of BEIR's files is a retrieval task; of others the name must say so.
+        is_alone = task.suite == "retrieval"
+        if any(
+            not missing_files(task.source, [s], data, alone=is_alone) for s in task.source.splits
+        ):
+            break
+    else:
+        return error
+    return DataError(
+        f"{error} It holds files of {task.title}: bench run --task {task.name} --data {folder}."
     )
 
 

@@ -1,7 +1,7 @@
 """Rows of a file of any size a part at a time, so that memory does not grow with the file."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from pathlib import Path
@@ -12,9 +12,9 @@ from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table, key_of
 from benchharness.tasks.own.documents import is_object, objects_table, parsed
 from benchharness.tasks.own.encodings import text_of
+from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.places import ending_of, kind_of
 from benchharness.tasks.own.tables import (
-    Lines,
     check_widths,
     delimiter_of,
     has_quotes,
@@ -198,7 +198,7 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
         ends = accumulate(len(line) + 1 for line in lines)
         return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
 
-    header: list[Any] | None = None
+    header: Sequence[Any] | None = None
     for above, block, notes in _blocks(path, read, how.encoding, whole):
         skipped, text = 0, block
         if header is None:
@@ -206,11 +206,14 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
             delimiter, skipped = delimiter_of(path, text)
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
-        if header is None and rows and how.no_header:
-            header = [str(number + 1) for number in range(len(rows[0][1]))]
-        elif header is None and rows:
-            header, rows = list(rows[0][1]), rows[1:]
+        said: Sequence[str] = ()
+        if header is None and rows:
+            check_widths(path, rows, rows[0][1], delimiter)
+            if how.no_header:
+                header = [str(number + 1) for number in range(len(rows[0][1]))]
+            else:
+                header, rows, said = split_header(path.name, rows)
         if rows and header is not None:
             check_widths(path, rows, header, delimiter)
             table = table_of_rows(path, header, rows)
-            yield replace(table, notes=notes, has_header=not how.no_header)
+            yield replace(table, notes=(*notes, *said), has_header=not how.no_header)

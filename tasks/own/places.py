@@ -44,7 +44,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     if path.is_file() and not path.name.lower().endswith(ARCHIVES):
         return {"all": [path]}
     place = _archive(path, stamp_of(path)) if path.is_file() else path
-    if _is_classes(place) or is_brat(place):
+    if _is_classes(place) or is_brat(place) or class_files(place):
         return {"all": [place]}
     folders = [child for child in children(place) if child.is_dir()]
     rows = _files_of_rows(place)
@@ -141,6 +141,28 @@ def _is_classes(folder: Place) -> bool:
     return len(classes) > 1 and all(
         not split_of(place.name) and any(map(is_text, place.iterdir())) for place in classes
     )
+
+
+_POLAR = frozenset(("pos", "neg", "neutral", "positive", "negative", "ham", "spam"))
+"""Classes that files of lines are called by."""
+
+
+def class_files(folder: Place) -> dict[str, Place]:
+    """The file of lines of each class by its name; empty where a folder has other files.
+
+    Such are rt-polarity.pos and rt-polarity.neg, or pos.txt and neg.txt. Other endings say less:
+    train.en and train.de have the same texts in two languages.
+    """
+    if not folder.is_dir():
+        return {}
+    files = [c for c in children(folder) if c.is_file() and "readme" not in c.name.lower()]
+    parts = [file.name.rpartition(".")[::2] for file in files]
+    for named, rest in ((0, 1), (1, 0)):
+        classes = {part[named]: file for part, file in zip(parts, files, strict=True)}
+        is_one = len({part[rest] for part in parts}) == 1
+        if is_one and len(classes) == len(files) > 1 and _POLAR.issuperset(classes):
+            return classes
+    return {}
 
 
 def is_text(place: Place) -> bool:

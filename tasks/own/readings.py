@@ -468,8 +468,11 @@ def _choice(
     rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
     rest = [column for column in rest if column.key not in NAMED["why"]]
     texts = [column for column in rest if column.is_text]
-    question = _called(rest, "question") or (texts[0] if len(texts) == 1 else None)
+    question = _called(rest, "question") or _whole(texts)
     if question is None:
+        # Options are no plain class, whatever the question is: with several the user is asked.
+        for text in texts:
+            yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
     asked = [str(value) for value in question.values]
     others = [  # HellaSwag's ctx_a is the beginning of its ctx
@@ -479,6 +482,19 @@ def _choice(
     yield _mapping(
         "choice", context=context, question=question, options=options, keys=keys, answer=answer
     )
+
+
+def _whole(texts: Sequence[Column]) -> Column | None:
+    """The text that holds all others, row by row, as SWAG's startphrase holds sent1."""
+    for column in texts:
+        values = [str(value) for value in column.values]
+        if all(all(map(contains, values, map(_text, other.values))) for other in texts):
+            return column
+    return None
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -505,16 +521,46 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
-    targets = _targets(free)
+    # "Q4_theme" is of the text in "Q4".
+    names = {name for roles in texts for name in roles["text"]}
+    coded = [c for c in free if _label_roles(c) and any(_extends(c.name, name) for name in names)]
+    targets = _targets(coded or free)
     taken = {name for target in targets for names in target.values() for name in names}
     # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
+    again = [c for c in again if not c.is_origin and len(c.known) > len(c.values) / 2]
+    _check_answers(columns, used | taken, is_named=any(_is_label(c) for c in free))
     if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
         texts.append({**texts[0], "text2": (again[0].name,)})
     for target in targets:
         for roles in texts:
             (role,) = target
             yield mapping_of({**roles, **target, **beside}, role)
+
+
+def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named: bool) -> None:
+    """Raise DataError for questions whose answers or options a plain class would leave out."""
+    asked = _called(columns, "question")
+    left = [_called(columns, "answer"), _first(columns, NAMED["options"] - NAMED["answer"])]
+    names = [repr(c.name) for c in left if c is not None and c.name not in used]
+    if asked is not None and names and not is_named:
+        raise DataError(
+            f"the questions in {asked.name!r} have answers or options in {' and '.join(names)} "
+            "that fit neither a span of a context nor a choice: --columns names the columns, such "
+            "as text=...,label=... for a class."
+        )
+
+
+def _is_label(column: Column) -> bool:
+    return bool({column.key, column.leaf} & NAMED["label"])
+
+
+def _extends(name: str, text: str) -> bool:
+    return (
+        bool(text)
+        and name.startswith(text)
+        and re.match(r"[\W_]+\w", name[len(text) :]) is not None
+    )
 
 
 def _repeats(column: Column) -> bool:
@@ -545,6 +591,9 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 def _texts(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of texts: of prose where there is any, or else of words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
+    # A remark on some rows, or where they come from, is no text where another is.
+    own = [c for c in texts if not c.is_origin and len(c.known) > len(c.values) / 2]
+    texts = own or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
     # Texts of a word or two, where a column is called so.
@@ -555,8 +604,10 @@ def _texts(columns: Sequence[Column]) -> list[Column]:
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    best = [pair for pair in fitting if pair[0].key in NAMED["label"]]
-    named = [pair for pair in fitting if _words_of(pair[0]) & (NAMED["category"] | NAMED["number"])]
+    # What describes a row is no label, where anything else may be one.
+    fitting = [pair for pair in fitting if not pair[0].is_origin] or fitting
+    best = [pair for pair in fitting if _is_label(pair[0])]
+    named = [pair for pair in fitting if _is_called_label(pair[0])]
     # "target" may name what a stance is taken on, which is one thing: then it is no label.
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):
@@ -574,6 +625,12 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     return (together if chosen is fitting and len(flags) > 1 else []) + [
         {role: (column.name,)} for column, roles in chosen for role in roles
     ]
+
+
+def _is_called_label(column: Column) -> bool:
+    """Return whether a word of the name is one for classes, or for numbers above numbers."""
+    called = NAMED["category"] | {"category", "label", "class"}
+    return bool(_words_of(column) & (called if column.is_flag else called | NAMED["number"]))
 
 
 def _words_of(column: Column) -> set[str]:

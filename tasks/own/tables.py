@@ -31,10 +31,12 @@ from benchharness.tasks.own.documents import (
     read_json,
 )
 from benchharness.tasks.own.encodings import text_of
+from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.memory import HEAD_BYTES, cells_per_byte, check_memory
 from benchharness.tasks.own.places import (
     ENDINGS,
     children,
+    class_files,
     ending_of,
     is_brat,
     is_text,
@@ -50,10 +52,6 @@ from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
 """A file is read as a whole, and takes several times its size in memory."""
-
-
-Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Rows of a table with the numbers of their lines."""
 
 
 # Reading a file.
@@ -225,7 +223,22 @@ def _class_folders(folder: Place, encoding: str) -> Table:
             text, said = text_of(path, content_of(path), encoding)
             notes += said
             rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
+    if rows and all(is_object(row["text"]) for _, row in rows):
+        raise DataError(f"{folder} has JSON in its .txt files, where the text of a class is meant.")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _class_lines(folder: Place, encoding: str) -> Table:
+    """A text a line, its label the name of its file."""
+    rows: list[tuple[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for label, path in class_files(folder).items():
+        text, said = text_of(path, content_of(path), encoding)
+        notes += said
+        lines = enumerate(text.split("\n"), start=1)
+        found = [(number, line.strip()) for number, line in lines]
+        rows += [(f"{path.name}:{n}", {"text": t, "label": label}) for n, t in found if t]
+    return replace(objects_table(folder, rows, "line"), notes=notes[:3])
 
 
 def _brat(folder: Place, encoding: str) -> Table:
@@ -248,10 +261,16 @@ def _brat(folder: Place, encoding: str) -> Table:
 
 
 def _folder_kind(folder: Place) -> str:
-    return "brat" if is_brat(folder) else "classes"
+    if is_brat(folder):
+        return "brat"
+    return "lines" if class_files(folder) else "classes"
 
 
-FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {"classes": _class_folders, "brat": _brat}
+FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
+    "classes": _class_folders,
+    "lines": _class_lines,
+    "brat": _brat,
+}
 
 
 def _kind_within(path: Place, encoding: str) -> str:
@@ -385,15 +404,13 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     if no_header:
         names = [str(number + 1) for number in range(len(header))]
         return replace(table_of_rows(path, names, rows), has_header=False, notes=notes)
-    if len(rows) > 1 and _is_title(header) and "" not in rows[1][1]:
-        table = table_of_rows(path, rows[1][1], rows[2:])
-        return replace(table, notes=(f"line 1 of {path.name} is a title: {header[0]}", *notes))
-    return replace(table_of_rows(path, header, rows[1:]), notes=notes)
+    return named_table(path, rows, notes)
 
 
-def _is_title(row: Sequence[Any]) -> bool:
-    """Return whether a row says one thing above three columns or more."""
-    return len(row) > 2 and row[0] != "" and not any(value != "" for value in row[1:])
+def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
+    """Rows with the names of their columns above them as a table."""
+    header, body, said = split_header(path.name, rows)
+    return replace(table_of_rows(path, header, body), notes=(*said, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
@@ -567,7 +584,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         readable = {
             title: rows
             for title, rows in tables.items()
-            if has_reading(read_cells(table_of_rows(path, rows[0][1], rows[1:])))
+            if has_reading(read_cells(named_table(path, rows)))
         }
         tables = readable if len(readable) == 1 else tables
     if len(sheets) < 2 or len(tables) == 1:
@@ -577,19 +594,19 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         if not others:
             return rows
         said = f"{path.name}: the sheet {next(iter(chosen))!r} is read, and not {others}"
-        return replace(table_of_rows(path, rows[0][1], rows[1:]), notes=(said,))
+        return named_table(path, next(iter(chosen.values())), (said,))
     splits = {title: split_of(title) for title in tables}
-    heads = {tuple(map(str, rows[0][1])) for rows in tables.values()}
+    parts = {title: named_table(path, rows) for title, rows in tables.items()}
+    heads = {tuple(map(str, part.columns)) for part in parts.values()}
     is_split = len(heads) == 1 and len(set(splits.values()) - {""}) == len(tables)
     if not is_split or "train" not in splits.values():
         raise DataError(f"{path.name} has the sheets {', '.join(sheets)}: save one of them as CSV.")
-    parts = [table_of_rows(path, rows[0][1], rows[1:]) for rows in tables.values()]
-    names = [*parts[0].columns]
+    names = [*next(iter(parts.values())).columns]
     if "split" in names:
         raise DataError(f"{path.name} has sheets and a column named as splits: leave one out.")
-    columns = {name: [v for part in parts for v in part.columns[name]] for name in names}
-    columns["split"] = [s for s, part in zip(splits.values(), parts, strict=True) for _ in part.ids]
-    ids = [f"{t}:{n}" for t, part in zip(tables, parts, strict=True) for n in part.ids]
+    columns = {name: [v for part in parts.values() for v in part.columns[name]] for name in names}
+    columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
+    ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]
     return Table(name=path.name, columns=columns, ids=ids, unit="row", has_header=True)
 
 
@@ -597,8 +614,9 @@ def _is_sheet_of_rows(rows: Lines) -> bool:
     """Whether a sheet is a table: names above two columns or more, and rows that fill most."""
     if len(rows) < 3 or len(rows[0][1]) < 2:
         return False
-    cells = [value for _, row in rows for value in row]
-    return "" not in rows[0][1] and sum(value != "" for value in cells) > len(cells) / 2
+    header, body, _ = split_header("", rows)
+    cells = [value for _, row in body for value in row]
+    return "" not in header and sum(value != "" for value in cells) > len(cells) / 2
 
 
 def _filled(rows: Sequence[Sequence[Any]]) -> Lines:

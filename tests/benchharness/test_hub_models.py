@@ -146,14 +146,19 @@ def test_no_note_of_a_known_model_asks_for_pickles() -> None:
     assert not [spec.name for spec in KNOWN if "pickle" in spec.note]
 
 
-@pytest.mark.parametrize("at", ["", f"@{COMMIT}"], ids=["known", "at a commit"])
+@pytest.mark.parametrize(
+    ("at", "options"),
+    [("", [(), ("--trust-remote-code",)]), (f"@{COMMIT}", [("--trust-remote-code",)])],
+    ids=["known", "at a commit"],
+)
 def test_code_of_another_repository_is_fetched_where_it_is_trusted(
-    hub: HubServer, tmp_path: Path, at: str
+    hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
 ) -> None:
     spec = MODELS["gte-en-mlm-base"]
     asked = ("run", "fetch", "--model", f"{spec.checkpoint}{at}")
     cached = tmp_path / "home" / "hub" / "models--Alibaba-NLP--new-impl"
-    for option, code in (((), 4), (("--trust-remote-code",), 0)):
+    for option in options:
+        code = 0 if option else 4
         done = subprocess.run(
             (sys.executable, "-P", "-m", "benchharness", *asked, *option),
             env=environment(hub, tmp_path / "home"),

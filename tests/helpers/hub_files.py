@@ -97,6 +97,30 @@ def write_configs(folder: Path, splits: Mapping[str, Sequence[str]]) -> None:
     (folder / "README.md").write_text(f"---\n{yaml.safe_dump({'configs': configs})}---\n")
 
 
+def stored_row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as the hub stores it: nested columns, classes as numbers, -1 for none."""
+    stored: dict[str, Any] = {}
+    for column in source.columns:
+        value = row[column]
+        if column == source.label and source.label_names:
+            value = _number(source, value)
+        if column in source.classes:
+            value = [source.classes[column].index(name) for name in value]
+        *outer, inner = column.split(".")
+        within = stored
+        for name in outer:
+            within = within.setdefault(name, {})
+        if outer or value is not None:
+            within[inner] = value
+    return stored
+
+
+def _number(source: Source, label: Any) -> Any:
+    if isinstance(label, list):
+        return [source.label_names.index(name) for name in label]
+    return -1 if label is None else source.label_names.index(label)
+
+
 def _stored(kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         return {field.name: _stored(field.type) for field in kind}

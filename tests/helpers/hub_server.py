@@ -262,7 +262,7 @@ for name in sys.argv[1:]:
     except BenchError as error:
         print(error, file=sys.stderr)
         status = error.exit_code
-json.dump(answer, sys.stdout)
+json.dump(answer, sys.stdout, default=str)  # a corpus
 sys.exit(status)
 """
 

@@ -4,10 +4,11 @@
 from pathlib import Path
 
 from tests.helpers.layouts import ENTITIES, ROWS, Layout, csv, folder, jsonl, marked
-from tests.helpers.own_files import as_csv, as_jsonl, exam, second, sentence, text_file
+from tests.helpers.own_files import as_csv, as_jsonl, exam, passage, second, sentence, text_file
 from tests.helpers.public_layouts import document, triple, webanno, workbook
 
 TEAMS = ("repair", "sales")
+QUALTRICS = ["StartDate", "Progress", "Q1", "Q4", "Q4_topic"]
 CITIES = ("Bern, Switzerland", "Graz, Austria", "Lund, Sweden", "Turku, Finland")
 
 
@@ -129,4 +130,24 @@ MESSY = {
     "whole questions as names": Layout(csv("form.csv", "Tell us in your own words how the visit was for you today,Which of our desks did you talk to", lambda n: [sentence(n), team(n)]), "refuses --no-header"),
     "no names and two readings": Layout(csv("two.csv", "", lambda n: [sentence(n), second(n), team(n)]), "refuses line 1 of two.csv is a row and no names"),
     "no names and options": Layout(csv("quiz.csv", "", lambda n: [exam(n)[0], *exam(n)[1], "ABCD"[n % 4]]), "choice question=1,options=2+3+4+5,answer=6", said="line 1 of quiz.csv is a row and no names: read as with --no-header"),
+    # Names of columns, and what stands above and next to them.
+    "a title, a date and an empty line": Layout(workbook(Register=[["Complaints 2024", "", "", "", ""], ["printed", "1.2.2024", "", "", ""], ["", "", "", "", ""], ["No.", "What happened?", "Complaint category", "Days open", "By"], *([n + 1, sentence(n), team(n), n, "us"] for n in ROWS)]), "class text=What happened?,label=Complaint category", TEAMS, said="lines 1 to 2 of book.xlsx are a title"),
+    "titles in a CSV": Layout(text_file("report.csv", "Report,,,\nof 2024,,,\n" + as_csv([["id", "text", "team", "note"], *([n, sentence(n), team(n), ""] for n in ROWS)])), "class text=text,label=team", TEAMS, said="lines 1 to 2 of report.csv are a title"),
+    "Qualtrics": Layout(text_file("survey.csv", as_csv([QUALTRICS, ["Start Date", "Progress", "Where do you live?", "What should we do better?", "Topic"], [f'{{"ImportId":"QID{n}"}}' for n in range(5)], *(["2024-03-14 09:41", 100, ["Bern", "Graz"][n % 3 == 0], sentence(n), team(n)] for n in ROWS)]), "utf-8-sig"), "class text=Q4,label=Q4_topic", TEAMS, "48 train, 12 dev", said="describe its columns (Qualtrics)"),
+    "SurveyMonkey": Layout(text_file("survey.csv", as_csv([["Respondent ID", "What happened?", "Which parts failed?", "", ""], ["", "Open-Ended Response", "Delivery", "Price", "Service"], *([n, sentence(n), *(name if n * (k + 1) % 4 == 0 else "" for k, name in enumerate(("Delivery", "Price", "Service")))] for n in ROWS)])), "labels text=What happened?,labels=Delivery+Price+Service", ("Delivery", "Price", "Service"), said="lines 1 to 2 of survey.csv name its columns"),
+    "ticks": Layout(csv("boxes.csv", "text,spam,abuse", lambda n: [sentence(n), "x" if n % 3 else "", "x" if n % 2 else ""]), "labels text=text,labels=spam+abuse", ("spam", "abuse")),
+    "a row above that is no second line of names": Layout(text_file("odd.csv", as_csv([["text", "label", "", ""], *([sentence(n), team(n), 1 + n % 3, "a b"] for n in ROWS)])), "refuses names the column '' twice"),
+    "where rows come from": Layout(csv("desk.csv", "headline,newspaper,agency,desk,country", lambda n: [sentence(n), ["Sun", "Post"][n % 3 == 0], ["dpa", "afp"][n % 5 == 0], team(n), ["ch", "at"][n % 7 == 0]]), "class text=headline,label=desk", TEAMS),
+    "a confidence": Layout(csv("tweets.csv", "tweet_id,airline_sentiment,airline_sentiment_confidence,text,user_timezone", lambda n: [n, team(n), round(0.5 + n / 130, 3), sentence(n), ["Eastern Time (US & Canada)", "Bern Time (Swiss Alps)", ""][n % 3]]), "class text=text,label=airline_sentiment", TEAMS),
+    "fields two deep": Layout(document("hits.json", {"took": 3, "hits": {"total": 60, "hits": [{"_id": str(n), "_source": {"ticket": {"body": sentence(n)}, "annotation": {"category": team(n), "annotator": ["ann", "bob"][n % 3 == 0], "confidence": n / 100}, "meta": {"country": ["ch", "at"][n % 5 == 0]}}} for n in ROWS]}}), "class text=_source.ticket.body,label=_source.annotation.category", TEAMS),
+    "nothing but where rows come from": Layout(csv("open.csv", "answer_text,country,gender,age", lambda n: [sentence(n), ["ch", "at"][n % 3 == 0], ["f", "m"][n % 2], 20 + n]), "asks text=answer_text,label=country or text=answer_text,label=gender"),
+    "a language to tell": Layout(csv("languages.csv", "text,language", lambda n: [sentence(n), team(n)]), "class text=text,label=language", TEAMS),
+    "a title and an abstract": Layout(csv("papers.csv", "ID,TITLE,ABSTRACT,Physics,Biology", lambda n: [n, sentence(n, length=5), sentence(n + 500), n % 2, int(n % 3 == 0)]), "labels text=TITLE,text2=ABSTRACT,labels=Physics+Biology", ("Physics", "Biology")),
+    "replies to some": Layout(csv("play.csv", "content,mood,replyContent", lambda n: [sentence(n), team(n), sentence(n + 700) if n % 5 == 0 else ""]), "class text=content,label=mood", TEAMS),
+    "endings and a source": Layout(csv("train.csv", "video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label", lambda n: [f"v{n}", n, f"{sentence(n)} He", sentence(n), "He", ["gold", "gen"][n % 3 == 0], *(sentence(n + 900 + k, length=4) for k in range(4)), n % 4]), "choice question=startphrase,options=ending0+ending1+ending2+ending3,answer=label"),
+    "options below two texts": Layout(csv("which.csv", "premise_part,other_part,ending0,ending1,ending2,label", lambda n: [sentence(n), second(n), *(sentence(n + 900 + k, length=4) for k in range(3)), n % 3]), "asks question=premise_part,options=ending0+ending1+ending2,answer=label or question=other_part"),
+    "a reading sheet": Layout(text_file("reading.csv", as_csv([["Passage ID", "Passage", "Question", "Correct answer", "Level"], *([n // 3, (p := passage(n))[0], p[1], "nowhere at all" if n % 20 == 0 else p[2], ["easy", "hard"][n % 2]] for n in ROWS)], ";"), "cp1252"), "spans context=Passage,question=Question,answer=Correct answer", said="without a text or a label: 3"),
+    "answers that stand nowhere": Layout(csv("reading.csv", "passage,question,answer,level", lambda n: [(p := passage(n))[0], p[1], f"word {n}", ["easy", "hard"][n % 2]]), "refuses fit neither a span of a context nor a choice"),
+    "a file of lines for a class": Layout(folder(rt_polarity__pos="".join(f"{sentence(n)}\n" for n in range(30)), rt_polarity__neg="".join(f"{sentence(n + 50)}\n" for n in range(30)), readme__txt="From a paper.\n"), "class text=text,label=label", ("neg", "pos"), "48 train, 12 dev"),
+    "texts in two languages": Layout(folder(all__en="".join(f"{sentence(n)}\n" for n in range(30)), all__de="".join(f"{sentence(n + 50)}\n" for n in range(30))), "refuses has no train file"),
 }  # fmt: skip

@@ -20,6 +20,10 @@ READ_AT_IMPORT = ("HF_", "HUGGINGFACE_", "TORCH_", "TRANSFORMERS_", "PYTHON")
 """Beginnings of variables that libraries read when they are imported, so once for all tests."""
 
 
+SET_BY_US = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS")
+"""Variables that benchharness sets for good, such as where the hub cannot be reached."""
+
+
 def read_at_import() -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if name.startswith(READ_AT_IMPORT)}
 
@@ -30,10 +34,19 @@ class SharedForks(ForkServer):
     def __init__(self) -> None:
         super().__init__()
         self._environment = read_at_import()
+        self._others: dict[frozenset[tuple[str, str]], SharedForks] = {}
 
     def fresh_or_shared(self) -> ForkServer:
-        """What a run forks its workers from; its own process where libraries read other values."""
-        return self if read_at_import() == self._environment else ForkServer()
+        """What a run forks its workers from; its own process where libraries read other values.
+
+        Values that benchharness sets itself stay for all later tests, so they share a process too.
+        """
+        changed = {*read_at_import().items()} ^ {*self._environment.items()}
+        if not changed:
+            return self
+        if not {name for name, _ in changed} <= {*SET_BY_US}:
+            return ForkServer()
+        return self._others.setdefault(frozenset(changed), SharedForks())
 
     def start(
         self,
@@ -50,6 +63,8 @@ class SharedForks(ForkServer):
             super().close()
 
     def end(self) -> None:
+        for other in self._others.values():
+            other.end()
         super().close()
 
     def _ask(self, *request: Any) -> None:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
@@ -38,7 +38,7 @@ from benchharness.tasks.task import (
     score,
 )
 from tests.helpers.hub_catalogue import CONVERTED, DATA
-from tests.helpers.hub_files import write_configs, write_parquet
+from tests.helpers.hub_files import stored_row, write_configs, write_parquet
 from tests.helpers.hub_server import Answer, ask, serve_hub
 
 METRICS = {
@@ -200,35 +200,10 @@ def test_a_limit_keeps_groups_whole_and_the_same_rows(name: str, split: str) -> 
 
 
 APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/", "needle/")
-"""Of which others ask the hub: BLiMP's 67 configs and XTREME's 140 take long, a set of BEIR is two,
-and most of the other minimal pairs are files alone."""
+"""Suites of which test_hub_sets.py asks the hub, or whose rows are files alone."""
 
 ORG = {task.source.hub: task.source.revision for task in TASKS.values()}
 COMMITS = {"main": "a" * 40, CONVERTED: "b" * 40}
-
-
-def hub_row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as the hub stores it: nested columns, classes as numbers, -1 for none."""
-    stored: dict[str, Any] = {}
-    for column in source.columns:
-        value = row[column]
-        if column == source.label and source.label_names:
-            value = number(source, value)
-        if column in source.classes:
-            value = [source.classes[column].index(name) for name in value]
-        *outer, inner = column.split(".")
-        within = stored
-        for name in outer:
-            within = within.setdefault(name, {})
-        if outer or value is not None:
-            within[inner] = value
-    return stored
-
-
-def number(source: Source, label: Any) -> Any:
-    if isinstance(label, list):
-        return [source.label_names.index(name) for name in label]
-    return -1 if label is None else source.label_names.index(label)
 
 
 def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
@@ -238,7 +213,7 @@ def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
         found = sorted(found, key=lambda row: str(row["example_id"])[::-1])
     if task.name == "glue/stsb":
         found = [{**row, "label": -1.0} if row["label"] is None else row for row in found]
-    return [hub_row(task.source, row) for row in found]
+    return [stored_row(task.source, row) for row in found]
 
 
 def write_hub(hub: Path) -> None:

@@ -34,6 +34,7 @@ from benchharness.trained.rows import reader_of
 from tests.helpers.archives import tar_of, zip_of
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
+from tests.helpers.messy_layouts import MESSY
 from tests.helpers.own_files import GOOD
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.public_layouts import PUBLIC
@@ -355,7 +356,7 @@ SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking"
 
 def _own_files() -> Iterator[Path]:
     """A file of one's own in every layout that is one file, in a folder that goes with it."""
-    for layout in (*GOOD.values(), *PUBLIC.values()):
+    for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values()):
         with TemporaryDirectory() as folder:
             path = layout.write(Path(folder))
             is_asked = getattr(layout, "expected", "").startswith(REFUSED)
@@ -389,7 +390,7 @@ def _read_own(name: str, content: bytes, folder: Path) -> None:
         find_own(str(path))
 
 
-ASKED = ("sst2", "mrpc", "stsb", "squad/v2.0", "race/all", "conll2003/ner", "copa", "coref")
+ASKED = ("sst2", "mrpc", "stsb", "squad/v2.0", "race/all", "conll2003/ner")
 """Tasks of every kind whose models answer rows; the names end so."""
 
 _OPTIONS = {word for each in load_command("predict").params for word in each.opts}

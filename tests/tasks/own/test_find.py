@@ -577,3 +577,40 @@ def test_a_sentence_without_words_is_no_traceback(tmp_path):
     (tmp_path / "tags.jsonl").write_text(as_jsonl(rows))
     with pytest.raises(DataError, match="line 8 has no list of words"):
         find_own(str(tmp_path / "tags.jsonl"))
+
+
+def test_a_folder_of_a_benchmark_is_run_as_the_benchmark(tmp_path: Path) -> None:
+    objects = [{"_id": str(n), "title": "", "text": f"text {n}"} for n in range(3)]
+    for name in ("corpus", "queries"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n1\t2\t1\n")
+    with pytest.raises(DataError, match=f"bench run --task retrieval/folder --data {tmp_path}"):
+        find_own(str(tmp_path))
+
+
+def test_articles_of_race_are_no_texts_of_classes(tmp_path: Path) -> None:
+    article = {"article": "a b", "questions": ["c"], "options": [["d", "e"]], "answers": ["A"]}
+    for name in ("train/middle", "train/high", "dev/middle", "dev/high"):
+        folder = tmp_path / "RACE" / name
+        folder.mkdir(parents=True)
+        (folder / "1.txt").write_text(json.dumps(article))
+    with pytest.raises(DataError, match=r"JSON in its \.txt files.*bench run --task race/all"):
+        find_own(str(tmp_path / "RACE"))
+
+
+@pytest.mark.parametrize("above", ["Report,,,\nof May,,,\n", ""], ids=["titles", "Qualtrics"])
+def test_rows_to_be_answered_have_the_names_of_rows_to_be_learned(
+    above: str, tmp_path: Path
+) -> None:
+    below = (
+        ""
+        if above
+        else "Where?,Why?,When?,How?\n" + ",".join(['"{""ImportId"":""Q""}"'] * 4) + "\n"
+    )
+    rows = "".join(f"place {n},a reason {n},{n},by word {n % 2}\n" for n in range(20))
+    (tmp_path / "rows.csv").write_text(f"{above}Q1,Q2,Q3,Q4\n{below}{rows}")
+    (part,) = read_parts(str(tmp_path / "rows.csv"))
+    whole = read_table([tmp_path / "rows.csv"])
+    assert (part.columns, part.ids) == (whole.columns, whole.ids)
+    assert len(part.ids) == 20

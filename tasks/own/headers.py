@@ -1,0 +1,83 @@
+"""Find the names of a table's columns: below a title, in two lines, above a tool's own lines."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+Lines = Sequence[tuple[int, Sequence[Any]]]
+"""Rows of a table with the numbers of their lines."""
+
+MOST_TITLES = 6
+"""Lines above the names at most."""
+
+_QUALTRICS = re.compile(r"\{['\"]ImportId['\"]")
+_ANSWER = frozenset(("", "response", "open-ended response"))
+"""The second line of SurveyMonkey's names, where a question has one column."""
+
+
+def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
+    """Return the names of the columns, the rows below them, and notes on what was left out."""
+    if not rows:
+        return [], rows, ()
+    used = _used_columns(rows)
+    notes: tuple[str, ...] = ()
+    if above := _count_titles(rows, used):
+        said = next((value for _, row in rows[:above] for value in row if value != ""), "")
+        notes = (f"{_lines_of(rows[:above])} of {name} {_are(above)} a title: {said}",)
+        rows = rows[above:]
+    header, body = rows[0][1], rows[1:]
+    if described := _count_descriptions(body):
+        said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
+        return header, body[described:], (*notes, f"{said}: they are no rows")
+    if body and (both := _joined(header, body[0][1], used)):
+        return both, body[1:], (*notes, f"{_lines_of(rows[:2])} of {name} name its columns")
+    return header, body, notes
+
+
+def _used_columns(rows: Lines) -> list[int]:
+    """List the columns that hold anything; those to the right of a sheet often hold nothing."""
+    width = min(len(row) for _, row in rows)
+    return [n for n in range(width) if any(row[n] != "" for _, row in rows)]
+
+
+def _count_titles(rows: Lines, used: Sequence[int]) -> int:
+    """Count the lines that fill few cells above the first line that fills all."""
+    for above, (_, row) in enumerate(rows[: MOST_TITLES + 1]):
+        filled = sum(row[n] != "" for n in used)
+        if filled == len(used):
+            return above if len(rows) > above + 1 else 0
+        if len(used) < 3 or filled > max(1, (len(used) - 1) // 2):
+            return 0
+    return 0
+
+
+def _count_descriptions(body: Lines) -> int:
+    """Count the lines down to the one that has Qualtrics's ImportId in every cell."""
+    for count, (_, row) in enumerate(body[:2], start=1):
+        if row and all(_QUALTRICS.match(str(value)) for value in row):
+            return count
+    return 0
+
+
+def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
+    """Join two lines of names, of which the second has a name for each option of a question.
+
+    Empty where the second line is a row: else it names columns that the first one leaves empty,
+    two at least, and says nothing of the others.
+    """
+    blank = [n for n in used if header[n] == ""]
+    # The column before a blank one is the first of its group.
+    grouped = {*blank, *(n - 1 for n in blank if n > 0 and below[n - 1] != "")}
+    others = [str(below[n]).lower() for n in used if n not in grouped]
+    if len(blank) < 2 or any(below[n] == "" for n in blank) or not _ANSWER.issuperset(others):
+        return []
+    return [below[n] if n in grouped else name for n, name in enumerate(header)]
+
+
+def _lines_of(rows: Lines) -> str:
+    first, last = rows[0][0], rows[-1][0]
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
