@@ -90,7 +90,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
             write(part.lines)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut
-            counts = tuple(map(add, counts, part.counts))
+            counts = tuple(map(add, counts, part.counts or (0,) * len(counts)))
         if not rows:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if cut:

@@ -10,7 +10,7 @@ from typing import Any
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table, key_of
-from benchharness.tasks.own.documents import is_object, objects_table, parsed
+from benchharness.tasks.own.documents import is_object, object_lines, objects_table
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.places import ending_of, kind_of
@@ -177,11 +177,11 @@ def _lines(
         if is_text is None:
             is_text = not is_object(lines[0][1])
         if is_text:
-            rows: list[tuple[str, Any]] = [(str(n), {"text": t.rstrip("\r")}) for n, t in lines]
-        else:
-            rows = [(str(n), parsed(path, line, n)) for n, line in lines if line.strip()]
-        if rows:
+            rows = [(str(n), {"text": line.rstrip("\r")}) for n, line in lines]
             table = objects_table(path, rows, "line")
+        else:
+            table = object_lines(path, text, [(n, line) for n, line in lines if line.strip()])
+        if table.ids or table.notes:  # a last line that is left out has no row, but a note
             yield replace(table, notes=(*notes, *table.notes))
 
 

@@ -263,14 +263,17 @@ def test_a_packed_file_is_read_whatever_its_ending_looks_like(tmp_path, name) ->
         ("rows.json", '[{"sentence": "a"}, {"sentence": "b"}]'),
         ("rows.json", '{"data": [{"sentence": "a"}, {"sentence": "b"}]}'),
         ("rows.jsonl", '[{"sentence": "a"},\n{"sentence": "b"}]\n'),
+        ("rows.jsonl", '{"sentence": "a"}\n{"sentence": "b"}\n{"sentence": "c'),
         ("rows.conll", "a\tO\nb\tO\n\na\tO\nb\tO\n\nc\tO\nd\tO\n"),
     ],
 )
 def test_a_layout_is_told_as_it_is_for_a_run(tmp_path, name, text) -> None:
     (tmp_path / name).write_text(text)
-    (table,) = read_parts(str(tmp_path / name))
+    table, *more = read_parts(str(tmp_path / name))
     whole = read_table([tmp_path / name])
     assert (table.columns, table.ids) == (whole.columns, whole.ids)
+    assert (*table.notes, *(note for each in more for note in each.notes)) == whole.notes
+    assert not any(each.ids for each in more)
 
 
 def test_what_a_run_is_told_of_a_file_predict_may_be_told_too(bench, kept, tmp_path) -> None:

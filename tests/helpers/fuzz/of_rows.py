@@ -427,13 +427,15 @@ def _plain(example: Any) -> dict[str, Any]:
 def _answer(task: Task, whole: bytes, name: str, content: bytes, folder: Path) -> None:
     """All of `bench predict` before the model; it advises nothing that it does not take."""
     (folder / name).write_bytes(content)
-    draw, encoding, no_header = random.Random(content), "", False
+    draw, encoding = random.Random(content), ""
+    no_header = bool((task.definition or {}).get("no_header"))
     if content not in (whole, gzip.compress(whole, mtime=0)):
         encoding, no_header = draw.choice(("", "", "", "latin-1", "utf-16")), draw.random() < 0.1
     said = ""
     try:
         for table in read_parts(str(folder / name), encoding, no_header=no_header):
-            reader_of(task)(table)
+            if table.ids:
+                reader_of(task)(table)
     except BenchError as error:
         said = str(error)
         raise
