@@ -22,7 +22,7 @@ from typing import Any
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.spec import TOKENIZER_FILES, find_weights
 from benchharness.tasks.sources import Source
-from benchharness.tasks.sources.hub import go_offline_if_unreachable
+from benchharness.tasks.sources.hub import go_offline_if_unreachable, hub_errors
 from benchharness.tasks.suites import TASKS
 
 CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = tomllib.loads(
@@ -198,7 +198,6 @@ class _Labels(dict[str, tuple[str, ...]]):
 
 def _ask_part(part: Part) -> Iterator[str]:
     import datasets
-    import huggingface_hub
 
     shape = CATALOGUE["data"].get(part.hub.removesuffix("-qrels"))
     branch = "convert" if part.revision.startswith("refs/convert") else "main"
@@ -215,13 +214,7 @@ def _ask_part(part: Part) -> Iterator[str]:
         )
         next(iter(found), None)
         features = found.features or found._resolve_features().features
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        datasets.exceptions.DatasetsError,
-        huggingface_hub.errors.HfHubHTTPError,
-    ) as error:
+    except hub_errors() as error:
         yield f"revision {part.revision}: {_first_line(error)}"
         return
     columns = datasets.Features(features).flatten()

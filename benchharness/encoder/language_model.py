@@ -29,7 +29,7 @@ from benchharness.encoder.tokenizer import TYPES, load_tokenizer
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal
 from benchharness.models.folder import NO_LIMIT, longest_row, read_config
-from benchharness.models.spec import NOTHING
+from benchharness.models.spec import NOTHING, called
 from benchharness.tasks.errors import ModelError
 
 
@@ -172,13 +172,13 @@ def load_language_model(
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     if not reads_forward and tokenizer.mask_token_id is None:
         raise ModelError(
-            f"the tokenizer of {checkpoint} has no mask token, by which a masked language model is "
-            "asked: add mask_token to its tokenizer_config.json."
+            f"the tokenizer of {called(checkpoint)} has no mask token, by which a masked language "
+            "model is asked: add mask_token to its tokenizer_config.json."
         )
     if not tokenizer.is_fast:
         raise ModelError(
-            f"the tokenizer of {checkpoint} does not say where its tokens stand in a text: scoring "
-            "without training needs a fast tokenizer (tokenizer.json)."
+            f"the tokenizer of {called(checkpoint)} does not say where its tokens stand in a text: "
+            "scoring without training needs a fast tokenizer (tokenizer.json)."
         )
     if checkpoint in BUILTIN_FOLDERS:
         torch.manual_seed(seed)  # weights are drawn next
@@ -201,8 +201,8 @@ def _find_class(config: Any, checkpoint: str, *, is_causal: bool) -> Any:
     if family in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_encoder_decoder:
         return transformers.AutoModelForMaskedLM
     raise ModelError(
-        f"{checkpoint} is of the family {family}, of which transformers has no language model: it "
-        "cannot score without training, so leave --shots 0 out."
+        f"{called(checkpoint)} is of the family {family}, of which transformers has no language "
+        "model: it cannot score without training, so leave --shots 0 out."
     )
 
 
@@ -211,9 +211,11 @@ def _load(loader: Any, folder: Path, config: Any, checkpoint: str, trust: Trust)
     if lost := sorted(info["missing_keys"]):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(
-            f"{checkpoint} was saved without the head of its language model (it lacks {lost[0]}"
-            f"{more}): it cannot score without training, so leave --shots 0 out."
+            f"{called(checkpoint)} was saved without the head of its language model (it lacks "
+            f"{lost[0]}{more}): it cannot score without training, so leave --shots 0 out."
         )
     if any(not weight.isfinite().all() for weight in network.parameters()):
-        raise ModelError(f"{checkpoint} has NaN or infinite numbers: get an undamaged copy.")
+        raise ModelError(
+            f"{called(checkpoint)} has NaN or infinite numbers: get an undamaged copy."
+        )
     return network

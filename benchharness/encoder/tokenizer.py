@@ -105,13 +105,18 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
         (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
-def _load(folder: Path, config: Any, trust: Trust, **settings: Any) -> Any:
-    """What transformers makes of a folder, by the class that it names if that can read it."""
-    code = {"trust_remote_code": trust.remote_code, "local_files_only": True}
+def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None) -> Any:
+    """What transformers makes of a folder, by the class that it names if that can read it.
+
+    `lowers` says whether texts are lower-cased, where no file does.
+    """
+    code: dict[str, Any] = {"trust_remote_code": trust.remote_code, "local_files_only": True}
     if unsaid_family(folder):
         code["config"] = config
+    if lowers is not None:
+        code[_CASE] = lowers
     try:
-        return AutoTokenizer.from_pretrained(folder, **code, **settings)
+        return AutoTokenizer.from_pretrained(folder, **code)
     except Exception as error:  # whatever a damaged file makes transformers run into
         check_trusted(folder, error)
         if isinstance(error, ImportError) or not _needs_no_class(folder):
@@ -346,9 +351,8 @@ def _with_case(
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
-    return _load(
-        folder, config, trust, **{_CASE: not keeps}
-    ), f"{word}, as {why} (no file says {_CASE})"
+    said = f"{word}, as {why} (no file says {_CASE})"
+    return _load(folder, config, trust, lowers=not keeps), said
 
 
 def _keeps_case(checkpoint: str) -> bool | None:

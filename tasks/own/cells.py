@@ -50,7 +50,8 @@ def read_cells(table: Table) -> Table:
     even: dict[str, Sequence[Any]] = {}
     for name, values in table.columns.items():
         even |= _even(table, name, values)
-    return with_words(replace(table, columns=even | _read_ticks(even)))
+    ticks = _read_ticks(even)
+    return with_words(replace(table, columns=even | ticks, ticked=tuple(ticks)))
 
 
 # Values that were written as text.

@@ -17,11 +17,13 @@ NAMED: Mapping[str, frozenset[str]] = {
         "split": "split splits datasplit splitname set subset partition fold",
         "label": "label labels class target gold goldlabel y category adjudicated adjudication "
         "adjudicado adjudicatedlabel consensus consensuslabel finallabel goldstandard "
-        "majoritylabel majorityvote",
+        "majoritylabel majorityvote kategorie klasse catégorie categoría categoria etiqueta "
+        "étiquette",
         "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
-        "duplicate categories tag tags relation entailment labelname",
+        "duplicate categories tag tags relation entailment labelname included relevant thema thème "
+        "tema stimmung sentimiento sentimento",
         "number": "score rating stars similarity grade price value points similarityscore "
-        "relatedness relatednessscore number overall",
+        "relatedness relatednessscore number overall calificación puntuación nota bewertung punkte",
         "words": "tokens words token word form forms",
         "tags": "tags nertags tag nertag labels label ner entities iob postags pos upos chunktags",
         "context": "context passage paragraph article document text story",
@@ -56,7 +58,7 @@ PAIRS = (
     ("query", "passage"), ("question", "sentence"), ("question", "passage"), ("claim", "evidence"),
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
     ("title", "abstract"), ("title", "body"), ("title", "description"), ("headline", "body"),
-    ("subject", "body"), ("subject", "message"),
+    ("subject", "body"), ("subject", "message"), ("anchor", "target"),
 )  # fmt: skip
 """What two texts that belong together are called."""
 
@@ -66,13 +68,14 @@ DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?"
 _LONG_DATE = re.compile(
-    rf"{_DAY}(?:\d{{1,2}}\.? [^\W\d]+\.?,? \d{{4}}|{_MONTH} \d{{1,2}}\b)"
+    rf"{_DAY}(?:\d{{1,2}}\.? (?:de )?[^\W\d]+\.?,?(?: de)? \d{{4}}|{_MONTH} \d{{1,2}}\b)"
     r"(?:[\s,]+(?:at|[\d:.,+()-]+|[ap]\.?m\.?|z|utc|[a-z]{2,4}t(?:[+-]\d+)?))*|"
-    r"\d{1,2} \d{1,2}, \d{4}",
+    r"\d{1,2} \d{1,2}, \d{4}|(?:\d+ [^\W\d]+\s*){2,}",
     re.IGNORECASE,
 )
 """Dates in words, with times, years and zones behind: "Tue Mar 07 10:51:35 PST 2023", "7. März
-2023", "Mar 7, 2023 at 3:00 pm"; and Amazon's "12 29, 2014"."""
+2023", "Mar 7, 2023 at 3:00 pm"; Amazon's "12 29, 2014"; and times such as
+"3 minutes 20 seconds"."""
 
 _CODE = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{12,}", re.IGNORECASE
@@ -147,9 +150,9 @@ class Table:
     """Rows by column, and the place of each as errors name it ("reviews.csv line 7").
 
     `ids` tell rows apart within the file: the number of a line, of a row or of a question. `notes`
-    say what was guessed about how it is written. `made` are the columns of words and of tags that
-    were made of marked spans, and the column of those. With `is_conll` a row is a sentence that
-    begins at a line, and its words are lines.
+    say what was guessed about how it is written. `ticked` are the columns of boxes. `made` are the
+    columns of words and of tags that were made of marked spans, and the column of those. With
+    `is_conll` a row is a sentence that begins at a line, and its words are lines.
     """
 
     name: str
@@ -158,6 +161,7 @@ class Table:
     unit: str = "line"
     has_header: bool = False
     notes: tuple[str, ...] = ()
+    ticked: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
     is_conll: bool = False
 

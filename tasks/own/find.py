@@ -126,18 +126,23 @@ def _with_benchmark(error: DataError, folder: Path | None) -> DataError:
     if folder is None or not folder.is_dir():
         return error
     data = Data(source="files", folder=folder)
-    for task in (t for t in TASKS.values() if t.source.reader is None and t.suite != "xtreme"):
-        # Any folder of BEIR's files is a retrieval task; of others the name must say so.
-        is_alone = task.suite == "retrieval"
-        if any(
-            not missing_files(task.source, [s], data, alone=is_alone) for s in task.source.splits
-        ):
-            break
-    else:
+    task = next((task for task in TASKS.values() if _is_of(task, data)), None)
+    if task is None:
         return error
     return DataError(
         f"{error} It holds files of {task.title}: bench run --task {task.name} --data {folder}."
     )
+
+
+def _is_of(task: Task, data: Data) -> bool:
+    """Return whether a folder has a benchmark's files; train.csv alone may be anybody's."""
+    source = task.source
+    if source.reader is not None or task.suite == "xtreme":
+        return False
+    splits = [name for name, split in source.splits.items() if all("/" in f for f in split.files)]
+    # Any folder in BEIR's layout is a retrieval task; of others the names must say so.
+    is_alone = task.suite == "retrieval"
+    return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
 
 # Where the rows are.

@@ -111,6 +111,9 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
         if found and found[0].kind == "tags":
             found += _named_labels(columns, found[0])
+    # Boxes that were ticked are the labels of a text, whatever else may be one.
+    boxes = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}]
+    found = (boxes if table.ticked else []) or found
     _check_odd(table, columns, found)
     found = [_beside(r, split, verdict if is_sure else "") for r in found]
     if verdict and not is_sure:
@@ -569,9 +572,12 @@ def _repeats(column: Column) -> bool:
 
 def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]]]:
     texts = _texts(columns)
-    by_key = {column.key: column for column in columns if column.mean_words}
+    by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        if one in by_key and other in by_key and (by_key[one] in texts or by_key[other] in texts):
+        # Phrases of a word or two are texts where they are called so and nothing else is.
+        if not {one, other} <= by_key.keys():
+            continue
+        if by_key[one] in texts or by_key[other] in texts or not texts:
             pair = (by_key[one].name, by_key[other].name)
             yield {"text": pair[:1], "text2": pair[1:]}
             # An answer beside a question on a passage may be what is judged.
@@ -586,6 +592,15 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         yield {"text": (texts[0].name,), "text2": (texts[1].name,)}
     if len(texts) > 2:
         yield {"text": tuple(column.name for column in texts)}
+
+
+def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
+    by_key = {column.key: column for column in columns if column.mean_words}
+    # "issue_title" and "issue_body" are a title and a body.
+    parts = [re.split(r"[\W_]+", column.name.lower()) for column in texts]
+    if len(parts) == 2 and parts[0][:-1] == parts[1][:-1]:
+        by_key |= {part[-1]: column for part, column in zip(parts, texts, strict=True)}
+    return by_key
 
 
 def _texts(columns: Sequence[Column]) -> list[Column]:
@@ -608,6 +623,9 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     fitting = [pair for pair in fitting if not pair[0].is_origin] or fitting
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
+    # Of "label" and "sentiment" with the same classes one may be what a model said.
+    if len(best) == 1 and best[0][0].key in {"label", "labels", "class"}:
+        best += [p for p in named if p not in best and p[0].distinct == best[0][0].distinct]
     # "target" may name what a stance is taken on, which is one thing: then it is no label.
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):

@@ -46,7 +46,14 @@ from benchharness.tasks.own.places import (
     with_labels_apart,
 )
 from benchharness.tasks.own.readings import has_reading
-from benchharness.tasks.own.words import FASTTEXT, read_conll, read_fasttext, read_webanno
+from benchharness.tasks.own.words import (
+    FASTTEXT,
+    ends_in_labels,
+    read_at,
+    read_conll,
+    read_fasttext,
+    read_webanno,
+)
 from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
@@ -301,6 +308,8 @@ def text_kind(kind: str, text: str) -> str:
         return kind
     if kind == "text" and text.lstrip().startswith(FASTTEXT):
         return "fasttext"
+    if kind == "text" and ends_in_labels(text):
+        return "at"
     lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
     # The last line may be cut in the middle, and an empty line at an end parts no sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
@@ -489,6 +498,7 @@ SAID = {
     "conll": "columns of words",
     "webanno": "WebAnno's TSV",
     "fasttext": "fastText's lines",
+    "at": "texts with a label behind @",
 }
 """The layouts of texts as notes call them."""
 
@@ -498,6 +508,7 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "conll": read_conll,
     "webanno": read_webanno,
     "fasttext": read_fasttext,
+    "at": read_at,
 }
 
 

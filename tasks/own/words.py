@@ -90,6 +90,24 @@ def read_webanno(path: Place, text: str) -> Table:
 FASTTEXT = "__label__"
 
 
+_AT = re.compile(r"(.*\S)\s*@(\w{1,30})\s*")
+_MOST_AT = 20
+
+
+def ends_in_labels(text: str) -> bool:
+    """Return whether each line ends in @ and one of few labels, as the Financial PhraseBank's."""
+    found = [_AT.fullmatch(line) for line in text.split("\n") if line.strip()]
+    labels = {match[2] for match in found if match}
+    return all(found) and 1 < len(labels) <= min(_MOST_AT, len(found) // 3)
+
+
+def read_at(path: Place, text: str) -> Table:
+    """Read a text and its label behind the last @ of each line."""
+    found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
+    rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
+    return objects_table(path, rows, "line")
+
+
 def read_fasttext(path: Place, text: str) -> Table:
     """Read labels and a text from each line."""
     rows = []

@@ -189,18 +189,21 @@ def hub_splits(
         )
     except DataError:
         raise
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        datasets.exceptions.DatasetsError,
-        huggingface_hub.errors.HfHubHTTPError,
-    ) as error:
+    except hub_errors() as error:
         reason = next(iter(str(error).strip().splitlines()), "").rstrip(".")
         why = "the hub cannot be reached" if offline else f"{type(error).__name__}: {reason}"
         raise DataError(
             f"the data set {hub} could not be found: {why}; give its rows with --data-file."
         ) from error
+
+
+def hub_errors() -> tuple[type[Exception], ...]:
+    """What the libraries raise for a data set of the hub that is absent, out of reach or broken."""
+    import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
+
+    exceptions = _datasets().exceptions
+    failed = (exceptions.DatasetsError, huggingface_hub.errors.HfHubHTTPError)
+    return (OSError, ValueError, RuntimeError, *failed)
 
 
 def _absent(source: Source, reason: str) -> str:
@@ -249,7 +252,7 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
             revision=source.revision,
             split=split.hub,
         )
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+    except hub_errors() as error:
         said = f"{type(error).__name__}: {first_line(error)}"  # a library's may have several lines
         raise DataError(_absent(source, "it is not in the cache" if offline else said)) from error
 

@@ -150,4 +150,11 @@ MESSY = {
     "answers that stand nowhere": Layout(csv("reading.csv", "passage,question,answer,level", lambda n: [(p := passage(n))[0], p[1], f"word {n}", ["easy", "hard"][n % 2]]), "refuses fit neither a span of a context nor a choice"),
     "a file of lines for a class": Layout(folder(rt_polarity__pos="".join(f"{sentence(n)}\n" for n in range(30)), rt_polarity__neg="".join(f"{sentence(n + 50)}\n" for n in range(30)), readme__txt="From a paper.\n"), "class text=text,label=label", ("neg", "pos"), "48 train, 12 dev"),
     "texts in two languages": Layout(folder(all__en="".join(f"{sentence(n)}\n" for n in range(30)), all__de="".join(f"{sentence(n + 50)}\n" for n in range(30))), "refuses has no train file"),
+    "a label at the end of a line": Layout(text_file("Sentences_75Agree.txt", "".join(f"{sentence(n)} by a@b.c .@{team(n)}\n" for n in ROWS), "cp1252"), "class text=text,label=label", TEAMS),
+    "addresses at the end of a line": Layout(text_file("mail.txt", "".join(f"{sentence(n)} @user{n}\n" for n in ROWS)), "refuses mail.txt"),
+    "a title and a body by one name": Layout(csv("issues.csv", "issue_url,issue_title,issue_body,issue_label", lambda n: [f"https://x.org/{n}", sentence(n, length=5), sentence(n + 500), team(n)]), "class text=issue_title,text2=issue_body,label=issue_label", TEAMS),
+    "phrases": Layout(csv("train.csv", "id,anchor,target,context,score", lambda n: [digits(n)[:12], f"part {n % 7}", f"piece {n}", ["A47", "B21"][n % 2], n % 5 / 4]), "number text=anchor,text2=target,number=score", said="0 to 1"),
+    "boxes and a shop": Layout(csv("verbatims.csv", "Date,Magasin,Verbatim,Prix,Accueil,Attente,Nb", lambda n: ["3 mai 2024", ["Lyon", "Metz"][n % 2], sentence(n), *("X" if n % k == 0 else "" for k in (2, 3, 4)), n % 4]), "labels text=Verbatim,labels=Prix+Accueil+Attente", ("Prix", "Accueil", "Attente")),
+    "a label and what a model said": Layout(csv("feedback.csv", "id,comment,label,sentiment,score", lambda n: [n, sentence(n), team(n), team(n // 2), n / 60]), "asks text=comment,label=label or text=comment,label=sentiment"),
+    "a German survey": Layout(csv("results.csv", "Antwort ID,Was ist zu tun?,In welchem Bereich?,Kategorie,Bemerkung", lambda n: [n, sentence(n), ["Bau", "Amt"][n % 2], team(n // 3), ""], ";"), "class text=Was ist zu tun?,label=Kategorie", TEAMS),
 }  # fmt: skip
