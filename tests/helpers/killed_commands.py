@@ -76,7 +76,7 @@ def with_model(folder: Path) -> None:
     shutil.move(kept, folder / "model")
     shutil.rmtree(folder / "results")
     line = '{{"sentence1": "row {} {}", "sentence2": "is a row"}}\n'
-    rows = (line.format(number, "word " * (number % 40)) for number in range(2000))
+    rows = (line.format(number, "word " * (number % 40)) for number in range(1000))
     (folder / "rows.jsonl").write_text("".join(rows))
 
 
