@@ -23,4 +23,4 @@ def test_01_ten_kills_of_a_command_leave_nothing_half_and_it_goes_on(
 ) -> None:
     hit = check_kills(name, tmp_path, 10, Random(name))
     sys.stdout.write(f"\n{name}: 10 tries, {hit} killed\n")
-    assert hit >= 5, "most of them end before they are killed"
+    assert hit >= 3, "most of them end before they are killed"

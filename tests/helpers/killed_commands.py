@@ -179,7 +179,7 @@ def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
     for _ in range(kills):
         if not folder.exists():
             shutil.copytree(ready, folder)
-        status = kill_after(folder, command, draw.uniform(0.2, seconds))
+        status = kill_after(folder, command, draw.uniform(0.2, max(0.3, 0.7 * seconds)))
         hit += status is None
         assert results_of(folder).items() <= expected.items()
         found = files_of(folder, command)
