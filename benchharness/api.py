@@ -491,6 +491,8 @@ def predict(  # noqa: PLR0913  (the command's options)
     rows: Any,
     *,
     columns: str = "",
+    encoding: str = "",
+    no_header: bool = False,
     scores: bool = False,
     task: str | None = None,
     trust_remote_code: bool = False,
@@ -507,7 +509,10 @@ def predict(  # noqa: PLR0913  (the command's options)
     # torch takes seconds.
     load, answers = (import_module(f"benchharness.trained.{name}") for name in ("load", "predict"))
     model = load.load_trained(folder, task, trust=trust_remote_code)
-    tables = read_parts(fspath(rows)) if isinstance(rows, str | Path) else iter([_table_of(rows)])
+    if isinstance(rows, str | Path):
+        tables = read_parts(fspath(rows), encoding, no_header=no_header)
+    else:
+        tables = iter([_table_of(rows)])
     parts = list(answers.predict_parts(model, tables, columns, scores=scores))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)

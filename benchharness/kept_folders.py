@@ -357,6 +357,15 @@ class Holds:
         if descriptor is not None:
             _unlock(descriptor, self._folder / name)
 
+    @contextmanager
+    def unless_it_fails(self) -> Iterator[None]:
+        """A block after whose failure nothing is held any more."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Lets go of everything, and deletes what killed processes have left of their locks."""
         for name in tuple(self._held):

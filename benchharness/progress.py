@@ -1,5 +1,8 @@
 """What a running job says of itself, who watches, and when a signal may end it."""
 
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,6 +10,7 @@ from types import FrameType
 
 from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import MARK, Failure, Result
+from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
 
@@ -36,6 +40,29 @@ class Progress:
 
 
 Reporter = Callable[[Progress], None]
+
+
+ALIVE_SECONDS = 10.0
+"""How often a block that takes long says so."""
+
+
+@contextmanager
+def alive(say: Callable[[], str]) -> Iterator[None]:
+    """A block that may take long: every ALIVE_SECONDS a line on stderr says what goes on in it."""
+    started, ended = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(ALIVE_SECONDS):
+            seconds = time.monotonic() - started
+            sys.stderr.write(f"bench: {visible(say())} ({seconds:.0f} s)\n")
+
+    thread = threading.Thread(target=tell, name="alive", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 class Watcher:

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.errors import BenchError, DataError, JobError
 
 
 class Command(NamedTuple):
@@ -106,6 +106,22 @@ def _in_our_words(words: Sequence[str]) -> Iterator[None]:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help itself
             raise
         raise import_module("benchharness.cli.usage").usage_error(error, words) from error
+
+
+@contextmanager
+def _without_abort() -> Iterator[None]:
+    """Says what no reader has foreseen of a file's end, and of memory."""
+    try:
+        yield
+    except EOFError as error:  # click would take it for Ctrl-D and say "Aborted!", and no more
+        raise DataError(
+            f"something that was read ended too early ({error}): is a file cut?"
+        ) from error
+    except MemoryError as error:
+        raise JobError(
+            "memory ran out: give fewer or smaller files, or more memory (ulimit -v, the "
+            "container's limit)."
+        ) from error
 
 
 def _quick(params: list[Any]) -> list[Any]:
@@ -207,7 +223,7 @@ class LazyGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Parses what stands behind the command's name, and calls the command."""
-        with _in_our_words(self.words):
+        with _in_our_words(self.words), _without_abort():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -337,8 +353,7 @@ def main() -> None:
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
-    if sys.stdout is None:  # closed: nobody wants to see anything
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (for as long as the process)
+    _open_what_is_closed()
     if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack the sign of a spread, or a name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -353,6 +368,20 @@ def main() -> None:
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)
+
+
+def _open_what_is_closed() -> None:
+    """Gives closed streams a file: nothing comes from it, and what is written to stdout fails.
+
+    In their order, so that no other file gets a number that processes below take for a stream.
+    """
+    for name, mode, way in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, way), mode, encoding="utf-8"))
 
 
 def _finish_output(more: str = "") -> None:

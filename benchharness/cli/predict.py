@@ -19,7 +19,8 @@ from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.result import unread_words
-from benchharness.leaderboard.text import counted, whole_file
+from benchharness.leaderboard.text import counted, inert, visible, whole_file
+from benchharness.progress import alive
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.parts import STDIN, read_parts
 from benchharness.tasks.suites import distinct_title
@@ -54,6 +55,8 @@ class Asked:
         "text=premise,text2=claim; words; context and question; question and options=a+b.",
         metavar="ROLE=COLUMN,...",
     )
+    encoding: str = option("", "The character encoding of the file, if not UTF-8.", metavar="NAME")
+    no_header: bool = option(False, "Line 1 of the table is a row: columns are numbered.")
     scores: bool = option(False, "The probability of every label.")
     task: str | None = option(
         None, "Of a model that was trained on several tasks: which.", metavar="NAME"
@@ -82,13 +85,14 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
-    with _sink(asked.out) as write:
-        parts = answers.predict_parts(model, read_parts(file), asked.columns, scores=asked.scores)
+    with alive(lambda: f"rows answered so far: {rows:,}"), _sink(asked.out) as write:
+        tables = read_parts(file, asked.encoding, no_header=asked.no_header)
+        parts = answers.predict_parts(model, tables, asked.columns, scores=asked.scores)
         for part in parts:
             write(part.lines)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut
-            counts = tuple(map(add, counts, part.counts))
+            counts = tuple(map(add, counts, part.counts or (0,) * len(counts)))
         if not rows:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if cut:
@@ -130,13 +134,17 @@ def _sink(out: Path | None) -> Iterator[Write]:
 
 
 def _json(line: object) -> str:
-    return json.dumps(line, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+    # Unseen characters would steer a terminal: such a line is written with JSON's escapes.
+    return text if visible(text) == text else json.dumps(line, allow_nan=False)
 
 
 def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A line as cells: a probability each, and lists as JSON."""
+    """A line as cells that no spreadsheet computes: a probability each, and lists as JSON."""
     for name, value in line.items():
         if name == "scores" and isinstance(value, dict):
-            yield from ((f"score_{label}", score) for label, score in value.items())
+            yield from ((visible(f"score_{label}"), score) for label, score in value.items())
+        elif isinstance(value, str):
+            yield name, inert(visible(value))
         else:
             yield name, _json(value) if isinstance(value, list | dict) else value

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from itertools import chain
+from itertools import count as numbers
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store import stored_names
 from benchharness.leaderboard.store.archive import write_archive
-from benchharness.leaderboard.store.database import check_new
+from benchharness.leaderboard.store.numbers import check_runs
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
@@ -207,8 +208,11 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     """Writes the runs to an archive beside the store, and gives its path."""
     folder = store.kept_folder.with_suffix("")
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    archive = folder.with_name(f"{folder.name}.deleted-{moment}.jsonl.gz")
-    check_new(archive)
+    start = f"{folder.name}.deleted-{moment}"
+    # A clock may stand, and two commands may come in a second.
+    ends = chain([""], (f"-{number}" for number in numbers(2)))
+    names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
+    archive = next(path for path in names if not (path.exists() or path.is_symlink()))
     with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
         write_archive(file, store.stored_runs(keys), paths=True)
     return archive
@@ -261,9 +265,11 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
     """
     with open_store(other, create=False) as source, open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))
-        total = source.count()
-        with counting("runs", source.attempt_count()) as counting_runs:
-            merged = store.merge(counting_runs(source.stored_runs()))
+        total, attempts = source.count(), source.attempt_count()
+        with counting("runs checked", attempts) as watched:
+            check_runs(watched(source.stored_runs()))  # an error before anything changes
+        with counting("runs", attempts) as watched:
+            merged = store.merge(watched(source.stored_runs()))
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])

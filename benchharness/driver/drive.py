@@ -111,11 +111,12 @@ def drive(
     that is quickly told, ForeignCodeError where a job that is run again has a metric's code from
     elsewhere, and StoreError at the end where something is kept still.
     """
-    # Each checkpoint once, and once more where its decoder is asked for.
-    for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
-        revision = hub_revision(job.weights)
-        require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
     holds = schedule.checkpoints.holds
+    with holds.unless_it_fails():
+        # Each checkpoint once, and once more where its decoder is asked for.
+        for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
+            revision = hub_revision(job.weights)
+            require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
     folder = schedule.checkpoints.folder.parent
     snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
     engine = placement.engine(

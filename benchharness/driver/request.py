@@ -12,6 +12,7 @@ from benchharness.engines.slots import Slot, find_gpus
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust
 from benchharness.machine import main_memory, memory_of
 from benchharness.models import ModelSpec, find_model, find_models
+from benchharness.progress import alive
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
 from benchharness.tasks.errors import BenchError
@@ -140,14 +141,15 @@ def find_own_data(options: RunOptions) -> "Found | None":
         )
     from benchharness.tasks.own.find import find_own  # noqa: PLC0415  (few runs have any)
 
-    return find_own(
-        place,
-        hub=options.data_file is None,
-        columns=options.columns or "",
-        metrics=options.metric,
-        encoding=options.encoding or "",
-        no_header=options.no_header,
-    )
+    with alive(lambda: f"{place} is being read"):
+        return find_own(
+            place,
+            hub=options.data_file is None,
+            columns=options.columns or "",
+            metrics=options.metric,
+            encoding=options.encoding or "",
+            no_header=options.no_header,
+        )
 
 
 def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = None) -> Request:

@@ -254,12 +254,13 @@ def schedule_missing(
     checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_models)
     if only is not None:
         checkpoints = replace(checkpoints, kept=checkpoints.kept & only)
-    if not options.dry_run:
-        checkpoints.hold()
-    found = _schedule_by_store(plan, slots, options, checkpoints)
-    if found.model_bytes and not options.dry_run:
-        what = f"for {counted(len(found.model_bytes), 'model')} to be kept"
-        require_room(checkpoints.folder / "any", sum(found.model_bytes.values()), what)
+    with checkpoints.holds.unless_it_fails():
+        if not options.dry_run:
+            checkpoints.hold()
+        found = _schedule_by_store(plan, slots, options, checkpoints)
+        if found.model_bytes and not options.dry_run:
+            what = f"for {counted(len(found.model_bytes), 'model')} to be kept"
+            require_room(checkpoints.folder / "any", sum(found.model_bytes.values()), what)
     return found
 
 

@@ -47,7 +47,8 @@ class LocalEngine:
     `command` starts a worker; the name of its result file and its options are added. Without one
     workers are `forks` of a process that has their libraries, where that is possible.
 
-    A hanging job is ended and run once more, from its newest snapshot. One that was killed is not:
+    A hanging job is ended and run once more, from its newest snapshot, and so is one that ends well
+    without a result. One that was killed is not:
     where memory runs out, whoever killed it would again. Where the process that workers are forked
     from hangs or was killed, all of them are started again, from another one, and after that
     without any. Where slots share a GPU, `Sharing` says how many are used. A job that runs out of
@@ -78,7 +79,7 @@ class LocalEngine:
         """
         self._report, self._again = report, deque[Job]()  # those that lacked room beside others
         self._free, self._running = list(self._slots), list[WorkerProcess]()
-        self._crowded, self._hung = set[str](), set[str]()  # by their keys
+        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # by their keys
         queue = iter(jobs)
         with scratch_folder() as self._folder, closing(self._forks):
             try:
@@ -117,6 +118,7 @@ class LocalEngine:
     def _begin(self, job: Job, slot: Slot, note: str = "") -> None:
         """Starts the process of a job, which may be another one for it."""
         file = self._folder / f"{job.key}.json"
+        file.parent.mkdir(exist_ok=True)  # where somebody has deleted it
         file.unlink(missing_ok=True)  # of an attempt that hung
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
@@ -169,9 +171,11 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        if kind == "timeout" and job.key not in self._hung:
-            self._hung.add(job.key)
-            note = f"printed no progress for {self._timeout:g} seconds and is started again"
+        is_lost = not hangs and worker.has_lost_its_result
+        if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
+            self._failed_to_end[job.key] = "lost" if is_lost else "hung"
+            hung = f"printed no progress for {self._timeout:g} seconds"
+            note = f"{'left no result' if is_lost else hung} and is started again"
             self._begin(job, worker.slot, note)
             return
         self._free.append(worker.slot)
@@ -181,13 +185,13 @@ class LocalEngine:
             self._sharing.is_over = True
             self._report(job, Progress(phase="waiting", note=ALONE))
             self._again.append(job)
-        elif job.key not in self._hung:
+        elif (how := self._failed_to_end.get(job.key)) is None:
             yield outcome
         elif isinstance(outcome, Failure):
-            error = f"{outcome.error} It hung before, and was started again."
-            yield replace(outcome, error=error)
+            before = "It hung" if how == "hung" else "It left no result"
+            yield replace(outcome, error=f"{outcome.error} {before} before, and was started again.")
         else:
-            yield replace(outcome, provenance={**outcome.provenance, "hung": 1})
+            yield replace(outcome, provenance={**outcome.provenance, how: 1})
 
 
 # Which engine runs the jobs, and where: what `--engine` and the options around it choose.

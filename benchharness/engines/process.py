@@ -21,6 +21,7 @@ from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
+from benchharness.tasks.errors import first_line
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -101,6 +102,7 @@ class WorkerProcess:
         self._line = b""
         self._last_sign = self._last_life = time.monotonic()
         self._life: Sequence[str] = ()
+        self._parents_life: Sequence[str] = ()
         self._seen_dead = math.inf
         self._is_saving = False
         self.is_computing = False
@@ -142,7 +144,11 @@ class WorkerProcess:
         if not self._process.has_begun:
             return self.silent_seconds > timeout
         # Its pipes are closed and it is a zombie: only its parent, the server, knows how it ended.
-        if not self.descriptors and _stat_of(self._process.pid)[0] == "Z":
+        if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
+            state, *rest = _stat_of(int(own[1]))
+            # One that computes, or waits for a processor or a disk, will tell of it yet.
+            if state in ("R", "D") or rest[10:12] != self._parents_life:
+                self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
@@ -197,15 +203,20 @@ class WorkerProcess:
         for pipe in self._pipes:
             pipe.close()
 
+    @property
+    def has_lost_its_result(self) -> bool:
+        """Whether the process ended as if all were well, and left nothing that can be read."""
+        return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
+
     def outcome(self, timeout: float | None = None) -> Outcome:
         """What the ended process left behind; `timeout` says after which silence it was ended."""
         left = _read_outcome(self._result_file)
         # A worker that we have ended may have called itself interrupted.
-        if left is not None and (timeout is None or isinstance(left, Result)):
+        if isinstance(left, Result) or (isinstance(left, Failure) and timeout is None):
             return left
-        status = self._process.poll()
+        lost, status = str(left), self._process.poll()
         # What was killed and has not ended waits in the kernel, for a disk that does not answer.
-        kind, error = _explain(-signal.SIGKILL if status is None else status, timeout)
+        kind, error = _explain(-signal.SIGKILL if status is None else status, timeout, lost)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
 
@@ -315,16 +326,19 @@ def outcome_of(left: Mapping[str, Any]) -> Outcome:
     return Result.from_json(left) if "evaluations" in left else Failure.from_json(left)
 
 
-def _read_outcome(file: Path) -> Outcome | None:
-    """What a worker has left; None where it left nothing that can be read."""
+def _read_outcome(file: Path) -> Outcome | str:
+    """What a worker has left, or what it did where that is nothing that can be read."""
     try:
         return outcome_of(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
+    except FileNotFoundError:
+        gone = "" if file.parent.is_dir() else f", because somebody has deleted {file.parent}"
+        return f"left no result{gone}"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return f"left a result that cannot be read ({type(error).__name__}: {first_line(error)})"
 
 
-def _explain(status: int, timeout: float | None) -> tuple[str, str]:
-    """The kind and the sentence for a process that left no result."""
+def _explain(status: int, timeout: float | None, lost: str) -> tuple[str, str]:
+    """The kind and the sentence for a process that left no result, which is `lost`."""
     if timeout is not None:
         return "timeout", (
             f"the job printed no progress for {timeout:g} seconds and was ended: "
@@ -338,6 +352,6 @@ def _explain(status: int, timeout: float | None) -> tuple[str, str]:
             "fewer --jobs, --set activation_checkpointing=true or --set accumulation=2 need less."
         )
     return "failed", (
-        f"the process of the job ended with exit code {status} and left no result: "
+        f"the process of the job ended with exit code {status} and {lost}: "
         "`bench show` gives the end of its log."
     )

@@ -198,7 +198,9 @@ def check_paper(folder: Path) -> None:
     """BenchError where files cannot be written there, or somebody else's would be lost."""
     try:
         check_place(folder / MANIFEST)
-        there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        found = folder.iterdir() if folder.exists() else ()
+        # A hidden one is a draft that a killed command has left.
+        there = {path.name for path in found if not path.name.startswith(".")}
     except OSError as error:
         raise _unwritable(folder, error) from error
     known = _known(folder)
@@ -236,6 +238,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         for name in old.keys() - files.keys():
             (folder / name).unlink(missing_ok=True)
         for name, content in {MANIFEST: manifest, **files}.items():
+            for draft in folder.glob(f".{name}.*"):
+                draft.unlink(missing_ok=True)
             with whole_file(folder / name) as file:
                 file.write(content)
     except OSError as error:

@@ -70,6 +70,9 @@ def predict_parts(
         raise BenchError(f"{title} ranks documents for a query, which no single row asks for.")
     read = reader_of(model.task, columns)
     for table in parts:
+        if not table.ids:
+            yield Part([], 0, (), table.notes)
+            continue
         examples = read(table)
         found = predict(model, examples)
         pairs = zip(found.predictions, examples, strict=True)

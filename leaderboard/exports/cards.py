@@ -1,6 +1,7 @@
 """The official data sets as the hub names them, and which boards are of them."""
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -109,12 +110,14 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
     """Sends one model's scores to its repository on the hub in one commit, whose URL is given.
 
     They are a file of eval-results, or are merged into the model-index of README.md. Raises
-    BenchError where the hub is silent or refuses: then nothing was sent.
+    BenchError where the hub is silent, refuses or fails, which says whether nothing was sent or
+    that it is not known.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():
         raise BenchError(f"the hub does not answer, so nothing was sent to {repository}.")
     hub = _import_hub()
+    started, asked = time.monotonic(), _watched(hub.utils.get_session())
     try:
         if as_results:
             path, file = RESULTS_FILE, content.encode()
@@ -125,10 +128,47 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
         card = hub.ModelCardData(**content).to_dict()
         return str(hub.metadata_update(repository, card, overwrite=True, commit_message=COMMIT))
     except Exception as error:  # of the hub's client and of what it speaks by
-        raise BenchError(
-            f"{repository} was sent nothing: {first_line(error)} (it must be "
-            "there, and `hf auth login` gives a token that may write)."
-        ) from error
+        reason = f"{first_line(error)}, {time.monotonic() - started:.1f} seconds after the start"
+        status = getattr(getattr(error, "response", None), "status_code", 0)
+        # Only a commit changes anything, and a refused one does not.
+        if "/commit/" in "".join(asked[-1:]) and status not in REFUSED:
+            raise BenchError(
+                f"it is not known whether {repository} has taken the scores ({reason}): look at "
+                f"{hub.constants.ENDPOINT}/{repository}/commits/main before you send them again."
+            ) from error
+        advice = _advice(hub, error, status)
+        raise BenchError(f"{repository} was sent nothing: {reason}{advice}.") from error
+
+
+ANSWER_SECONDS = 60.0
+"""How long the hub may take for an answer, and for all of them before the last."""
+
+REFUSED = range(400, 500)
+"""Statuses by which a server says that it has done nothing (RFC 9110, 15.5)."""
+
+
+def _watched(session: Any) -> list[str]:
+    """The list to which a session of the hub's client adds each URL that it asks from now on.
+
+    No answer is waited for longer than ANSWER_SECONDS; the client by itself waits for ever.
+    """
+    asked, deadline = list[str](), time.monotonic() + ANSWER_SECONDS
+
+    def note(request: Any) -> None:
+        if time.monotonic() > deadline:  # the client asks five times more
+            raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
+        asked.append(str(request.url))
+
+    session.timeout = ANSWER_SECONDS
+    hooks = session.event_hooks
+    session.event_hooks = {**hooks, "request": [*hooks["request"], note]}
+    return asked
+
+
+def _advice(hub: Any, error: Exception, status: int) -> str:
+    if status in (401, 403, 404) or isinstance(error, hub.errors.LocalTokenNotFoundError):
+        return " (it must be there, and `hf auth login` gives a token that may write)"
+    return "" if status in REFUSED else "; try again later"
 
 
 def _import_hub() -> Any:

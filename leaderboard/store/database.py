@@ -1,13 +1,17 @@
 """The database under the store: where it is, how a transaction begins, and what its errors mean."""
 
+import errno
+import fcntl
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 from urllib.parse import quote
 
@@ -183,24 +187,35 @@ def _engine(url: URL) -> Engine:
     if _file(url) is None:
         engine = create_engine(url, poolclass=NullPool)
         event.listen(engine, "begin", _begin_on_server)
-        return engine
-    engine = create_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
-    event.listen(engine, "connect", _set_up_sqlite)
-    event.listen(engine, "begin", _begin_on_sqlite)
+    else:
+        engine = create_engine(url, poolclass=NullPool, connect_args={"isolation_level": None})
+        event.listen(engine, "begin", _begin_on_sqlite)
+    for moment in ("begin", "before_cursor_execute", "commit"):
+        event.listen(engine, moment, _note_moment)
     return engine
 
 
-def _set_up_sqlite(connection: Any, record: object) -> None:  # noqa: ARG001
-    connection.execute("PRAGMA synchronous=FULL")
-    # Off unless a connection asks for it; deleting a run takes its scores and predictions along.
-    connection.execute("PRAGMA foreign_keys=ON")
+class _Asked(threading.local):
+    """When this thread has last asked a database for something, which may have to wait."""
+
+    moment = 0.0
+
+
+_ASKED = _Asked()
+
+
+def _note_moment(*_: object) -> None:
+    _ASKED.moment = time.monotonic()
 
 
 def _begin_on_sqlite(connection: Connection) -> None:
     """Begin what the driver, told so by isolation_level=None, does not begin itself."""
     options = connection.get_execution_options()
-    cursor = connection.connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
+    # Before anything that takes a lock, as `synchronous` does: the driver waits for 5 seconds.
+    connection.exec_driver_sql(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
+    connection.exec_driver_sql("PRAGMA synchronous=FULL")
+    # Off unless a connection asks for it; deleting a run takes its scores and predictions along.
+    connection.exec_driver_sql("PRAGMA foreign_keys=ON")
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
@@ -262,9 +277,8 @@ def _store_error(
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
     # SQLite: "database is locked"; PostgreSQL: "canceling statement due to lock timeout".
     if "locked" in reason or "lock timeout" in reason:
-        options = engine.get_execution_options()
-        since = options.get("bench_since")
-        seconds = _patience(options) if since is None else time.monotonic() - since
+        since = engine.get_execution_options().get("bench_since") or _ASKED.moment
+        seconds = time.monotonic() - since
         return BusyStoreError(
             f"the leaderboard {name} was locked by another process for "
             f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that one has "
@@ -302,9 +316,13 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
         with _explained(engine), whole_file(target) as file:
             # isolation_level=None: nothing but the backup opens a transaction.
             with (
-                closing(sqlite3.connect(source, isolation_level=None)) as here,
+                closing(sqlite3.connect(source, BUSY_SECONDS, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
+                # Without a lock of its own a backup waits for ever for who holds the file.
+                _note_moment()
+                here.execute("BEGIN")
+                here.execute("SELECT count(*) FROM sqlite_master")
                 # All pages in one step, which is the default: a writer between two steps would
                 # make it begin anew. Then the copy is checked, and one fault is enough.
                 here.backup(there)
@@ -427,10 +445,33 @@ def _require(create: bool, name: str) -> None:
         raise StoreError(f"there is no leaderboard at {name} yet; `bench run` makes one.")
 
 
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+def check_locks(path: Path) -> None:
+    """Raises StoreError where the file system of a database has no locks.
+
+    SQLite takes some of the errors that then come for another process that holds the file, and
+    would wait. The file itself is not opened: to close it would release this process's own locks.
+    """
+    with suppress(OSError), TemporaryFile(dir=path.parent) as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite's way
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that of `_locked`
+        except OSError as error:
+            if error.errno in _WITHOUT_LOCKS:
+                raise StoreError(
+                    f"the leaderboard {path} is on a file system without locks ({error.strerror}), "
+                    "which SQLite needs: give a path on another with --db or $BENCH_DB, or "
+                    "PostgreSQL's URL."
+                ) from error
+
+
 def _check_file(path: Path) -> None:
     """Refuse what is no SQLite file before SQLite opens it."""
     if path.is_dir():
         raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
+    check_locks(path)
     try:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE_MAGIC))
@@ -481,6 +522,7 @@ def _create_file(path: Path) -> None:
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock file beside a database, which makes creations and upgrades take turns."""
     check_place(path)  # filelock waits for a folder that takes no file as for another process
+    check_locks(path)
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()

@@ -1,5 +1,6 @@
 """Many runs at once: put into a store, merged with its own, gone through, checked for faults."""
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -25,7 +26,7 @@ from benchharness.leaderboard.store import (
     SCORES,
     DamagedError,
 )
-from benchharness.leaderboard.store.database import name_of, reading
+from benchharness.leaderboard.store.database import name_of, reading, writing
 from benchharness.leaderboard.store.record import (
     Run,
     headline_columns,
@@ -65,34 +66,69 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
     return True
 
 
-def merge_runs(db: Connection, runs: Iterable[Run]) -> Merged:
+PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
+"""How long many runs that come together keep others from writing, and how long they then let them:
+SQLite looks ten times a second whether it may write."""
+
+
+def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
     """Store runs of another store; an attempt that is here already is left alone.
 
     Where both stores have tried a job, the attempts of both are numbered anew in the order in which
-    they ended, and the newest result counts, as it does after a rerun. Raises StoreError where one
-    of the runs is nothing that a store can have written.
+    they ended, and the newest result counts, as it does after a rerun. Many runs take several
+    transactions. After each of them the store is whole, and to merge once more adds the rest.
+    Raises StoreError where one of the runs is nothing that a store can have written, and says how
+    many were stored before.
     """
-    last = db.scalar(select(func.max(RUNS.c.id))) or 0  # what is above it came with these runs
-    added, shared = 0, defaultdict[str, set[int]](set)
-    met = Counter[tuple[str, str]]()
-    for portion in portions(runs):
+    left, merging = portions(runs), _Merging()
+    portion = next(left, ())
+    while portion:
+        stored = merging.added
+        try:
+            with writing(engine) as db:
+                until = time.monotonic() + PIECE_SECONDS
+                merging.take(db, portion)
+                while (portion := next(left, ())) and time.monotonic() < until:
+                    merging.take(db, portion)
+        except StoreError as error:
+            if not stored:
+                raise
+            rest = f"{stored} runs before it are stored, and the same command takes the others."
+            raise type(error)(*error.args, rest) from error
+        if portion:
+            time.sleep(GAP_SECONDS)
+    return Merged(merging.added, tuple(merging.shared))
+
+
+class _Merging:
+    """What is known of runs that are being merged, a portion after the other.
+
+    `ours` are the numbers of those that were added, and `shared` the jobs that were here before.
+    """
+
+    def __init__(self) -> None:
+        self.added, self.shared = 0, dict[str, None]()
+        self._ours, self._met = set[int](), Counter[tuple[str, str]]()
+
+    def take(self, db: Connection, portion: Sequence[Run]) -> None:
+        """Store those that are not here yet."""
         there = _attempts_at(db, [run.job_key for run in portion])
         # `there` also has what earlier portions have added, behind which new attempts are
-        # numbered. Only what was here before can stand for a run of the other store.
-        before = {key: [one for one in tried if one.id <= last] for key, tried in there.items()}
+        # numbered. Only what is of others can stand for a run of the other store.
+        before = {key: [a for a in tried if a.id not in self._ours] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
-        names = _names(db, portion, known, last)
+        names = _names(db, portion, known, self._ours)
         new = [
-            run for run, name in zip(portion, names, strict=True) if not _is_known(name, known, met)
+            run
+            for run, name in zip(portion, names, strict=True)
+            if not _is_known(name, known, self._met)
         ]
         _append_or_name(db, new, there)
-        added += len(new)
-        for run in new:
-            if before.get(run.job_key):
-                shared[run.job_key].add(run.id)
-    for key, numbers in shared.items():
-        _order_attempts(db, key, numbers)
-    return Merged(added, tuple(shared))
+        self.added += len(new)
+        self._ours.update(run.id for run in new)
+        for key in dict.fromkeys(run.job_key for run in new if before.get(run.job_key)):
+            self.shared[key] = None
+            _order_attempts(db, key, self._ours)
 
 
 class _Attempt(NamedTuple):
@@ -115,14 +151,18 @@ def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt
 
 
 def _names(
-    db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], last: int
+    db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], ours: Set[int]
 ) -> Iterator[tuple[str, str]]:
-    """The key and digest of each run; of one that is here but for paths, those of the one here."""
+    """The key and digest of each run; of one that is here but for paths, those of the one here.
+
+    `ours` came with these runs, and stand for none of them.
+    """
     here: dict[str, str] = {}
     odd = {run.job_key for run in runs if (run.job_key, run.digest) not in known}
     odd &= {key for key, _ in known}
     if odd:
-        for run in read_runs(db, RUNS.c.job_key.in_(sorted(odd)), RUNS.c.id <= last):
+        found = read_runs(db, RUNS.c.job_key.in_(sorted(odd)))
+        for run in (each for each in found if each.id not in ours):
             with suppress(StoreError):  # one that is damaged is like no other
                 here[shared_stored(run_to_stored(run)).digest] = run.digest
     for run in runs:

@@ -1,11 +1,12 @@
 """What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 from benchharness.leaderboard.result import measures_of
-from benchharness.leaderboard.store.record import Run
+from benchharness.leaderboard.store.record import Run, StoredRun, stored_to_run
 from benchharness.leaderboard.text import digest
 from benchharness.tasks.errors import StoreError
 from benchharness.tasks.suites import TASKS
@@ -34,10 +35,15 @@ def fitting(runs: Iterable[Run]) -> Iterator[Run]:
         yield run
 
 
+def check_runs(runs: Iterable[StoredRun]) -> None:
+    """Go through runs from elsewhere before any is taken in; StoreError as `fitting` raises it."""
+    deque(fitting(map(stored_to_run, runs)), maxlen=0)
+
+
 def _refused(run: Run, what: str) -> StoreError:
     return StoreError(
         f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
-        "nothing was taken in. Ask whoever has made it for another export."
+        "ask whoever has made it for another export."
     )
 
 

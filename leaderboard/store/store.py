@@ -635,18 +635,16 @@ class Store:
         return self.merge(runs).added
 
     def add_results(self, results: Iterable[Result]) -> int:
-        """Store many results, all or none; gives how many were not here yet, to the last byte."""
-        with writing(self._engine) as db:
-            return merge_runs(db, map(outcome_to_run, results)).added
+        """Store many results, as `merge` does; gives how many were not here yet."""
+        return merge_runs(self._engine, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun]) -> Merged:
-        """Store runs of another store, all or none; see `merging.merge_runs`.
+        """Store runs of another store, and let others write meanwhile; see `merging.merge_runs`.
 
-        Raises StoreError, and stores nothing, where one of them is not what its store has written,
-        or has numbers that cannot be of its rows.
+        Raises StoreError where one of them is not what its store has written, or has numbers that
+        cannot be of its rows: whoever wants all or none goes through them before (`check_runs`).
         """
-        with writing(self._engine) as db:
-            return merge_runs(db, fitting(map(stored_to_run, runs)))
+        return merge_runs(self._engine, fitting(map(stored_to_run, runs)))
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""

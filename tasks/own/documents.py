@@ -22,14 +22,18 @@ def read_json(path: Place, text: str) -> Table:
         len(lines) > 1 and is_object(lines[0][1])
     )
     if is_lines and not text.lstrip().startswith("["):
-        notes: tuple[str, ...] = ()
-        if len(lines) > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
-            notes = (f"{path.name} ends within line {lines[-1][0]}, which is left out",)
-            lines = lines[:-1]
-        rows = [(str(n), parsed(path, line, n)) for n, line in lines]
-        table = objects_table(path, rows, "line")
-        return replace(table, notes=(*table.notes, *notes))
+        return object_lines(path, text, lines)
     return _of_document(path, parsed(path, text))
+
+
+def object_lines(path: Place, text: str, lines: Sequence[tuple[int, str]]) -> Table:
+    """Read lines of which each is an object; a note tells where the text ends within the last."""
+    notes: tuple[str, ...] = ()
+    if lines and lines[-1][0] > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
+        notes = (f"{path.name} ends within line {lines[-1][0]}, which is left out",)
+        lines = lines[:-1]
+    table = objects_table(path, [(str(n), parsed(path, line, n)) for n, line in lines], "line")
+    return replace(table, notes=(*table.notes, *notes))
 
 
 def _of_document(path: Place, document: Any) -> Table:

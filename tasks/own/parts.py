@@ -1,9 +1,8 @@
 """Rows of a file of any size a part at a time, so that memory does not grow with the file."""
 
-import gzip
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table, key_of
-from benchharness.tasks.own.documents import is_object, objects_table, parsed
+from benchharness.tasks.own.documents import is_object, object_lines, objects_table
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.headers import Lines, split_header
 from benchharness.tasks.own.places import ending_of, kind_of
@@ -19,10 +18,14 @@ from benchharness.tasks.own.tables import (
     check_widths,
     delimiter_of,
     has_quotes,
+    opened,
     read_table,
+    reading,
     reading_parquet,
+    refuse_no_header,
     table_of_rows,
     table_rows,
+    text_kind,
     without_comments,
 )
 
@@ -36,56 +39,80 @@ Block = tuple[int, str, tuple[str, ...]]
 """How many lines stand before some whole rows, their text, and notes on how it was read."""
 
 
-def read_parts(name: str) -> Iterator[Table]:
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a user says of how a file is written: its encoding, and that line 1 is a row."""
+
+    encoding: str = ""
+    no_header: bool = False
+
+
+def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
     """The rows of a file, or of standard input, a table a part; none where there are no rows.
 
     Tables with commas or tabs, and JSON lines, also in .gz, and Parquet are read as far as they are
-    asked for; other files as a whole. Raises DataError as `read_table` does, and for what is no
-    file.
+    asked for; other files as a whole. `encoding` and `no_header` are as for `read_table`. Raises
+    DataError as that does, and for what is no file.
     """
-    return map(read_cells, _parts(name))
+    return map(read_cells, _parts(name, Written(encoding=encoding, no_header=no_header)))
 
 
-def _parts(name: str) -> Iterator[Table]:
+def _parts(name: str, how: Written) -> Iterator[Table]:
     path = Path(name)
     if name == STDIN:
         stdin: Any = sys.stdin.buffer
-        # read1 gives what has come so far: rows are answered while others are still written.
-        yield from _lines(Path("stdin"), stdin.read1, is_text=None)
+        with reading(Path("stdin")):
+            # read1 gives what has come so far: rows are answered while others are still written.
+            yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
         raise DataError(f"{name} is no file of rows; - reads them from standard input.")
     kind = kind_of(path)
-    if kind == "parquet":
-        yield from _of_parquet(path)
-    elif kind in ("table", "json") and path.suffix != ".zip":
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-            head = file.read(PART_BYTES)
+    if kind == "parquet" and path.suffix == ".parquet":
+        yield from _of_parquet(path, how)
+        return
+    with opened(path) as file:
+        head = file.read(PART_BYTES) if kind in ("table", "json", "text") else b""
+        start = head.decode("utf-8-sig", "replace")
+        if head and _has_whole_lines(head, how.encoding) and _has_lines(path, kind, start):
             file.seek(0)
-            if not head.startswith((b"\xff\xfe", b"\xfe\xff")) and _has_lines(path, kind, head):
-                read = _rows if kind == "table" else _lines
-                yield from read(path, file.read)
+            if kind == "text" and _has_texts(path, how):
+                yield from _lines(path, file.read, how, is_text=True)
                 return
-        yield from _of_whole(path)
-    elif kind == "text" and _has_texts(path):
-        with path.open("rb") as file:
-            yield from _lines(path, file.read, is_text=True)
-    else:
-        yield from _of_whole(path)
+            if kind != "text":
+                read = _rows if kind == "table" else _lines
+                yield from read(path, file.read, how)
+                return
+    yield from _of_whole(path, how)
 
 
-def _has_lines(path: Path, kind: str, head: bytes) -> bool:
-    """Whether a file has a row a line: .json may be one document."""
-    first = head.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-    return kind == "table" or ending_of(path) != ".json" or is_object(first)
-
-
-def _has_texts(path: Path) -> bool:
-    """Return whether a file has a text a line: one column without a name, or no columns at all."""
+def _has_whole_lines(head: bytes, encoding: str) -> bool:
+    """Whether a byte that ends a line does nothing else, as it may in UTF-16 and archives."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff", b"PK\x03\x04")):
+        return False
     try:
-        table = read_table([path])
+        return "\n".encode(encoding or "utf-8") == b"\n"
+    except (LookupError, UnicodeError):
+        return False  # which is said where the file is read as a whole
+
+
+def _has_lines(path: Path, kind: str, text: str) -> bool:
+    """Whether a file that begins so has a row a line: .json may be one document."""
+    if kind != "json":
+        return text_kind(kind, text) == "table"
+    first, _, rest = text.lstrip().partition("\n")
+    is_document = ending_of(path) == ".json" and not (is_object(first) and rest.strip())
+    return not is_document and not first.startswith("[")
+
+
+def _has_texts(path: Path, how: Written) -> bool:
+    """Return whether a file has a text a line: one column without a name, or no columns at all."""
+    if how.no_header:
+        return False
+    try:
+        table = read_table([path], how.encoding)
     except DataError:
-        with path.open("rb") as file:
+        with opened(path) as file:
             first, second = file.readline(), file.readline()
         # A text with a comma is no row of names, and one text alone is no name of a column.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
@@ -97,13 +124,15 @@ ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tw
 """What the only column of a table of texts is called."""
 
 
-def _of_whole(path: Path) -> Iterator[Table]:
-    table = read_table([path])
+def _of_whole(path: Path, how: Written) -> Iterator[Table]:
+    table = read_table([path], how.encoding, no_header=how.no_header)
     for start in range(0, len(table.ids), PART_ROWS):
         yield table.take(range(start, min(start + PART_ROWS, len(table.ids))))
 
 
-def _of_parquet(path: Path) -> Iterator[Table]:
+def _of_parquet(path: Path, how: Written) -> Iterator[Table]:
+    if how.no_header:
+        refuse_no_header(path)
     numbers = count(1)
     with reading_parquet(path) as parquet:
         for batch in parquet.ParquetFile(path).iter_batches(PART_ROWS):
@@ -115,10 +144,13 @@ Read = Callable[[int], bytes]
 
 
 def _blocks(
-    path: Path, read: Read, is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1
+    path: Path,
+    read: Read,
+    encoding: str,
+    is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1,
 ) -> Iterator[Block]:
     """A file's text in blocks of whole rows; `is_whole` says how many bytes of one are."""
-    rest, above, encoding = b"", 0, ""
+    rest, above = b"", 0
     while True:
         more = read(PART_BYTES)
         rest += more
@@ -134,22 +166,26 @@ def _blocks(
             return
 
 
-def _lines(path: Path, read: Read, *, is_text: bool | None = False) -> Iterator[Table]:
+def _lines(
+    path: Path, read: Read, how: Written, *, is_text: bool | None = False
+) -> Iterator[Table]:
     """Parts of a file with an object a line, or a text; None looks at the first line."""
-    for above, text, notes in _blocks(path, read):
+    if how.no_header:
+        refuse_no_header(path)
+    for above, text, notes in _blocks(path, read, how.encoding):
         lines = list(enumerate(text.removesuffix("\n").split("\n"), start=above + 1))
         if is_text is None:
             is_text = not is_object(lines[0][1])
         if is_text:
-            rows: list[tuple[str, Any]] = [(str(n), {"text": t.rstrip("\r")}) for n, t in lines]
-        else:
-            rows = [(str(n), parsed(path, line, n)) for n, line in lines if line.strip()]
-        if rows:
+            rows = [(str(n), {"text": line.rstrip("\r")}) for n, line in lines]
             table = objects_table(path, rows, "line")
+        else:
+            table = object_lines(path, text, [(n, line) for n, line in lines if line.strip()])
+        if table.ids or table.notes:  # a last line that is left out has no row, but a note
             yield replace(table, notes=(*notes, *table.notes))
 
 
-def _rows(path: Path, read: Read) -> Iterator[Table]:
+def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
     """Parts of a table, each below the names of the columns."""
     quoted, delimiter = True, ""
 
@@ -163,18 +199,21 @@ def _rows(path: Path, read: Read) -> Iterator[Table]:
         return max((end for end, sum_ in zip(ends, sums, strict=True) if sum_ % 2 == 0), default=0)
 
     header: Sequence[Any] | None = None
-    for above, block, notes in _blocks(path, read, whole):
+    for above, block, notes in _blocks(path, read, how.encoding, whole):
         skipped, text = 0, block
         if header is None:
             text, _ = without_comments(path, block)
             delimiter, skipped = delimiter_of(path, text)
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
+        said: Sequence[str] = ()
         if header is None and rows:
             check_widths(path, rows, rows[0][1], delimiter)
-            header, rows, said = split_header(path.name, rows)
-        else:
-            said = ()
+            if how.no_header:
+                header = [str(number + 1) for number in range(len(rows[0][1]))]
+            else:
+                header, rows, said = split_header(path.name, rows)
         if rows and header is not None:
             check_widths(path, rows, header, delimiter)
-            yield replace(table_of_rows(path, header, rows), notes=(*notes, *said))
+            table = table_of_rows(path, header, rows)
+            yield replace(table, notes=(*notes, *said), has_header=not how.no_header)

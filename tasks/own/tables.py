@@ -11,12 +11,13 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO, StringIO
 from itertools import islice, takewhile
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import WEBANNO, brat_spans
@@ -31,6 +32,7 @@ from benchharness.tasks.own.documents import (
 )
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.headers import Lines, split_header
+from benchharness.tasks.own.memory import HEAD_BYTES, cells_per_byte, check_memory
 from benchharness.tasks.own.places import (
     ENDINGS,
     children,
@@ -124,20 +126,34 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
             f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
             "of them in .gz or .zip, or a folder of .txt files for each class."
         )
-    kind = kind or within
+    try:
+        return _as_table(path, kind or within, encoding, is_said=not within, no_header=no_header)
+    except MemoryError as error:
+        raise DataError(
+            f"{path.name} does not fit into memory: give fewer rows, or more memory."
+        ) from error
+
+
+def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
+    """The rows of a file of that kind; `is_said` where its ending says the kind."""
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
     elif kind in BINARY:
-        rows = BINARY[kind](path, _content(path))
+        rows = BINARY[kind](path, _content(path, is_text=False))
     else:
-        rows, notes = _of_text(path, kind, encoding, is_said=not within)
+        rows, notes = _of_text(path, kind, encoding, is_said=is_said)
     if no_header and isinstance(rows, Table):
-        raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
+        refuse_no_header(path)
     table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
     if not table.ids:
         raise DataError(f"{path.name} has no rows below line 1.")
     return read_cells(replace(table, notes=(*notes, *table.notes)))
+
+
+def refuse_no_header(path: Place) -> None:
+    """Raise BenchError, because --no-header is of tables and a file is none."""
+    raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
 
 
 def _of_text(
@@ -145,7 +161,7 @@ def _of_text(
 ) -> tuple[Table | Lines, tuple[str, ...]]:
     """The rows of a file of text, with notes; `is_said` where its ending says what it is."""
     text, notes = text_of(path, _content(path), encoding)
-    kind = _text_kind(kind, text)
+    kind = text_kind(kind, text)
     if not is_said:
         notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
     if kind == "table":
@@ -163,18 +179,45 @@ def _check_size(path: Place, size: int) -> None:
         )
 
 
-def _content(path: Place) -> bytes:
-    """A file's bytes, unpacked where it is a .gz."""
-    content = content_of(path)
-    if path.name.lower().endswith(".gz"):
-        # One byte more than is allowed tells a larger file without unpacking all of it.
-        try:
-            with gzip.open(BytesIO(content)) as file:
-                content = file.read(MOST_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"{path.name} cannot be unpacked ({error}): pack it again.") from error
-        _check_size(path, len(content))
-    return content
+@contextmanager
+def reading(path: Place) -> Iterator[None]:
+    """A block that reads a file; DataError where its bytes cannot be read or unpacked."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path.name} cannot be unpacked ({error}): pack it again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+@contextmanager
+def opened(path: Place) -> Iterator[IO[bytes]]:
+    """A file's bytes as they are asked for, unpacked where it is a .gz; DataError as `reading`."""
+    with reading(path), ExitStack() as stack:
+        file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
+        stack.enter_context(file)
+        if path.name.lower().endswith(".gz"):
+            file = stack.enter_context(gzip.open(file))
+        yield file
+
+
+CHUNK_BYTES = 2**22
+"""How much is unpacked before it is asked again whether the rest fits into memory."""
+
+
+def _content(path: Place, *, is_text: bool = True) -> bytes:
+    """A file's bytes, unpacked where it is a .gz; DataError where they do not fit into memory."""
+    with opened(path) as file:
+        parts = [file.read(HEAD_BYTES)]
+        each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
+        whole = path.stat().st_size if isinstance(path, Path) else 0
+        check_memory(path, whole, each * whole)  # a .gz has more than that
+        while more := file.read(CHUNK_BYTES):
+            parts.append(more)
+            size += len(more)
+            _check_size(path, size)
+            check_memory(path, size, each * size)
+    return b"".join(parts)
 
 
 def _class_folders(folder: Place, encoding: str) -> Table:
@@ -257,7 +300,7 @@ def _kind_within(path: Place, encoding: str) -> str:
     return "text" if len(widths) > 2 and len(set(widths)) == 1 and widths[0] > 1 else ""
 
 
-def _text_kind(kind: str, text: str) -> str:
+def text_kind(kind: str, text: str) -> str:
     """The reader of a text: tables have tabs, columns of words have empty lines too."""
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
         return "webanno"
@@ -501,6 +544,7 @@ def _arrow(path: Place, content: bytes) -> Table:
 
 
 def _of_arrow(path: Place, found: Any) -> Table:
+    check_memory(path, found.nbytes, found.num_rows * found.num_columns)
     rows = found.to_pylist()
     if not rows:
         raise DataError(f"{path.name} has no rows.")

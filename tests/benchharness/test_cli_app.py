@@ -122,6 +122,22 @@ def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code
     assert (ended.out, ended.err) == ("", "bench: this is wrong.\nbench: and this.\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (EOFError("Ran out of input"), 4, "ended too early (Ran out of input): is a file cut?"),
+        (MemoryError(), 1, "memory ran out: give fewer or smaller files"),
+    ],
+)
+def test_what_no_reader_has_foreseen_of_files_and_memory_is_a_sentence(
+    bench, monkeypatch, error, code, said
+):
+    raise_in_report(monkeypatch, error)
+    ended = bench("report")
+    assert (ended.code, len(ended.err.splitlines())) == (code, 1)
+    assert said in ended.err
+
+
 def test_ctrl_c_is_130(bench, monkeypatch):
     raise_in_report(monkeypatch, KeyboardInterrupt())
     ended = bench("report")

@@ -117,7 +117,12 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
     assert "say which with --model" in ended.err
 
 
-PUSH = "from benchharness.cli.app import main; main()"
+PUSH = """
+from benchharness.leaderboard.exports import cards
+from benchharness.cli.app import main
+cards.ANSWER_SECONDS = 1
+main()
+"""
 
 
 def push(db, endpoint, form, **environment):
@@ -162,6 +167,35 @@ def test_scores_are_sent_to_the_hub_in_one_commit_or_not_at_all(official, tmp_pa
     silent = push(official, "http://127.0.0.1:9", "eval-results", HF_TOKEN="hf_secret")
     assert silent.returncode == 2
     assert "the hub does not answer" in silent.stderr
+
+
+@pytest.mark.parametrize(
+    ("trouble", "is_known", "reason"),
+    [
+        ({"dropped": "/commit/"}, False, "disconnected"),
+        ({"failing": {"/commit/": 500}}, False, "500"),
+        ({"silent": "/preupload/"}, True, "the hub has not answered for 1 seconds"),
+        ({"failing": {"/commit/": 403}}, True, "hf auth login"),
+    ],
+)
+def test_what_is_said_of_a_push_that_failed_is_what_is_known(
+    official, tmp_path, trouble, is_known, reason
+):
+    (tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40)).mkdir(parents=True)
+    with serve_hub(tmp_path / "hub") as hub:
+        vars(hub).update(trouble)
+        ended = push(official, hub.endpoint, "eval-results", HF_TOKEN="hf_secret")
+        where = f"{hub.endpoint}/me/mine/commits/main"
+    assert bool(hub.taken) == ("dropped" in trouble)
+    said = ended.stderr.splitlines()[-1]  # the client itself says that it asks again
+    assert ended.returncode == 2
+    assert said.startswith("bench: me/mine was sent nothing") == is_known
+    assert said.startswith("bench: it is not known whether me/mine has taken") != is_known
+    assert (where in said) != is_known
+    assert reason in said
+    assert ("hf auth login" in said) == (reason == "hf auth login")
+    assert "hf_secret" not in ended.stderr
+    assert re.search(r"[1-9]?[0-9]\.[0-9] seconds after the start", ended.stderr)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import benchharness
 from benchharness.cli.app import main
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
+from benchharness.stored.paper import _write as write_paper
+from benchharness.stored.paper import check_paper
 from benchharness.tasks.errors import BenchError
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint
@@ -208,3 +210,10 @@ def bench_for(folder, seconds, *words):
         timeout=seconds,
     )
     return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_draft_that_a_killed_command_has_left_is_no_file_of_others(tmp_path: Path):
+    (tmp_path / ".manifest.json.x1").write_text("half")
+    check_paper(tmp_path)
+    write_paper(tmp_path, {"main.tex": b"text"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["main.tex", "manifest.json"]

@@ -1,6 +1,7 @@
 """`bench predict`: answers of kept models to anybody's rows are those of their runs."""
 
 import csv
+import gzip
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import benchharness as bh
 from benchharness.leaderboard.result import Result
 from benchharness.splits import read_split
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.own import parts
 from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.own.tables import read_table
@@ -222,6 +224,122 @@ def test_what_cannot_be_read_is_a_sentence_and_leaves_no_file(bench, kept, tmp_p
     assert said in ended.err
     assert len(ended.err.splitlines()) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+ROWS = "".join(f'{{"sentence": "film {number}"}}\n' for number in range(200)).encode()
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.jsonl.GZ", "rows.csv.gz", "rows.txt.gz"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "checksum"])
+def test_a_packed_file_that_is_damaged_is_refused_by_its_name(tmp_path, name, damage) -> None:
+    rows = ROWS if ".jsonl" in name else b"sentence\n" + b"a fine film\n" * 200
+    packed = bytearray(gzip.compress(rows))
+    if damage == "cut":
+        del packed[-12:]
+    else:
+        packed[len(packed) // 2 if damage == "flipped" else -6] ^= 0xFF
+    (tmp_path / name).write_bytes(packed)
+    with pytest.raises(DataError, match=rf"^{name} cannot be unpacked \(.*\): pack it again\.$"):
+        list(read_parts(str(tmp_path / name)))
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl.GZ", "rows.txt.gz", "rows.parquet.gz"])
+def test_a_packed_file_is_read_whatever_its_ending_looks_like(tmp_path, name) -> None:
+    rows = ROWS if ".jsonl" in name else b"sentence\na fine film\nflat\n"
+    if "parquet" in name:
+        frame, file = pd.DataFrame({"sentence": ["a fine film", "flat"]}), BytesIO()
+        frame.to_parquet(file)
+        rows = file.getvalue()
+    (tmp_path / name).write_bytes(gzip.compress(rows))
+    texts = [
+        text for table in read_parts(str(tmp_path / name)) for text in table.columns["sentence"]
+    ]
+    assert texts[-1] == ("film 199" if ".jsonl" in name else "flat")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.json", '[{"sentence": "a"}, {"sentence": "b"}]'),
+        ("rows.json", '{"data": [{"sentence": "a"}, {"sentence": "b"}]}'),
+        ("rows.jsonl", '[{"sentence": "a"},\n{"sentence": "b"}]\n'),
+        ("rows.jsonl", '{"sentence": "a"}\n{"sentence": "b"}\n{"sentence": "c'),
+        ("rows.conll", "a\tO\nb\tO\n\na\tO\nb\tO\n\nc\tO\nd\tO\n"),
+    ],
+)
+def test_a_layout_is_told_as_it_is_for_a_run(tmp_path, name, text) -> None:
+    (tmp_path / name).write_text(text)
+    table, *more = read_parts(str(tmp_path / name))
+    whole = read_table([tmp_path / name])
+    assert (table.columns, table.ids) == (whole.columns, whole.ids)
+    assert (*table.notes, *(note for each in more for note in each.notes)) == whole.notes
+    assert not any(each.ids for each in more)
+
+
+def test_what_a_run_is_told_of_a_file_predict_may_be_told_too(bench, kept, tmp_path) -> None:
+    folder, _ = kept("glue/sst2")
+    (tmp_path / "rows.csv").write_bytes("un café\nплохо\n".encode("utf-16"))
+    (tmp_path / "rows.tsv").write_bytes("ein Ärgernis\t7\nschön\t8\n".encode("latin-1"))
+    for name, encoding, column in (("rows.csv", "utf-16", "1"), ("rows.tsv", "latin-1", "1")):
+        words = ("--encoding", encoding, "--no-header", "--columns", f"text={column}")
+        ended = bench("predict", str(folder), name, *words)
+        assert ended.code == 0, ended.err
+        assert [line["id"] for line in lines_of(ended.out)] == ["1", "2"]
+    (table,) = read_parts("rows.tsv", "latin-1", no_header=True)
+    assert table.columns == {"1": ["ein Ärgernis", "schön"], "2": ["7", "8"]}
+    ended = bench("predict", str(folder), "rows.tsv", "--encoding", "utf-8")
+    assert (ended.code, ended.out) == (4, "")
+    ended = bench("predict", str(folder), "rows.tsv", "--encoding", "no-such")
+    assert (ended.code, ended.out) == (2, "")
+
+
+def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_path) -> None:
+    folder, _ = kept("glue/sst2")
+    names = ["=HYPERLINK(1)", "\x1b[31m-1", "\u202e+2", "\x9b2J"]
+    rows = [{"idx": name, "sentence": "a film"} for name in names]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    ended = bench("predict", str(folder), "rows.jsonl")
+    assert [line["id"] for line in lines_of(ended.out)] == names
+    assert not {*ended.out} & {"\x1b", "\u202e", "\x9b"}
+    assert bench("predict", str(folder), "rows.jsonl", "--out", "out.csv").code == 0
+    with (tmp_path / "out.csv").open(newline="") as file:
+        found = [row["id"] for row in csv.DictReader(file)]
+    assert found == ["'=HYPERLINK(1)", "\\x1b[31m-1", "\\u202e+2", "\\x9b2J"]
+
+
+STREAMS = """
+import sys
+from benchharness.cli import app, predict
+from benchharness.tasks.own.parts import read_parts
+app.load_command = lambda name: None
+app._open_what_is_closed()
+print(len(list(read_parts("-"))))
+app._finish_output()
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),
+     (">&-", 1, "what was to be printed could not be written (Bad file descriptor)")],
+)  # fmt: skip
+def test_streams_that_are_closed_are_a_sentence_or_empty(closed, code, said) -> None:
+    words = f'"$@" {closed}' if closed != ">&-" else f'"$@" </dev/null {closed}'
+    ended = subprocess.run(
+        ["bash", "-c", words, "-", sys.executable, "-P", "-c", STREAMS],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == code
+    assert said in ended.stdout + ended.stderr
+    assert "AttributeError" not in ended.stderr
+
+
+def test_a_long_prediction_says_that_it_goes_on(bench, kept, tmp_path, monkeypatch) -> None:
+    folder, _ = kept("glue/sst2")
+    (tmp_path / "rows.jsonl").write_bytes(ROWS)
+    monkeypatch.setattr("benchharness.progress.ALIVE_SECONDS", 0.001)
+    ended = bench("predict", str(folder), "rows.jsonl", "--out", "out.jsonl")
+    assert "bench: rows answered so far: 0 (0 s)" in ended.err
 
 
 def test_a_key_without_a_kept_model_and_what_is_no_key_are_sentences(bench, tmp_path) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,27 @@ def test_one_run_is_deleted_by_its_key_and_nothing_without_words(bench, stored):
         assert store.count() == 5
     assert "nothing to delete" in bench("db", "delete", "--yes", *DB).err
     assert bench("db", "delete", "--model", "nobody", "--yes", *DB).code == 2
+
+
+def test_deleting_twice_while_the_clock_stands_leaves_two_archives(bench, stored, monkeypatch):
+    class Standing(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2026, 11, 22, 13, 57, 18, tzinfo=tz)
+
+    monkeypatch.setattr("benchharness.cli.rows.datetime", Standing)
+    with open_store("board.sqlite") as store:
+        keys = [row.key for row in store.runs()]
+    for key in keys[:3]:
+        ended = bench("db", "delete", key, "--yes", *DB)
+        assert ended.code == 0, ended.err
+    archives = sorted(path.name for path in Path().glob("*.deleted-*"))
+    start = "board.sqlite.deleted-20261122T135718"
+    assert archives == [f"{start}{end}.jsonl.gz" for end in ("-2", "-3", "")]
+    for name in archives:
+        assert bench("db", "import", name, *DB).code == 0
+    with open_store("board.sqlite") as store:
+        assert store.count() == 6
 
 
 def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):

@@ -206,6 +206,7 @@ def test_models_that_the_disk_has_no_room_for_stop_a_run_before_it_starts(
     assert ended.code == 1
     assert "has 4 MB free, and 5.36 MB are needed for 2 models to be kept" in ended.err
     assert not Path("board.sqlite").exists()
+    assert not Path("locks").exists()
     assert "2 models will be kept" in bench(*ONE, "--keep-models", "--dry-run").out
 
 

@@ -70,10 +70,30 @@ def test_a_worker_without_result_gives_its_status_and_its_log():
 
 
 @pytest.mark.parametrize("left", ["", "{", "7", '{"evaluations": 7}', '{"job": {}}', "[" * 100_000])
-def test_a_result_that_cannot_be_read_is_none(tmp_path, left):
+def test_a_result_that_cannot_be_read_is_said_to_be_there(tmp_path, left):
     file = tmp_path / "result.json"
     file.write_text(left)
-    assert process._read_outcome(file) is None
+    assert process._read_outcome(file).startswith("left a result that cannot be read (")
+    file.unlink()
+    assert process._read_outcome(file) == "left no result"
+    gone = f"left no result, because somebody has deleted {tmp_path / 'gone'}"
+    assert process._read_outcome(tmp_path / "gone" / "result.json") == gone
+
+
+@pytest.mark.parametrize("left", ["no file", "half", "no folder"])
+def test_a_job_that_ends_well_without_a_result_is_run_once_more(tmp_path, left):
+    (outcome,), seen = run([make_job(f"lose:{left}:{tmp_path / 'seen'}")])
+    assert isinstance(outcome, Result)
+    assert outcome.provenance["lost"] == 1
+    assert [p.note for _, p in seen if p.note] == ["left no result and is started again"]
+
+
+def test_a_job_that_never_leaves_a_result_fails_and_says_why():
+    (outcome,), seen = run([make_job("lose:half")])
+    assert (outcome.kind, outcome.exit_code) == ("failed", 1)
+    assert "exit code 0 and left a result that cannot be read (JSONDecodeError" in outcome.error
+    assert outcome.error.endswith("It left no result before, and was started again.")
+    assert len([p for _, p in seen if p.note]) == 1
 
 
 def test_a_line_that_is_no_progress_is_a_librarys():

@@ -402,6 +402,19 @@ def test_what_has_ended_below_a_silent_server_is_not_computed_again(impatient: F
     assert hear.notes == []
 
 
+def test_a_server_that_is_busy_is_waited_for(
+    impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that imports for the next job while a fork has ended, on a machine with much to do."""
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
+    monkeypatch.setenv(fake_starter.BUSY, "0.8")
+    jobs = [fake_worker.make_job(how, seed=seed) for seed, how in enumerate(("ok", "slow:2"))]
+    hear = Hearer()
+    outcomes = driven_by(impatient, jobs, hear)
+    assert [type(outcome) for outcome in outcomes] == [Result, Result]
+    assert hear.notes == []
+
+
 def test_a_fork_does_nothing_before_its_number_is_told(
     impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

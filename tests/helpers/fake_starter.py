@@ -11,7 +11,10 @@ from tests.helpers import fake_worker
 
 COMMAND = (sys.executable, "-P", __file__)
 SLOW = "TEST_SLOW_STARTER"
-"""In the environment: it tells a number only after so many seconds, as on a busy machine."""
+"""In the environment: it tells a number only after so many seconds."""
+
+BUSY = "TEST_BUSY_STARTER"
+"""In the environment: for so many seconds it computes before it asks how a fork has ended."""
 
 
 def main(result_file: Path, _options: dict[str, Any]) -> int:
@@ -25,8 +28,16 @@ def tell_late(status: int, number: int) -> None:
     tell(status, number)
 
 
+def wait_late(pid: int, options: int) -> tuple[int, int]:
+    until = time.monotonic() + float(os.environ.get(BUSY, "0"))
+    while time.monotonic() < until:
+        pass
+    return wait(pid, options)
+
+
 if __name__ == "__main__":
     tell, fork_server._tell = fork_server._tell, tell_late
+    wait, os.waitpid = os.waitpid, wait_late
     fork_server.main = main
     fork_server._import = lambda modules: None
     fork_server.run()

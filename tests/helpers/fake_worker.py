@@ -148,6 +148,20 @@ def fail_once(job, file, path):
     (fail if first else succeed)(job, file, "")
 
 
+def lose(job, file, argument):
+    """Ends well and leaves nothing that can be read: once, where a path is given."""
+    how, _, path = argument.partition(":")
+    if path and Path(path).exists():
+        succeed(job, file, "")
+        return
+    if path:
+        Path(path).touch()
+    if how == "half":
+        file.write_text('{"evaluations": [')
+    elif how == "no folder":
+        file.parent.rmdir()
+
+
 def lack_memory_once(job, file, path):
     first = not Path(path).exists()
     Path(path).touch()
@@ -225,6 +239,7 @@ BEHAVIOURS = {
     "diverge": diverge,
     "fail-once": fail_once,
     "memory-once": lack_memory_once,
+    "lose": lose,
     "vanish": vanish,
     "die": die,
     "babble": babble,

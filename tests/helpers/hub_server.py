@@ -27,8 +27,9 @@ class HubServer(ThreadingHTTPServer):
     """The server; `requests` lists "METHOD path" of all that was asked.
 
     A path that holds a key of `failing` is answered with that status, one that holds `silent` not
-    at all until the server ends. Of the files that `cut` names half is sent once and the connection
-    closed; of those in `flipped` a bit is changed.
+    at all until the server ends, and one that holds `dropped` not either, but obeyed. Of the files
+    that `cut` names half is sent once and the connection closed; of those in `flipped` a bit is
+    changed.
     """
 
     daemon_threads = True
@@ -41,6 +42,7 @@ class HubServer(ThreadingHTTPServer):
         self.failing: dict[str, int] = {}
         self.taken: dict[str, bytes] = {}
         self.silent = ""
+        self.dropped = ""
         self.ending = threading.Event()
         self.cut: set[str] = set()
         self.flipped: set[str] = set()
@@ -203,6 +205,9 @@ class HubHandler(BaseHTTPRequestHandler):
         self, status: int, content: bytes, headers: dict[str, str], sent: int | None = None
     ) -> None:
         """Answer; where only some bytes are `sent`, the connection is closed after them."""
+        if self.server.dropped and self.server.dropped in self.path:
+            self.close_connection = True
+            return
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -1,7 +1,11 @@
 """Readers of rows and of answers to them: data files, prediction files, submissions."""
 
+import csv
+import gzip
+import io
 import json
 import random
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from benchharness.cli.app import load_command
 from benchharness.stored.scoring import score_files, to_result
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.find import find_own
@@ -25,6 +30,7 @@ from benchharness.tasks.submission import SUBMISSIONS
 from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
+from benchharness.trained.rows import reader_of
 from tests.helpers.archives import tar_of, zip_of
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
@@ -348,20 +354,31 @@ SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking"
 """How often answers of each kind are read."""
 
 
-def _own() -> list[Case]:
-    """A file of one's own in every layout that is one file, found and read in parts."""
-    cases = []
+def _own_files() -> Iterator[Path]:
+    """A file of one's own in every layout that is one file, in a folder that goes with it."""
     for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values()):
         with TemporaryDirectory() as folder:
             path = layout.write(Path(folder))
             is_asked = getattr(layout, "expected", "").startswith(REFUSED)
             if path.is_file() and not is_asked and not getattr(layout, "no_header", False):
-                content = path.read_bytes()
-                cases.append(Case(content=content, read=partial(_read_own, path.name)))
-    return cases
+                yield path
 
 
 REFUSED = ("asks", "refuses")
+
+
+def _both_ways(name: str, content: bytes, read: Callable[[str, bytes, Path], None]) -> list[Case]:
+    """A file as it is, and packed by gzip."""
+    packed = gzip.compress(content, mtime=0)
+    return [
+        Case(content=content, read=partial(read, name)),
+        Case(content=packed, read=partial(read, f"{name}.gz")),
+    ]
+
+
+def _own() -> list[Case]:
+    """Files of one's own, found and read in parts."""
+    return [c for path in _own_files() for c in _both_ways(path.name, path.read_bytes(), _read_own)]
 
 
 def _read_own(name: str, content: bytes, folder: Path) -> None:
@@ -373,8 +390,62 @@ def _read_own(name: str, content: bytes, folder: Path) -> None:
         find_own(str(path))
 
 
+ASKED = ("sst2", "mrpc", "stsb", "squad/v2.0", "race/all", "conll2003/ner")
+"""Tasks of every kind whose models answer rows; the names end so."""
+
+_OPTIONS = {word for each in load_command("predict").params for word in each.opts}
+
+
+def _to_predict() -> list[Case]:
+    """Rows for models of benchmarks and of one's own data."""
+    cases = []
+    for task in (task for name, task in TASKS.items() if name.endswith(ASKED)):
+        split = (task.dev_splits or task.test_splits)[0]
+        rows = [_plain(example) for example in read(task, split, MINI, limit=5).examples]
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
+        cases += _both_ways("rows.jsonl", lines, partial(_answer, task, lines))
+        if task.head == "pair":
+            table = io.StringIO(newline="")
+            csv.writer(table).writerows([[*rows[0]], *(row.values() for row in rows)])
+            content = table.getvalue().encode()
+            cases += _both_ways("rows.csv", content, partial(_answer, task, content))
+    for path in _own_files():
+        with tables_as_they_were():
+            task = find_own(str(path)).task
+        content = path.read_bytes()
+        cases += _both_ways(path.name, content, partial(_answer, task, content))
+    return cases
+
+
+def _plain(example: Any) -> dict[str, Any]:
+    """What people have of an example."""
+    names = ("text_a", "text_b", "context", "question", "options", "words", "sentences")
+    given = {"text_a": "text", "text_b": "text2"}
+    return {given.get(n, n): value for n in names if (value := getattr(example, n, None))}
+
+
+def _answer(task: Task, whole: bytes, name: str, content: bytes, folder: Path) -> None:
+    """All of `bench predict` before the model; it advises nothing that it does not take."""
+    (folder / name).write_bytes(content)
+    draw, encoding = random.Random(content), ""
+    no_header = bool((task.definition or {}).get("no_header"))
+    if content not in (whole, gzip.compress(whole, mtime=0)):
+        encoding, no_header = draw.choice(("", "", "", "latin-1", "utf-16")), draw.random() < 0.1
+    said = ""
+    try:
+        for table in read_parts(str(folder / name), encoding, no_header=no_header):
+            if table.ids:
+                reader_of(task)(table)
+    except BenchError as error:
+        said = str(error)
+        raise
+    finally:
+        assert {*re.findall("--[a-z][a-z-]+", said)} <= _OPTIONS, said
+
+
 ROWS = (
     Reader(name="own data", cases=_own, share=2),
+    Reader(name="rows for predict", cases=_to_predict, share=2),
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
     Reader(name="csv", cases=partial(_files, "csv")),
     Reader(name="jsonl", cases=partial(_files, "jsonl"), share=1.5),

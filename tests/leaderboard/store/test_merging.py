@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
@@ -121,7 +122,57 @@ def test_a_run_that_fits_no_schema_is_named_among_a_hundred(tmp_path: Path) -> N
         assert store.count() == 0
 
 
-def test_an_import_makes_few_statements_and_keeps_little_in_memory(tmp_path: Path) -> None:
+def test_many_runs_let_others_write_and_are_whole_after_each_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
+    theirs, mine = [_timed(seed, 1) for seed in range(250)], [_timed(9, 2), _timed(500, 1)]
+    seen = list[int]()
+
+    def others_write(_: float) -> None:
+        with open_store(tmp_path / "a") as other:
+            seen.append(other.attempt_count())
+            assert list(other.faults()) == []
+            for result in mine[len(seen) - 1 : len(seen)]:
+                other.hurried(0.05).add_result(result)
+
+    monkeypatch.setattr(merging.time, "sleep", others_write)
+    with open_store(tmp_path / "a") as a, _store(tmp_path / "b") as b:
+        monkeypatch.setattr(merging, "PIECE_SECONDS", 60)
+        b.add_results(theirs)
+        monkeypatch.setattr(merging, "PIECE_SECONDS", 0)
+        assert a.merge(b.stored_runs()).added == 250
+        assert seen == [100, 201]
+        assert a.attempt_count() == 252
+        assert [row.seconds for row in a.attempts(make_job(seed=9).key)] == [1.0, 2.0]
+        assert list(a.faults()) == []
+
+
+def test_a_merge_that_broke_off_says_what_is_stored_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)
+    results = [_timed(seed, 1 + seed % 2) for seed in range(120)]
+    mine = [_timed(seed, 2 - seed % 2) for seed in (1, 119)]
+    huge = replace(results[110], cost=make_cost(parameters=2**70))
+    with _store(tmp_path / "a", *mine) as store:
+        with pytest.raises(StoreError, match="100 runs before it are stored"):
+            store.add_results([*results[:110], huge, *results[111:]])
+        assert store.attempt_count() == 102
+        assert list(store.faults()) == []
+        assert store.add_results(results) == 20
+        assert store.add_results(results) == 0
+        for seed in (1, 119):
+            attempts = store.attempts(make_job(seed=seed).key)
+            assert [row.seconds for row in attempts] == [1.0, 2.0]
+        assert list(store.faults()) == []
+
+
+def test_an_import_makes_few_statements_and_keeps_little_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own
+
     def measured(count: int) -> tuple[int, int]:
         statements = list[str]()
         with open_store(tmp_path / f"{count}.sqlite") as store:

@@ -1,6 +1,11 @@
 """Where a store is, how it is made, and what its folder or disk can do to it."""
 
+import errno
+import os
+import re
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -109,6 +114,47 @@ def test_a_dangling_link_is_said(tmp_path: Path) -> None:
     (tmp_path / "board.sqlite").symlink_to(tmp_path / "gone.sqlite")
     with pytest.raises(StoreError, match="cannot be read: No such file"):
         open_store(tmp_path / "board.sqlite")
+
+
+@pytest.mark.parametrize("road", ["open", "read", "write", "copy"])
+def test_a_store_that_is_held_alone_is_waited_for_as_long_as_is_said(
+    path: Path, monkeypatch: pytest.MonkeyPatch, road: str
+) -> None:
+    monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.3)
+    store = open_store(path)
+    roads: dict[str, Callable[[], object]] = {
+        "open": lambda: open_store(path, create=False),
+        "read": store.runs,
+        "write": lambda: store.add_result(make_result(make_job(seed=9))),
+        "copy": lambda: store.back_up(path.with_name("copy.sqlite")),
+    }
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        start = time.monotonic()
+        with pytest.raises(StoreError, match="was locked by another process") as raised:
+            roads[road]()
+        waited = time.monotonic() - start
+        other.execute("ROLLBACK")
+    (said,) = re.findall("for ([0-9.]+) seconds", str(raised.value))
+    assert 0.3 <= float(said) <= waited + 0.5
+    assert waited < 3
+    assert not path.with_name("copy.sqlite").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("call", ["lockf", "flock"])
+def test_a_file_system_without_locks_is_named(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(f"benchharness.leaderboard.store.database.fcntl.{call}", fails)
+    for place in (path, tmp_path / "new" / "board.sqlite"):
+        with pytest.raises(StoreError, match=r"on a file system without locks \(.*--db") as raised:
+            open_store(place)
+        assert os.strerror(number) in str(raised.value)
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,80 @@
+"""Files that do not fit into memory are refused before they are read."""
+
+import gzip
+import resource
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own import memory, tables
+from benchharness.tasks.own.tables import read_table
+
+ROW = "a rather long line of words,pos\n"
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+def test_a_file_that_does_not_fit_is_refused_by_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    content = ("text,label\n" + ROW * 60_000).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content, 1) if ".gz" in name else content)
+    monkeypatch.setattr(memory, "free_memory", lambda: 20_000_000)
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 2**18)
+    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: give"):
+        read_table([tmp_path / name])
+
+
+def test_a_small_file_is_read_whatever_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + ROW * 100)
+    monkeypatch.setattr(memory, "free_memory", lambda: 0)
+    assert len(read_table([tmp_path / "rows.csv"]).ids) == 100
+
+
+def test_memory_that_runs_out_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    (tmp_path / "rows.csv").write_text("text,label\n" + ROW)
+    monkeypatch.setattr(tables, "_of_text", ends)
+    with pytest.raises(DataError, match=r"rows\.csv does not fit into memory"):
+        read_table([tmp_path / "rows.csv"])
+
+
+def test_the_least_of_machine_container_and_limit_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "CONTAINER", tmp_path)
+    machine = memory.free_memory()
+    assert 2**20 < machine < 2**50
+    (tmp_path / "memory.max").write_text("max")
+    (tmp_path / "memory.current").write_text("1000")
+    assert memory.free_memory() > 2**20
+    (tmp_path / "memory.max").write_text("2000500")
+    assert memory.free_memory() == 1_999_500
+    limit = 2**30 + 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+    (tmp_path / "memory.max").write_text("max")
+    assert memory.free_memory() <= 2**30
+
+
+def test_what_files_take_is_no_more_than_is_foreseen(tmp_path: Path) -> None:
+    """Short cells take most: each is an object of its own."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c\n" + "".join(f"x{n},{n},y\n" for n in range(30_000)))
+    content = path.read_bytes()
+    (tmp_path / "first.csv").write_text("a,b\nx,1\ny,2\n")
+    read_table([tmp_path / "first.csv"])  # what is imported once
+    tracemalloc.start()
+    read_table([path])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    cells = memory.cells_per_byte(content) * len(content)
+    foreseen = memory.BYTES_PER_BYTE * len(content) + memory.BYTES_PER_CELL * cells
+    assert peak / 2 < foreseen
+    assert foreseen < 3 * peak
