@@ -494,7 +494,7 @@ def predictions_of(
     except (AttributeError, TypeError) as error:
         raise DataError(
             f"what is stored as predictions of {evaluation.name} is none of that task ({error}): "
-            "leave the run out (bench db hide)."
+            "leave the run out (`bench db hide`)."
         ) from error
     if examples is not None and (
         [each.id for each in found] != [each.id for each in examples]

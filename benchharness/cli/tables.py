@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-import typer
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -53,12 +52,13 @@ def print_cells(
         return [f" {(' ' * _BETWEEN).join(line)} " for line in zip(*folded, strict=True)]
 
     blank = " " * (sum(widths) + taken)
-    typer.echo(blank)
+    console.out(blank)
     for line in lines((name for name, _ in columns), low=True):
         console.out(line, style="table.header", highlight=False)
     rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
     body = (line for row in rows for line in lines(row))
-    typer.echo("\n".join((rule, *body, blank)))
+    # As rich writes: what the terminal's encoding lacks is spelled out.
+    console.file.write("\n".join((rule, *body, blank, "")))
 
 
 def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:

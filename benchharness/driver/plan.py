@@ -155,7 +155,7 @@ def plan(request: Request) -> Plan:
             *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
-            *_few_steps(jobs.values(), reader.rows),
+            *_few_steps(request, jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
         ),
     )
@@ -165,8 +165,12 @@ FEW_STEPS, ENOUGH_STEPS = 20, 80
 """Of fewer steps most encoders learn nothing; and with how many a small file mostly works."""
 
 
-def _few_steps(jobs: Iterable[Job], rows: Mapping[str, RowCounts]) -> Iterator[str]:
-    """A sentence for each task of somebody's own data that is trained on for few steps."""
+def _few_steps(
+    request: Request, jobs: Iterable[Job], rows: Mapping[str, RowCounts]
+) -> Iterator[str]:
+    """A sentence for each task of somebody's own data that is trained on for few steps, unasked."""
+    if request.options.limit or {"epochs", "steps"} & request.overrides.keys():
+        return
     own = (job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot)
     for title, job in {job.title: job for job in own}.items():
         values = job.values

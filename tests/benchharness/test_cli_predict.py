@@ -355,7 +355,7 @@ def test_a_key_without_a_kept_model_and_what_is_no_key_are_sentences(bench, tmp_
     )  # fmt: skip
     ended = bench("predict", ran.keys[0][:12], "rows.csv", "--db", "x.sqlite")
     assert (ended.code, ran.keys[0][:12] in ended.err) == (2, True)
-    assert "was not kept: bench model " in ended.err
+    assert "was not kept: `bench model " in ended.err
     again = bh.run(
         "tiny", task="glue/sst2", data="mini", limit=8, seeds=1, baselines=False, db="x.sqlite",
         set={"epochs": 1}, device="cpu", jobs=1, keep_models=True,

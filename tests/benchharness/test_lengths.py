@@ -344,9 +344,9 @@ def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
 
 def test_a_plan_of_own_rows_says_how_many_lose_words_at_least(tmp_path: Path) -> None:
     path = write_long(tmp_path)
-    (note,) = plan_own(path, "tiny", max_tokens="128").notes
+    (note,) = plan_own(path, "tiny", max_tokens="128", epochs="3").notes
     assert "at least 40 of 40 rows" in note
-    assert not plan_own(path, "tiny").notes
+    assert not plan_own(path, "tiny", epochs="3").notes
 
 
 @pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MOST = 145
+MOST = 150
 
 WORKERS = """
 import os, sys

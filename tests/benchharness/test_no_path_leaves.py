@@ -170,13 +170,16 @@ def pushed(machine):
     machine.patch.setattr(huggingface_hub.HfApi, "upload_file", take)
     machine.patch.setattr(huggingface_hub, "metadata_update", take)
     for form in PUSHED:
-        machine.stored("export", "--push", "me/mine", "--format", form, "--model", "mine")
+        words = ("--format", form, "--model", "mine", "--collapsed-too")
+        machine.stored("export", "--push", "me/mine", *words)
     sent.close()
 
 
 def exports(machine):
     for form in Format:
         chosen = () if form not in cards_of() else ("--model", "mine")
+        if form in (Format.MODEL_INDEX, Format.EVAL_RESULTS):
+            chosen = (*chosen, "--collapsed-too")
         if form not in (Format.JSONL, Format.PARQUET):
             machine.stored("export", "--format", form, *chosen, "--out", f"scores.{form}")
         if form in PREDICTIONS or form is Format.EVERY_EVAL_EVER:
@@ -365,7 +368,7 @@ WRITING = {
 """The modules that write files for people, by the option that they write for."""
 
 OF_THE_MACHINE = {
-    *(f"benchharness/{name}.py" for name in ("kept_folders", "cli/app")),
+    *(f"benchharness/{name}.py" for name in ("kept_folders",)),
     *(f"benchharness/engines/{name}.py" for name in ("ray", "slurm")),
     *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),

@@ -143,7 +143,7 @@ def foreign(copies, tmp_path_factory) -> Iterator[Foreign]:
                     store.merge(other.stored_runs())
                     continue
                 with (home / f"{kind}.jsonl.gz").open("wb") as file:
-                    write_archive(file, other.stored_runs())
+                    write_archive(file, other.stored_runs(), paths=True)
             store.add_stored(read_archive(home / f"{kind}.jsonl.gz"))
     yield Foreign(
         home=home,
@@ -210,7 +210,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "show published": [("show", "published")],
     "show runs": [("show", "runs", *DB)],
     "model": [
-        ("model", "RUN", "--to", "taken", *DB),
+        ("model", "RUN", "--to", "taken", "--collapsed-too", *DB),
         ("model", "taken", "--check", "--variant", "taken", "--rows", "ROWS", *DB),
         ("model", "RUN", "--retrain-anyway", "--db", "moved/v.sqlite"),
     ],

@@ -243,7 +243,8 @@ def test_flags_come_along_from_our_own_exports(tmp_path: Path, store: Store) -> 
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"
-    path.write_text(to_csv(line for line in score_lines([board]) if line.task == "glue/rte"))
+    lines = (line for line in score_lines([board]) if line.task == "glue/rte")
+    path.write_text("".join(to_csv(lines)))
     store.add_results(map(to_result, read_rows(path)))
     (found,) = build_boards(store.runs(), GLUE)
     (block,) = imported_blocks(found)

@@ -336,7 +336,8 @@ def counted(engine: Engine) -> Iterator[list[str]]:
     issued: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *_: object) -> None:
-        issued.append(statement)
+        if not statement.startswith("PRAGMA"):  # of each connection
+            issued.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
     yield issued
