@@ -49,8 +49,8 @@ NAMED: Mapping[str, frozenset[str]] = {
 "origin" says where a row comes from, who judged it, when and how surely, and "coded" ends the name
 of a column that judges the text of the name before it."""
 
-MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
-"""What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""
+MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
+"""What pandas ("nan", ""), R ("NA") and Moodle ("-") write for a missing value, in lower case."""
 
 CLASSES = NAMED["label"] | NAMED["category"]
 
@@ -72,7 +72,8 @@ _DAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?"
 _LONG_DATE = re.compile(
     rf"{_DAY}(?:\d{{1,2}}\.? (?:de )?[^\W\d]+\.?,?(?: de)? \d{{4}}|{_MONTH} \d{{1,2}}\b)"
     r"(?:[\s,]+(?:at|[\d:.,+()-]+|[ap]\.?m\.?|z|utc|[a-z]{2,4}t(?:[+-]\d+)?))*|"
-    r"\d{1,2} \d{1,2}, \d{4}|(?:\d+ [^\W\d]+\s*){2,}",
+    r"\d{1,2} \d{1,2}, \d{4}|"
+    r"(?:\d+ (?:hour|hora|heure|stunde|minut|se[cgk]|day|día|jour|tag)[^\W\d]*\s*)+",
     re.IGNORECASE,
 )
 """Dates in words, with times, years and zones behind: "Tue Mar 07 10:51:35 PST 2023", "7. März

@@ -16,6 +16,7 @@ from benchharness.tasks.own.columns import (
     FEW,
     FEW_ODD,
     LONG_NAME,
+    MISSING,
     MOST_CLASSES,
     MOST_SHOWN,
     NAME_WORDS,
@@ -705,7 +706,7 @@ def _are_sentences_of_tags(column: Column) -> bool:
 
 def _number_roles(column: Column) -> tuple[str, ...]:
     # "1,2" beside "3" is 1.2, or the labels 1 and 2.
-    if column.decimal == "," and not all("," in str(value) for value in column.known):
+    if column.decimal == "," and not all("," in word for word in column.distinct - MISSING):
         if _are_sets(column.distinct):
             return ("labels",)
         return ("labels", "number") if separator_of(column.known) else ("number",)
