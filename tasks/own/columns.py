@@ -354,9 +354,10 @@ class Column:
         """Return whether every value is a date or a time stamp."""
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
-        if all(
+        said = [v for v in self.known if not _is_missing(v)]
+        if said and all(
             isinstance(v, str) and (DATE.fullmatch(v) or _LONG_DATE.fullmatch(v.strip()))
-            for v in self.known
+            for v in said
         ):
             return True
         if not self.is_whole or len(self.distinct) < 2:
