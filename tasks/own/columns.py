@@ -61,6 +61,7 @@ PAIRS = (
     ("string1", "string2"), ("sent1", "sent2"), ("text", "textpair"), ("1string", "2string"),
     ("title", "abstract"), ("title", "body"), ("title", "description"), ("headline", "body"),
     ("subject", "body"), ("subject", "message"), ("anchor", "target"),
+    ("title", "text"),
 )  # fmt: skip
 """What two texts that belong together are called."""
 

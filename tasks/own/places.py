@@ -143,25 +143,27 @@ def _is_classes(folder: Place) -> bool:
     )
 
 
-_POLAR = frozenset(("pos", "neg", "neutral", "positive", "negative", "ham", "spam"))
-"""Classes that files of lines are called by."""
+_POLAR = frozenset(
+    ("pos", "neg", "neutral", "positive", "negative", "ham", "spam", "fake", "true", "real")
+)
+"""Classes that files are called by."""
 
 
 def class_files(folder: Place) -> dict[str, Place]:
-    """The file of lines of each class by its name; empty where a folder has other files.
+    """The file of each class by its name, of lines or a table; empty for a folder of other files.
 
-    Such are rt-polarity.pos and rt-polarity.neg, or pos.txt and neg.txt. Other endings say less:
-    train.en and train.de have the same texts in two languages.
+    Such are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
+    Other names say less: train.en and train.de have the same texts in two languages.
     """
     if not folder.is_dir():
         return {}
     files = [c for c in children(folder) if c.is_file() and "readme" not in c.name.lower()]
     parts = [file.name.rpartition(".")[::2] for file in files]
-    for named, rest, endings in ((0, 1, {"", "txt"}), (1, 0, None)):
+    for named, rest, endings in ((0, 1, {"", "txt", "csv", "tsv"}), (1, 0, None)):
         classes = {part[named]: file for part, file in zip(parts, files, strict=True)}
         others = {part[rest] for part in parts}
         is_one = len(others) == 1 and (endings is None or others <= endings)
-        if is_one and len(classes) == len(files) > 1 and _POLAR.issuperset(classes):
+        if is_one and len(classes) == len(files) > 1 and _POLAR.issuperset(map(str.lower, classes)):
             return classes
     return {}
 

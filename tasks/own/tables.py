@@ -236,15 +236,26 @@ def _class_folders(folder: Place, encoding: str) -> Table:
 
 
 def _class_lines(folder: Place, encoding: str) -> Table:
-    """A text a line, its label the name of its file."""
+    """A text a line, or the rows of tables; the label of each is the name of its file."""
+    found = class_files(folder)
+    if any(kind_of(path) == "table" for path in found.values()):
+        whole = read_table([*found.values()], encoding)
+        if "label" in whole.columns:
+            raise DataError(
+                f"{folder.name} has a file for each class, and in them a column 'label': put the "
+                "rows into one file, train.csv."
+            )
+        tables = {label: read_table([path], encoding) for label, path in found.items()}
+        labels = [label for label, table in tables.items() for _ in table.ids]
+        return replace(whole, columns={**whole.columns, "label": labels}, name=folder.name)
     rows: list[tuple[str, Any]] = []
     notes: tuple[str, ...] = ()
-    for label, path in class_files(folder).items():
+    for label, path in found.items():
         text, said = text_of(path, content_of(path), encoding)
         notes += said
         lines = enumerate(text.split("\n"), start=1)
-        found = [(number, line.strip()) for number, line in lines]
-        rows += [(f"{path.name}:{n}", {"text": t, "label": label}) for n, t in found if t]
+        bare = [(number, line.strip()) for number, line in lines]
+        rows += [(f"{path.name}:{n}", {"text": t, "label": label}) for n, t in bare if t]
     return replace(objects_table(folder, rows, "line"), notes=notes[:3])
 
 

@@ -145,7 +145,7 @@ MESSY = {
     "a language or a domain": Layout(csv("both.csv", "text,lang,domain", lambda n: [sentence(n), ["en", "de"][n % 3 == 0], team(n)]), "asks text=text,label=lang or text=text,label=domain"),
     "a label and a length": Layout(csv("lengths.csv", "text,label,text_length,text_code", lambda n: [sentence(n), team(n), 3 * n, ["a", "b"][n % 3 == 0]]), "class text=text,label=label", TEAMS),
     "a mood and a source": Layout(csv("sources.csv", "review,sentiment,review_source", lambda n: [sentence(n), team(n), ["web", "app"][n % 3 == 0]]), "class text=review,label=sentiment", TEAMS),
-    "a table for a class": Layout(folder(pos__csv="id,text,rating\n" + "".join(f"{n},{sentence(n)},4\n" for n in range(30)), neg__csv="id,text,rating\n" + "".join(f"{n},{sentence(n)},1\n" for n in range(30))), "refuses has no train file"),
+    "a table for a class": Layout(folder(pos__csv="id,text,rating\n" + "".join(f"{n},{sentence(n)},4\n" for n in range(30)), neg__csv="id,text,rating\n" + "".join(f"{n},{sentence(n)},1\n" for n in range(30))), "class text=text,label=label", ("neg", "pos"), "48 train, 12 dev"),
     "a language to tell": Layout(csv("languages.csv", "text,language", lambda n: [sentence(n), team(n)]), "class text=text,label=language", TEAMS),
     "a title and an abstract": Layout(csv("papers.csv", "ID,TITLE,ABSTRACT,Physics,Biology", lambda n: [n, sentence(n, length=5), sentence(n + 500), n % 2, int(n % 3 == 0)]), "labels text=TITLE,text2=ABSTRACT,labels=Physics+Biology", ("Physics", "Biology")),
     "replies to some": Layout(csv("play.csv", "content,mood,replyContent", lambda n: [sentence(n), team(n), sentence(n + 700) if n % 5 == 0 else ""]), "class text=content,label=mood", TEAMS),
