@@ -173,7 +173,6 @@ def test_a_model_that_answers_otherwise_than_its_run_is_refused(
             take(kept.model, kept.result, tmp_path / "far", moved(kept, by))
     assert [path.name for path in tmp_path.iterdir()] == ["near"]
     taken = take(kept.model, kept.result, tmp_path / "far", moved(kept, 1.0), anyway=True)
-    assert taken.checked is not None
     assert f"rounding does not explain {count}" in taken.checked.sentence
 
 
@@ -190,7 +189,6 @@ def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_pa
         to = tmp_path / f"to-{result.job.seed}"
         if result is results[0]:
             checked = take(model, results[0], to, dev).checked
-            assert checked is not None
             assert checked.largest_change > 0
             continue
         with pytest.raises(JobError, match="by more than rounding in bf16"):
@@ -201,7 +199,6 @@ def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_pa
 def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_path: Path):
     kept, to = runs["stsb"], tmp_path / "to"
     taken = take(kept.model, kept.result, to, kept.dev)
-    assert taken.checked is not None
     assert taken.checked.rows == len(kept.dev[0].stored)
     assert taken.checked.differ == 0
     assert taken.checked.largest_change < 1e-4
@@ -293,7 +290,9 @@ def check_taken(job: Job, folder: Path, *, is_class: bool) -> None:
     model = load_trained(folder / "kept", precision="fp32")
     each = next(e for e in result.evaluations if e.split == "dev")
     dev = Dev(each.name, read_split(result.job, each.name), predictions_of(each))
-    assert bool(take(model, result, folder / "to", [dev]).checked) is is_class
+    taken = take(model, result, folder / "to", [dev])
+    assert bool(taken.checked.sampled) is is_class
+    assert (taken.checked.rows, taken.checked.differ) == (len(dev.stored), 0)
     predicts_what_is_stored(folder / "to", result)
 
 
@@ -310,7 +309,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
         take(model, result, tmp_path / "to", [Dev(each.name, rows, other)])
     assert not (tmp_path / "to").exists()
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
-    assert taken.checked is None
+    assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
     assert "marked words of WiC has no class" in taken.published.sentence
     with pytest.raises(BenchError, match="`bench predict` alone"):
         taken.load()
