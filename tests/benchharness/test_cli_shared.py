@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import benchharness as bh
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
-from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import path_label, without_paths
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import predictions, report
@@ -179,6 +180,10 @@ def test_what_a_page_says_of_code_and_curves_has_no_path(bench, stored, monkeypa
     def changed(*_, **__):
         raise ForeignCodeError(f"the metric {said}.")
 
+    finished = [run for run in runs(stored) if isinstance(run, Result) and run.job.kind == "model"]
+    with open_store("board.sqlite") as store:  # a row to compare with
+        facts = {"model": "another", "weights": "others"}
+        store.add_results(replace(run, job=replace(run.job, **facts)) for run in finished)
     place = f"{stored}/my scripts/m.py"
     monkeypatch.setattr(predictions, "predicted_split", changed)
     monkeypatch.setattr(predictions, "code_of", lambda _: [Code(place, "")])
@@ -186,6 +191,9 @@ def test_what_a_page_says_of_code_and_curves_has_no_path(bench, stored, monkeypa
     bench("report", "--out", "page.html", "--intervals", *DB)
     page = Path("page.html").read_text(encoding="utf-8")
     assert f"over seeds alone: the metric evaluate:{path_label(place)} has changed" in page
+    found = bh.compare("my-bert", "another", db="board.sqlite").to_csv()
+    assert path_label(place) in found
+    assert USER not in found
     assert "has no plot over pretraining: the metric evaluate:my#" in page
     assert USER not in page
     bench("report", "--out", "page.html", "--intervals", *DB, "--show-paths")
