@@ -20,9 +20,8 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 
 # Takes the path of "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing of
 # "glue/rte", "and/or" and "https://host/page".
-_PATH = re.compile(
-    r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))(?:~[\w.-]*)?/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+", re.ASCII
-)
+_START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
+_PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
 """An absolute path, also after "file://", or one that begins in a home folder; in other addresses
 every slash stands behind a letter or another slash."""
 
@@ -46,19 +45,21 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
     """
     if "/" not in text:
         return text
-    # The longest first, since one may be the beginning of another; the home before the pattern,
-    # which takes "~/glue" too.
+    # The longest first, since one may be the beginning of another.
     for path in sorted(filter(_is_path, known), key=len, reverse=True):
         text = text.replace(path, path_label(path))
-    if _is_path(home := _home()):
-        text = text.replace(home, "~")
+    if not _is_path(home := _home()):
+        return re.sub(_PATH, _labelled, text, flags=re.ASCII)
+    # Digits are of the whole path, so that they are the same whoever's home it is in. The home
+    # itself may have a space.
+    in_home = rf"{_START}{re.escape(home)}(?![.-]?\w)(?:{_REST})?"
+    text = re.sub(f"{in_home}|{_PATH}", _labelled, text, flags=re.ASCII)
+    return text.replace(home, "~")  # where it stands behind a letter: -I/home/me
 
-    def labelled(found: re.Match[str]) -> str:
-        # The dot behind it ends the sentence.
-        path = found[0].rstrip(".")
-        return path_label(path) + found[0][len(path) :]
 
-    return _PATH.sub(labelled, text)
+def _labelled(found: re.Match[str]) -> str:
+    path = found[0].rstrip(".")  # the dot behind it ends the sentence
+    return path_label(path) + found[0][len(path) :]
 
 
 @cache

@@ -224,12 +224,14 @@ def _boards(
 ) -> Iterator[Board]:
     """The boards as they are written, each read when it is asked for.
 
-    BenchError where one is a card of what has learned nothing, unasked.
+    BenchError where a card of them would have what has learned nothing, unasked.
     """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
-    for board in exported_boards(store, chosen.within, models, paths=written.show_paths):
-        if written.form in PUSHED and not written.collapsed_too:
-            check_learned([board])
+    found = exported_boards(store, chosen.within, models, paths=written.show_paths)
+    if written.form in PUSHED and not written.collapsed_too:
+        found = list(found)
+        check_learned(found)
+    for board in found:
         yield board if written.form in without_parity else with_parity(store, board)
 
 

@@ -135,10 +135,11 @@ def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) ->
 def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
     """What was written, how it is used, and how it is published."""
     place = str(taken.folder)
-    if taken.checked is None:
+    if taken.checked.rows or taken.checked.sampled:
+        typer.echo(visible(taken.checked.sentence))
+    if taken.published.lacking:
         typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` alone."))
         return
-    typer.echo(visible(taken.checked.sentence))
     typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))
     if checks:
         tell_checks(checks)

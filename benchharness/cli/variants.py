@@ -68,7 +68,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     card: Any = import_module("benchharness.trained.card")
     folder, data = taken.folder, found.result.job.data
     facts = {"license": wanted.license, "seeds": found.seeds}
-    odd = taken.checked.unexplained if taken.checked else 0
+    odd = taken.checked.unexplained
     other = f"{odd} of its answers to dev rows are others than those that the scores are of."
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(card.card_of(folder, data), notes=notes, **facts)

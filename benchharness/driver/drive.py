@@ -117,18 +117,18 @@ def drive(
         for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
             revision = hub_revision(job.weights)
             require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
-    folder = schedule.checkpoints.folder.parent
-    snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
-    engine = placement.engine(
-        Orders(
-            timeout=options.timeout or math.inf,
-            checkpoints=schedule.checkpoints.folder,
-            keep={*schedule.starts, *schedule.checkpoints.kept},
-            snapshots=snapshots,
-            holds=holds,
+        folder = schedule.checkpoints.folder.parent
+        snapshots = SnapshotFolder.of(folder, 60 * options.checkpoint_every)
+        engine = placement.engine(
+            Orders(
+                timeout=options.timeout or math.inf,
+                checkpoints=schedule.checkpoints.folder,
+                keep={*schedule.starts, *schedule.checkpoints.kept},
+                snapshots=snapshots,
+                holds=holds,
+            )
         )
-    )
-    with open_store(options.db) as store:
+    with holds.unless_it_fails(), open_store(options.db) as store:
         store.keep_named_code()
         _require_trust(schedule, options)
         with (

@@ -115,8 +115,8 @@ def check_learned(result: Result, task: str = "") -> None:
             raise BenchError(
                 f"the run {key} ({job_name(result.job)}) has learned nothing of "
                 f"{distinct_title(name)} ({flags}), so its model is not written: `bench model "
-                f"{key} --collapsed-too` writes it all the same (in Python collapsed_too=True), "
-                "and its card says so."
+                f"{key} --to DIR --collapsed-too` writes it all the same (in Python "
+                "collapsed_too=True), and its card says so."
             )
 
 

@@ -171,7 +171,8 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        is_lost = not hangs and worker.has_lost_its_result
+        # A result is read once: it may have the predictions of a million rows.
+        is_lost = isinstance(outcome, Failure) and not hangs and worker.has_lost_its_result
         if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
             self._failed_to_end[job.key] = "lost" if is_lost else "hung"
             hung = f"printed no progress for {self._timeout:g} seconds"

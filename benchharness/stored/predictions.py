@@ -36,7 +36,7 @@ from benchharness.leaderboard.comparing.noise import (
     sample_of_table,
     with_uncertainty,
 )
-from benchharness.leaderboard.job import Job, Stage
+from benchharness.leaderboard.job import Job, Stage, code_of
 from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
@@ -85,8 +85,9 @@ class StoredPredictions:
         return self._rows[fingerprint]
 
     def said_of(self, job: Job, reason: str) -> str:
-        """Why the rows of a job cannot be read."""
-        return reason if self._paths else without_paths(reason, [job.data])
+        """Why the rows of a job cannot be read or scored, for others unless they see paths."""
+        known = [job.data, *(code.place for code in code_of(job.definition))]
+        return reason if self._paths else without_paths(reason, known)
 
     def labelled_examples(self, name: str, jobs: Iterable[Job]) -> tuple[Example, ...]:
         """The examples of "task:split" with their labels, from the first source that has them.
@@ -156,7 +157,7 @@ def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known
         splits = [predicted_split(stored, task, split, results) for split in splits_of(task, "dev")]
         outcomes = headline_outcomes(splits, names)
     except (UnreadableError, BenchError) as error:
-        return str(error)
+        return stored.said_of(results[0].job, str(error))
     return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
 
 
@@ -266,7 +267,8 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
         found = contrast(predicted, names, seeds, means, with_slices=with_slices)
     except (UnreadableError, ForeignCodeError) as error:
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
-        return _of_scores(replace(plain, reason=str(error)), scores, reach)
+        reason = stored.said_of(one[0].job, str(error))
+        return _of_scores(replace(plain, reason=reason), scores, reach)
     return replace(found, flags=flags)
 
 

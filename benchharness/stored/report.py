@@ -18,6 +18,7 @@ from benchharness.leaderboard.report.plots.section import Background, BoardKey, 
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.stored import (
@@ -137,6 +138,8 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
             notes += _in_part(boards, written, "the details are of", more)
         alone = (said for board in boards for said in over_seeds_alone(board))
         notes += [*faults, *_in_part(boards, detailed, *_DRAWN), *dict.fromkeys(alone)]
+        if not wanted.show_paths:
+            notes = [without_paths(note) for note in notes]
         details = read(dict.fromkeys(run.key for run in _runs(detailed)))
         about = replace(about, notes=notes)
         write_page(out, render_report(boards, details, generated, background, about))

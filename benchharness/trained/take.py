@@ -46,14 +46,14 @@ from benchharness.worker.frozen import LiveEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """A folder that was written; `checked` is None where only `bench predict` can read it.
+    """A folder that was written, and what its check has found.
 
     `flags` are what must be known of the run's scores of its task.
     """
 
     folder: Path
     published: Published
-    checked: Checked | None
+    checked: Checked
     flags: tuple[str, ...] = ()
 
     def load(self) -> tuple[Any, Any]:
@@ -69,7 +69,7 @@ class Taken:
             "folder": str(self.folder),
             "class": self.published.auto_class or None,
             "lacking": self.published.sentence or None,
-            "check": self.checked and asdict(self.checked),
+            "check": asdict(self.checked),
             "flags": list(self.flags),
         }
 
@@ -103,21 +103,20 @@ def take(
     require_room(to, sum(sizes), f"for {to}")
     facts = {"run": result.job.key, "task": model.task.name, "model": result.job.model}
     with new_folder(to, facts) as draft:
-        checked = None
         run = _shared_run(model, result)
         if found.lacking:
             for name in check_folder(model.folder)["files"]:
                 shutil.copy(model.folder / name, draft / name)
             run.write(draft)
-            found_answers = check_own(model, dev)
+            checked = check_own(model, dev)
         else:
             model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
-            found_answers = checked = check(model, draft, found.auto_class, dev)
+            checked = check(model, draft, found.auto_class, dev)
         if not anyway:
-            require_stored_answers(model, found_answers)
+            require_stored_answers(model, checked)
         flags = result.flags.get(model.task.name, ())
         taken = Taken(folder=to, published=found, checked=checked, flags=flags)
         described = taken.to_json() | _described(model, run)

@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
@@ -57,10 +59,11 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """BenchError where the median of a task is of runs that have learned nothing."""
-    for entry in (entry for board in boards for entry in board.entries):
-        for name, cell in entry.cells.items():
-            if not cell.has_learned:
+    """BenchError where a card would have a median of runs that have learned nothing."""
+    for shown in official(boards):
+        for entry, name in product(shown.entries, shown.tasks):
+            cell = entry.cells.get(name)
+            if cell is not None and not cell.has_learned:
                 raise BenchError(
                     f"{entry.name} has learned nothing of {full_title(name)} "
                     f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
@@ -117,16 +120,18 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
     if go_offline_if_unreachable():
         raise BenchError(f"the hub does not answer, so nothing was sent to {repository}.")
     hub = _import_hub()
-    started, asked = time.monotonic(), _watched(hub.utils.get_session())
+    started, asked = time.monotonic(), list[str]()
     try:
-        if as_results:
+        with _watched(hub.utils.get_session(), asked):
+            if not as_results:
+                card = hub.ModelCardData(**content).to_dict()
+                facts = {"overwrite": True, "commit_message": COMMIT}
+                return str(hub.metadata_update(repository, card, **facts))
             path, file = RESULTS_FILE, content.encode()
             sent = hub.HfApi().upload_file(
                 path_or_fileobj=file, path_in_repo=path, repo_id=repository, commit_message=COMMIT
             )
             return str(sent.commit_url)
-        card = hub.ModelCardData(**content).to_dict()
-        return str(hub.metadata_update(repository, card, overwrite=True, commit_message=COMMIT))
     except Exception as error:  # of the hub's client and of what it speaks by
         reason = f"{first_line(error)}, {time.monotonic() - started:.1f} seconds after the start"
         status = getattr(getattr(error, "response", None), "status_code", 0)
@@ -141,28 +146,37 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
 
 ANSWER_SECONDS = 60.0
-"""How long the hub may take for an answer, and for all of them before the last."""
+"""How long the hub may take for an answer, however often it is asked for it."""
 
 REFUSED = range(400, 500)
 """Statuses by which a server says that it has done nothing (RFC 9110, 15.5)."""
 
 
-def _watched(session: Any) -> list[str]:
-    """The list to which a session of the hub's client adds each URL that it asks from now on.
+@contextmanager
+def _watched(session: Any, asked: list[str]) -> Iterator[None]:
+    """While it lasts, a session of the hub's client adds each URL that it asks to the list.
 
     No answer is waited for longer than ANSWER_SECONDS; the client by itself waits for ever.
     """
-    asked, deadline = list[str](), time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + ANSWER_SECONDS
 
     def note(request: Any) -> None:
         if time.monotonic() > deadline:  # the client asks five times more
             raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
         asked.append(str(request.url))
 
+    def go_on(_: Any) -> None:
+        nonlocal deadline
+        deadline = time.monotonic() + ANSWER_SECONDS
+
+    hooks, timeout = session.event_hooks, session.timeout  # of the whole process
     session.timeout = ANSWER_SECONDS
-    hooks = session.event_hooks
-    session.event_hooks = {**hooks, "request": [*hooks["request"], note]}
-    return asked
+    more = {"request": note, "response": go_on}
+    session.event_hooks = {name: [*hooks[name], hook] for name, hook in more.items()}
+    try:
+        yield
+    finally:
+        session.event_hooks, session.timeout = hooks, timeout
 
 
 def _advice(hub: Any, error: Exception, status: int) -> str:

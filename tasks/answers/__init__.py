@@ -55,13 +55,18 @@ def moves(
 ) -> tuple[list[float], int]:
     """By answer the largest change of its numbers, and how many others have another answer.
 
-    A change is a share of a number above 1. The others are answers that do not follow from their
-    numbers, or have none: spans, tags, words.
+    A change is a share of a number above 1, and of another class at least the lead of the one that
+    was found. The others are answers that do not follow from their numbers, or have none: spans,
+    tags, words.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):
         pairs = list(zip(kind.numbers(one), kind.numbers(other), strict=False))
-        changes.append(max((abs(a - b) / max(1.0, abs(b)) for a, b in pairs), default=0.0))
-        follows = pairs and task.kind != "span"
-        others += not follows and kind.key(one) != kind.key(other)
+        change = max((abs(a - b) / max(1.0, abs(b)) for a, b in pairs), default=0.0)
+        follows, is_other = pairs and task.kind != "span", kind.key(one) != kind.key(other)
+        if is_other and len(pairs) > 1 and task.kind in ("class", "choice"):
+            second, first = sorted(kind.numbers(one))[-2:]
+            change = max(change, first - second)
+        changes.append(change)
+        others += not follows and is_other
     return changes, others

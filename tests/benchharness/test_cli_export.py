@@ -8,10 +8,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 
+import httpx
 import pytest
 import yaml
 
+from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_job, make_runs
 from tests.helpers.compared_runs import made
@@ -289,3 +292,27 @@ def test_a_wrong_file_makes_no_store(bench, tmp_path, name):
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_push_leaves_the_clients_session_as_it_was(monkeypatch):
+    """Each answer gives the next one its own time, and later requests are nobody's business."""
+    monkeypatch.setattr(cards, "ANSWER_SECONDS", 0.2)
+
+    def answer(_):
+        time.sleep(0.12)
+        return httpx.Response(200)
+
+    asked = []
+    with httpx.Client(transport=httpx.MockTransport(answer), timeout=7) as session:
+        hooks = dict(session.event_hooks)
+        with cards._watched(session, asked):
+            for number in range(3):
+                session.get(f"http://hub/{number}")
+        assert asked == [f"http://hub/{number}" for number in range(3)]
+        with pytest.raises(ZeroDivisionError), cards._watched(session, asked):
+            raise ZeroDivisionError
+        assert dict(session.event_hooks) == hooks
+        assert session.timeout == httpx.Timeout(7)
+        time.sleep(0.25)
+        session.get("http://hub/later")
+    assert len(asked) == 3

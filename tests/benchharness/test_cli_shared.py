@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+import benchharness as bh
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
-from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import path_label, without_paths
 from benchharness.leaderboard.store.store import open_store
+from benchharness.stored import predictions, report
+from benchharness.tasks.errors import ForeignCodeError
+from benchharness.tasks.foreign_code import Code
 from tests.helpers.boards import SCORES
 from tests.helpers.results import make_evaluation, make_job, make_result
 
@@ -150,3 +154,47 @@ def test_only_paths_of_this_machine_are_hidden(text, shown):
     else:
         assert found == f"see {path_label('/srv/x/y.tsv')}."
     assert os.sep + "srv" not in found
+
+
+@pytest.mark.parametrize("home", ["/home/me", "/home/you", "/home/m e", "/"])
+def test_a_path_has_one_label_whoever_reads_it(home, monkeypatch):
+    monkeypatch.setattr(sharing, "_home", lambda: home)
+    for path in ("/home/me/mine.toml", "/home/me/a/b.tsv", "/srv/glue"):
+        label = path_label(path)
+        assert without_paths(f"{path}: rate, file://{path}.") == f"{label}: rate, file://{label}."
+
+
+@pytest.mark.parametrize("home", ["/home/annabella-q", "/home/annabella q"])
+def test_a_home_is_hidden_wherever_it_stands(home, monkeypatch):
+    monkeypatch.setattr(sharing, "_home", lambda: home)
+    monkeypatch.setattr(sharing, "_users", lambda: (Path(home).name,))
+    for text in (home, f"in {home}.", f"-I{home}/x", f"{home}/a/b.tsv", f"~/x and '{home}'"):
+        assert "annabella" not in without_paths(text)
+    assert "mine.toml#" in without_paths(f"evaluate:{home}/mine.toml")
+
+
+def test_what_a_page_says_of_code_and_curves_has_no_path(bench, stored, monkeypatch):
+    """As where a metric's script has changed since the run."""
+    said = f"evaluate:{stored}/my scripts/m.py has changed"
+
+    def changed(*_, **__):
+        raise ForeignCodeError(f"the metric {said}.")
+
+    finished = [run for run in runs(stored) if isinstance(run, Result) and run.job.kind == "model"]
+    with open_store("board.sqlite") as store:  # a row to compare with
+        facts = {"model": "another", "weights": "others"}
+        store.add_results(replace(run, job=replace(run.job, **facts)) for run in finished)
+    place = f"{stored}/my scripts/m.py"
+    monkeypatch.setattr(predictions, "predicted_split", changed)
+    monkeypatch.setattr(predictions, "code_of", lambda _: [Code(place, "")])
+    monkeypatch.setattr(report, "curves_of", changed)
+    bench("report", "--out", "page.html", "--intervals", *DB)
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert f"over seeds alone: the metric evaluate:{path_label(place)} has changed" in page
+    found = bh.compare("my-bert", "another", db="board.sqlite").to_csv()
+    assert path_label(place) in found
+    assert USER not in found
+    assert "has no plot over pretraining: the metric evaluate:my#" in page
+    assert USER not in page
+    bench("report", "--out", "page.html", "--intervals", *DB, "--show-paths")
+    assert said in Path("page.html").read_text(encoding="utf-8")

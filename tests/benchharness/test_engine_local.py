@@ -271,3 +271,11 @@ def test_a_job_that_cannot_be_started_is_one_sentence(monkeypatch):
 
 def test_the_default_command_is_the_worker_of_this_python():
     assert (sys.executable, "-P", "-m", "benchharness.worker") == process.WORKER
+
+
+def test_a_good_result_is_read_once(monkeypatch):
+    """It may have the predictions of a million rows."""
+    read, readings = process._read_outcome, []
+    monkeypatch.setattr(process, "_read_outcome", lambda file: readings.append(1) or read(file))
+    run([make_job("ok")])
+    assert len(readings) == 1

@@ -214,6 +214,21 @@ def test_a_card_of_what_learned_nothing_is_written_where_that_is_asked(bench: An
     assert (ended.code, "--collapsed-too" in ended.err) == (2, True)
 
 
+def test_a_card_does_not_mind_what_it_leaves_out(bench: Any, here: Path):
+    """Another task of the same row, and rows that are on no card."""
+    with open_store(HUB) as store:
+        for model in ("stuck", "fine"):
+            store.add_results([made(model, "glue/wnli", 1, {1}, data="hub")])
+        store.add_results([collapsed("fine")])  # on mini
+    for form in CARDS:
+        words = ("export", "--format", form, "--db", HUB)
+        for which in (("--model", "stuck", "--task", "glue/wnli"), ("--model", "fine")):
+            ended = bench(*words, *which)
+            assert ended.code == 0, ended.err
+            assert "rte" not in ended.out.lower()
+        assert bench(*words, "--model", "stuck").code == 2
+
+
 # From Python.
 
 FRAMES: Mapping[str, Callable[[], Any]] = {
@@ -461,6 +476,7 @@ def test_a_trained_run_is_flagged_wherever_it_goes(bench: Any) -> None:
     ended = bench("model", "tiny", "--to", "taken")
     assert ended.code == 2
     assert "has learned nothing of RTE (constant predictions" in ended.err
+    assert "--to DIR --collapsed-too` writes it" in ended.err
     assert not Path("taken").exists()
     ended = bench("model", "tiny", "--to", "taken", "--collapsed-too", "--json")
     assert ended.code == 0, ended.err

@@ -3,9 +3,23 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from benchharness.driver.drive import drive
+from benchharness.driver.options import RunOptions
+from benchharness.driver.plan import Plan
+from benchharness.driver.schedule import schedule
+from benchharness.driver.start_checkpoints import StartCheckpoints
+from benchharness.engines.local import Placement
+from benchharness.engines.process import Engine
 from benchharness.kept_folders import Holds
+from benchharness.leaderboard.job import Trust
+from benchharness.tasks.errors import BenchError, JobError
+from tests.helpers.made_engine import CPU, MadeEngine
+from tests.helpers.results import make_job
 
 JOB, ANOTHER = "a" * 64, "b" * 64
 ENCODER = f"{JOB}.encoder"
@@ -107,3 +121,27 @@ def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
     assert second.take(JOB)
     assert first.descriptor(JOB) is None
     first.close()
+
+
+@pytest.mark.parametrize("fault", ["code of others", "no store", "no engine"])
+def test_a_run_that_is_refused_lets_go_of_what_it_holds(fault: str, tmp_path: Path) -> None:
+    """In Python the process goes on."""
+    db = tmp_path / "board.sqlite"
+    job = replace(make_job(), trust=Trust(remote_code=fault == "code of others"))
+    if fault == "no store":
+        db.write_text("no database, but a text that somebody has called so" * 9)
+    held = StartCheckpoints.of([job], str(db), keep=False)
+    assert held.holds.take(job.key)
+
+    def engine(_: object) -> Engine:
+        if fault == "no engine":
+            raise JobError("none")
+        return MadeEngine()
+
+    planned = schedule(Plan(jobs=(job,), rows={}), CPU, held)
+    place = Placement(slots=CPU, engine=engine)
+    with pytest.raises(BenchError), drive(planned, place, RunOptions(db=str(db))):
+        pytest.fail("it was not refused")
+    other = StartCheckpoints.of([job], str(db), keep=False).holds
+    assert other.take(job.key)
+    other.close()

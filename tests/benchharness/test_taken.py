@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +16,8 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 import benchharness as bh
+from benchharness.cli.variants import Variants, finish
+from benchharness.driver.taking import Found
 from benchharness.heads.published import UNSCALED
 from benchharness.kept_folders import check_folder
 from benchharness.leaderboard.job import Job
@@ -22,9 +25,11 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
-from benchharness.tasks.answers import compare_answers
+from benchharness.tasks.answers import compare_answers, moves
 from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
+from benchharness.trained import check as checking
 from benchharness.trained import take as taking
 from benchharness.trained.check import Dev, check
 from benchharness.trained.load import TrainedModel, load_trained
@@ -173,8 +178,46 @@ def test_a_model_that_answers_otherwise_than_its_run_is_refused(
             take(kept.model, kept.result, tmp_path / "far", moved(kept, by))
     assert [path.name for path in tmp_path.iterdir()] == ["near"]
     taken = take(kept.model, kept.result, tmp_path / "far", moved(kept, 1.0), anyway=True)
-    assert taken.checked is not None
     assert f"rounding does not explain {count}" in taken.checked.sentence
+
+
+def unexplained(kept: Kept, precision: str, *found: Any) -> int:
+    """How many answers are, where they and then the rough ones move so."""
+    model = replace(kept.model, job=replace(kept.model.job, precision=precision))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checking, "predict", lambda *_: SimpleNamespace(predictions=()))
+        patch.setattr(checking, "moves", lambda *_: found[0] if _[2] == "stored" else found[1])
+        examples: Any = range(len(found[0][0]))
+        return checking._unexplained(model, examples, (), "stored")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(("rows", "most"), [(5, 0), (10, 1), (200, 3), (2000, 5)])
+def test_a_few_near_ties_are_explained_also_in_a_small_split(
+    runs: Mapping[str, Kept], precision: str, rows: int, most: int
+) -> None:
+    """Of spans, tags and words, whose two best are as good as equal."""
+    still = ([0.0] * rows, 0)
+    for others in range(most + 3):
+        left = unexplained(runs["mrpc"], precision, ([0.0] * rows, others), still)
+        assert left == max(0, others - most)
+    bf16 = unexplained(runs["mrpc"], "bf16", ([0.0] * rows, most + 9), ([0.0] * rows, 2))
+    assert bf16 == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "rough", "left"),
+    [
+        ([0.002] * 999 + [0.5], [0.002] * 999 + [0.9], 0),  # one row rounds far
+        ([0.04] * 1000, [0.002] * 999 + [0.9], 996),  # and explains no other model
+        ([0.2] * 1000, [0.08] * 1000, 1000),  # nor does rough rounding of all
+        ([0.09] * 1000, [0.08] * 1000, 0),
+    ],
+)
+def test_one_row_that_rounds_far_explains_no_other(
+    runs: Mapping[str, Kept], stored: list[float], rough: list[float], left: int
+) -> None:
+    assert unexplained(runs["mrpc"], "bf16", (stored, 0), (rough, 0)) == left
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb", "squad/v1.1"])
@@ -190,7 +233,6 @@ def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_pa
         to = tmp_path / f"to-{result.job.seed}"
         if result is results[0]:
             checked = take(model, results[0], to, dev).checked
-            assert checked is not None
             assert checked.largest_change > 0
             continue
         with pytest.raises(JobError, match="by more than rounding in bf16"):
@@ -201,7 +243,6 @@ def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_pa
 def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_path: Path):
     kept, to = runs["stsb"], tmp_path / "to"
     taken = take(kept.model, kept.result, to, kept.dev)
-    assert taken.checked is not None
     assert taken.checked.rows == len(kept.dev[0].stored)
     assert taken.checked.differ == 0
     assert taken.checked.largest_change < 1e-4
@@ -293,7 +334,9 @@ def check_taken(job: Job, folder: Path, *, is_class: bool) -> None:
     model = load_trained(folder / "kept", precision="fp32")
     each = next(e for e in result.evaluations if e.split == "dev")
     dev = Dev(each.name, read_split(result.job, each.name), predictions_of(each))
-    assert bool(take(model, result, folder / "to", [dev]).checked) is is_class
+    taken = take(model, result, folder / "to", [dev])
+    assert bool(taken.checked.sampled) is is_class
+    assert (taken.checked.rows, taken.checked.differ) == (len(dev.stored), 0)
     predicts_what_is_stored(folder / "to", result)
 
 
@@ -309,8 +352,14 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     with pytest.raises(JobError, match=r"answers differ from the stored ones"):
         take(model, result, tmp_path / "to", [Dev(each.name, rows, other)])
     assert not (tmp_path / "to").exists()
+    odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
+    store: Any = None  # a card reads none
+    finish(odd, Found(store=store, db="", result=result), Variants())
+    count = f"{len(other)} of its answers to dev rows are others than those that the scores are of."
+    assert count in (tmp_path / "odd" / "README.md").read_text()
+    assert f"rounding does not explain {len(other)}." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
-    assert taken.checked is None
+    assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
     assert "marked words of WiC has no class" in taken.published.sentence
     with pytest.raises(BenchError, match="`bench predict` alone"):
         taken.load()
@@ -384,3 +433,12 @@ def test_a_plan_says_what_is_for_bench_predict_alone(bench):
     said = "the marked words of WiC has no class in transformers: for `bench predict` alone (WiC)."
     assert said in bench(*run, "--keep-models").out
     assert said not in bench(*run).out
+
+
+def test_another_class_has_moved_at_least_by_the_lead_of_the_found_one():
+    """Where the stored probabilities are the same, and the stored label does not follow."""
+    task = find_task("glue/mrpc")
+    scores = (0.9, 0.1)
+    found = [PairPrediction(id="1", label=task.labels[0], scores=scores)] * 2
+    stored = [found[0], PairPrediction(id="1", label=task.labels[1], scores=scores)]
+    assert moves(task, found, stored) == ([0.0, pytest.approx(0.8)], 0)

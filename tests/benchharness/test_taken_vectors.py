@@ -99,7 +99,6 @@ def test_plain_transformers_has_the_same_vectors_by_these_files(found: Vectors) 
     vectors = torch.nn.functional.normalize(vectors, dim=-1)
     assert np.abs(vectors.numpy() - found.ours).max() < 1e-6
     checked = found.taken.checked
-    assert checked is not None
     assert checked.apart < 1e-6
     assert checked.sentence.startswith("checked by transformers alone: vectors within ")
     assert checked.sentence.endswith(" pairs.")
