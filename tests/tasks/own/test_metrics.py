@@ -1,6 +1,7 @@
 """`--metric`: ours by name, and scripts of the evaluate library, which are local here."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,10 +115,12 @@ def test_the_digest_of_a_script_without_helpers_is_that_of_its_file(script, tmp_
     assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_script_that_a_plugin_names_is_run(script, tmp_path):
+@pytest.mark.parametrize("has_digest", [True, False], ids=["as --write-task has it", "as in TOML"])
+def test_a_script_that_a_plugin_names_is_run(has_digest, script, tmp_path):
     """Also by a later command in the same process, where the plugin is loaded already."""
-    path = script("plugin_script", BALANCED)
+    path = script(f"plugin_script_{has_digest}", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
+    own = own if has_digest else replace(own, scripts={})
     begin()
     metric = own_task(own).metrics[0]
     examples = [PairExample(id=each, text_a="x", label=each) for each in ("neg", "pos")]
@@ -126,7 +129,7 @@ def test_a_script_that_a_plugin_names_is_run(script, tmp_path):
         metric.compute(right, examples)
     metric = own_task(own, "mine/rows").metrics[0]
     begin()
-    assert metric.compute(right, examples) == 1.0
+    assert metric.compute(right, examples) == (1.0 if has_digest else 100.0)
 
 
 @pytest.mark.parametrize(
