@@ -37,9 +37,10 @@ _ARRAY = re.compile(
 _OPEN, _CLOSE = "[({'\"", "])}'\""
 
 
-def read_cells(table: Table) -> Table:
+def read_cells(table: Table, *, is_part: bool = False) -> Table:
     """Replace text by the value that it writes, and give every key of an object its own column.
 
+    Of a part of a file nothing is read that the rest of it might decide otherwise.
     Raises DataError, with the place, for a cell of another kind than the rest of its column.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
@@ -50,7 +51,7 @@ def read_cells(table: Table) -> Table:
     even: dict[str, Sequence[Any]] = {}
     for name, values in table.columns.items():
         even |= _even(table, name, values)
-    ticks = _read_ticks(even)
+    ticks = {} if is_part else _read_ticks(even)
     return with_words(replace(table, columns=even | ticks, ticked=tuple(ticks)))
 
 
@@ -159,7 +160,11 @@ def _read_ticks(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]
 
 def _are_ticks(name: str, values: Sequence[Any]) -> bool:
     marks = {value.strip().casefold() for value in values if isinstance(value, str)} - {""}
-    is_mark = len(marks) == 1 and (marks <= _TICKS or marks == {name.strip().casefold()})
+    is_mark = (
+        len(marks) == 1
+        and any(value in ("", None) for value in values)
+        and (marks <= _TICKS or marks == {name.strip().casefold()})
+    )
     return is_mark and all(isinstance(value, str) or value is None for value in values)
 
 

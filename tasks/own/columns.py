@@ -34,18 +34,20 @@ NAMED: Mapping[str, frozenset[str]] = {
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
         "correctoption answerindex goldlabel answerid",
-        "origin": "country countrycode city state region latitude longitude gender sex age "
-        "language lang locale timezone date year month day time timestamp week hour weekday "
-        "duration device browser os platform channel newspaper publisher outlet agency license "
-        "licence version appversion progress finished annotator annotators coder rater labeler "
-        "worker workerid confidence agreement kappa leadtime",
+        "origin": "countrycode latitude longitude timezone date year month day time timestamp week "
+        "hour weekday duration device browser os platform channel newspaper publisher outlet "
+        "agency license licence version appversion progress finished annotator annotators coder "
+        "rater labeler worker workerid confidence agreement kappa leadtime",
+        "coded": "theme topic code coded coding label category class sentiment stance emotion "
+        "thema kategorie",
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
 """What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
 "number" are what a text is classified as or scored with, "category" says so less surely, and
 "right" is the right one of several options, "why" what was written with the answer in sight;
-"origin" says where a row comes from, who wrote or judged it, when and how surely."""
+"origin" says where a row comes from, who judged it, when and how surely, and "coded" ends the name
+of a column that judges the text of the name before it."""
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 """What pandas ("nan", "") and R ("NA") write where a value is missing, in lower case."""

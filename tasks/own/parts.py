@@ -54,7 +54,8 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
     asked for; other files as a whole. `encoding` and `no_header` are as for `read_table`. Raises
     DataError as that does, and for what is no file.
     """
-    return map(read_cells, _parts(name, Written(encoding=encoding, no_header=no_header)))
+    parts = _parts(name, Written(encoding=encoding, no_header=no_header))
+    return (read_cells(part, is_part=True) for part in parts)
 
 
 def _parts(name: str, how: Written) -> Iterator[Table]:

@@ -157,9 +157,10 @@ def class_files(folder: Place) -> dict[str, Place]:
         return {}
     files = [c for c in children(folder) if c.is_file() and "readme" not in c.name.lower()]
     parts = [file.name.rpartition(".")[::2] for file in files]
-    for named, rest in ((0, 1), (1, 0)):
+    for named, rest, endings in ((0, 1, {"", "txt"}), (1, 0, None)):
         classes = {part[named]: file for part, file in zip(parts, files, strict=True)}
-        is_one = len({part[rest] for part in parts}) == 1
+        others = {part[rest] for part in parts}
+        is_one = len(others) == 1 and (endings is None or others <= endings)
         if is_one and len(classes) == len(files) > 1 and _POLAR.issuperset(classes):
             return classes
     return {}

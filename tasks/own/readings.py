@@ -526,8 +526,9 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     free = [column for column in rest if column.name not in used and not column.is_id]
     # "Q4_theme" is of the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
-    coded = [c for c in free if _label_roles(c) and any(_extends(c.name, name) for name in names)]
-    targets = _targets(coded or free)
+    coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
+    named = [c for c in free if c not in coded and (_is_label(c) or _is_called_label(c))]
+    targets = _targets(coded if coded and not named else free)
     taken = {name for target in targets for names in target.values() for name in names}
     # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
@@ -558,12 +559,11 @@ def _is_label(column: Column) -> bool:
     return bool({column.key, column.leaf} & NAMED["label"])
 
 
-def _extends(name: str, text: str) -> bool:
-    return (
-        bool(text)
-        and name.startswith(text)
-        and re.match(r"[\W_]+\w", name[len(text) :]) is not None
-    )
+def _codes(column: Column, text: str) -> bool:
+    """Return whether a name is that of a text with a word for a judgement behind it."""
+    suffix = column.name.removeprefix(text) if text and column.name.startswith(text) else ""
+    parts = re.split(r"[\W_]+", suffix.lower())
+    return len(parts) == 2 and not parts[0] and parts[1] in NAMED["coded"]
 
 
 def _repeats(column: Column) -> bool:

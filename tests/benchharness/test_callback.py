@@ -92,6 +92,7 @@ def test_without_waiting_the_scores_come_later(tmp_path, alone):
     assert logged(found[2]) == {30: pytest.approx(bh.runs(db)["score"].iloc[0])}
 
 
+@pytest.mark.soak
 def test_scores_are_logged_when_their_checkpoint_is_deleted(tmp_path, alone, monkeypatch):
     """The Trainer keeps the last checkpoint alone; the rows are own ones, in memory."""
     rows = [

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.killed_commands import COMMANDS, check_kills
 
 
+@pytest.mark.soak
 def test_01_a_prediction_that_was_killed_leaves_no_half_file_and_is_made_again(
     tmp_path: Path,
 ) -> None:

@@ -614,3 +614,13 @@ def test_rows_to_be_answered_have_the_names_of_rows_to_be_learned(
     whole = read_table([tmp_path / "rows.csv"])
     assert (part.columns, part.ids) == (whole.columns, whole.ids)
     assert len(part.ids) == 20
+
+
+def test_a_row_is_read_the_same_whatever_stands_in_its_part(tmp_path: Path) -> None:
+    rows = [{"premise": "yes", "hypothesis": "true"}, {"premise": "yes", "hypothesis": "a cat"}]
+    for count in (1, 2):
+        file = tmp_path / f"{count}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows[:count]))
+        (part,) = read_parts(str(file))
+        assert part.columns["premise"][0] == "yes"
+        assert part.columns["hypothesis"][0] == "true"

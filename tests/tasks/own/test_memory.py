@@ -57,6 +57,8 @@ def test_the_least_of_machine_container_and_limit_is_free(
     assert memory.free_memory() > 2**20
     (tmp_path / "memory.max").write_text("2000500")
     assert memory.free_memory() == 1_999_500
+    (tmp_path / "memory.stat").write_text("anon 9\ninactive_file 400\nactive_file 100\n")
+    assert memory.free_memory() == 2_000_000, "what is held of files is given back"
     limit = 2**30 + 4096 * int(Path("/proc/self/statm").read_text().split()[0])
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
     (tmp_path / "memory.max").write_text("max")
