@@ -333,17 +333,17 @@ def _is_trusted() -> bool:
 @pytest.mark.parametrize(
     ("words", "trusts"),
     [
-        (("compare", "one", "two"), True),
-        (("leaderboard",), True),
-        (("run", "--model", "tiny", "--task", "rte", "--data", "mini", "--dry-run"), False),
-        (("predict", "nowhere", "rows.csv"), False),
+        (("compare", "one", "two", *DB), True),
+        (("leaderboard", *DB), True),
+        (("run", "--model", "tiny", "--task", "rte", "--data", "mini", "--dry-run", *DB), False),
+        (("predict", "nowhere", "rows.csv", *DB), False),
         (("check", "--model", "tiny", "--baseline", "nowhere.json"), False),
     ],
 )
 def test_36_trust_in_a_checkpoint_is_none_in_metrics(victim, words, trusts):
     """What runs jobs trusts the code of these jobs, and no other that the store names."""
-    begin()
-    victim(*words, "--trust-remote-code", *DB)
+    begin(trust=not trusts)
+    victim(*words, "--trust-remote-code")
     assert _is_trusted() == trusts
 
 
