@@ -208,9 +208,7 @@ def _options(values: Mapping[str, Any]) -> RunOptions:
     """The options of a call; rows in memory are saved beside the database."""
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
-    asked = RunOptions.of(**{**values, "db": db, "data_file": rows})
-    begin(trust=asked.trust_remote_code)
-    return asked
+    return RunOptions.of(**{**values, "db": db, "data_file": rows})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -606,13 +604,15 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
     task: Words = (),
     data: str | None = None,
     split: Literal["dev", "test"] = "dev",
+    trust_remote_code: bool = False,
     db: str | Path = DATABASE,
 ) -> pd.DataFrame:
     """On which tasks two rows of a board differ, by their predictions of the same examples.
 
     `one` and `other` are MODEL, MODEL:RECIPE or the beginning of a run's key, as for
-    `bench compare`.
+    `bench compare`, and `trust_remote_code` loads the metrics of runs made elsewhere.
     """
+    begin(trust=trust_remote_code)
     with open_store(fspath(db), create=False) as store:
         within = Within(suites=listed(suite), tasks=listed(task), data=data)
         found = find_rows(store, (one, other), within, select=select_entry_or_run)
@@ -672,6 +672,7 @@ def score(
     data: str | Path = "hub",
     *,
     split: str = "",
+    trust_remote_code: bool = False,
 ) -> "Scores":
     """The official scores of predictions of a split, by default the first dev split.
 
@@ -679,7 +680,9 @@ def score(
     examples' ids, or one prediction an example in their order: a label's name or a number, an
     answer's text ("" for none), an option's index from 0, a sentence's tags, or a list of labels.
     `flags` of what is given are what must be known of the scores, such as constant predictions.
+    `trust_remote_code` loads a metric that is code and that this call names nowhere.
     """
+    begin(trust=trust_remote_code)
     found = find_task(task, holds(str(data)))
     if isinstance(predictions, str | Path):
         scored = score_files([Path(predictions)], found.name, str(data), [split] if split else ())

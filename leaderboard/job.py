@@ -373,7 +373,7 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
     """The code that the task which a job carries has for metrics; mostly none."""
-    if not (definition and definition.get("scripts")):
+    if not definition:
         return []
     from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)
 

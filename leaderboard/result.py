@@ -491,15 +491,16 @@ def predictions_of(
     kind = answer_type(find_task(evaluation.task))
     try:
         found = tuple(kind.prediction(**_with_tuples(row)) for row in evaluation.predictions)
-    except (AttributeError, TypeError) as error:
+        fits = examples is None or (
+            [each.id for each in found] == [each.id for each in examples]
+            and all(map(kind.fits, found, examples))
+        )
+    except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
             f"what is stored as predictions of {evaluation.name} is none of that task ({error}): "
             "leave the run out (`bench db hide`)."
         ) from error
-    if examples is not None and (
-        [each.id for each in found] != [each.id for each in examples]
-        or not all(map(kind.fits, found, examples))
-    ):
+    if examples is not None and not fits:
         raise DataError(
             f"the {len(found)} predictions of {evaluation.name} are not for the {len(examples)} "
             "rows that are there now: expected the data that the runs were made with."

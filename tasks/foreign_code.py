@@ -23,13 +23,23 @@ class Code(NamedTuple):
     @property
     def key(self) -> str:
         """The same for the same code in the same place; a file name."""
-        found = Path(self.place).expanduser()
-        place = str(found.resolve()) if found.exists() else self.place
+        found = local_place(self.place)
+        place = str(found.resolve()) if found else self.place
         return hashlib.sha256(f"{place}\0{self.digest}".encode()).hexdigest()
+
+
+def local_place(place: str) -> Path | None:
+    """The file or folder of this machine that data name; None where none can be had there."""
+    try:
+        found = Path(place).expanduser()
+        return found if found.exists() else None
+    except (OSError, RuntimeError):  # no permission, too long a name; no such user
+        return None
 
 
 _ANY = "any"
 _named: set[str] = set()
+_of_plugins: set[str] = set()
 _remembered: set[str] = set()
 
 
@@ -46,6 +56,11 @@ def name_code(codes: Iterable[Code]) -> None:
     _named.update(code.key for code in codes)
 
 
+def name_code_of_plugin(codes: Iterable[Code]) -> None:
+    """Notes what a plugin names, for as long as its task is there: until this process ends."""
+    _of_plugins.update(code.key for code in codes)
+
+
 def named_code() -> frozenset[str]:
     """The keys of the code that this command has named."""
     return frozenset(_named - {_ANY})
@@ -60,7 +75,7 @@ def remember_code(keys: Iterable[str]) -> None:
 def require_named(codes: Iterable[Code]) -> None:
     """Raises ForeignCodeError for code that nobody here has named."""
     for code in codes:
-        if not {_ANY, code.key} & (_named | _remembered):
+        if not {_ANY, code.key} & (_named | _of_plugins | _remembered):
             raise ForeignCodeError(
                 f"the metric {Path(code.place).name} is code that no command here has named for "
                 "this leaderboard, so it was not loaded: read it, then give --trust-remote-code, "

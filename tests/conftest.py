@@ -104,6 +104,18 @@ def same_tables():
             table.update(known)
 
 
+@pytest.fixture(scope="session")
+def evaluate_copies(tmp_path_factory):
+    """Where evaluate keeps its copies of scripts, which it asks once in a process."""
+    import evaluate
+
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("evaluate")
+        patch.setattr(evaluate.config, "HF_METRICS_CACHE", str(folder / "metrics"))
+        patch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder / "modules"))
+        yield
+
+
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
     """Calls the command line in an empty folder; gives how it ended."""

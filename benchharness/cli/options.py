@@ -205,7 +205,7 @@ def with_options(
 
         @wraps(command)
         def collect(*words: Any, plugin: list[Path] | None = None, **values: Any) -> None:
-            begin(trust=bool(values.get("trust_remote_code")))
+            begin(trust=may_trust and bool(values.get("trust_remote_code")))
             if plugins:
                 load_plugins(plugin or ())
             for name, chosen in groups.items():
@@ -218,6 +218,8 @@ def with_options(
             for name, each in own.items()
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
+        # A run's option of this name is about checkpoints, and not about all that a store names.
+        may_trust = any(each.annotation == TrustCode for each in every)
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
             every.append(last)

@@ -32,7 +32,7 @@ from benchharness.tasks.errors import (
     ModelError,
     StoreError,
 )
-from benchharness.tasks.foreign_code import require_named
+from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -159,7 +159,10 @@ def _require_trust(schedule: Schedule, options: RunOptions) -> None:
     for job in schedule.jobs:
         if job.key not in keys:
             continue
-        require_named(code_of(job.definition))
+        code = code_of(job.definition)
+        if options.trust_remote_code:
+            name_code(code)
+        require_named(code)
         if job.trust.remote_code and not options.trust_remote_code:
             raise ForeignCodeError(
                 f"run {job.key[:12]} ({job_name(job)}) needs the Python code that "

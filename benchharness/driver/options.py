@@ -18,6 +18,7 @@ from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from benchharness.leaderboard.job import Trust
 from benchharness.tasks.errors import BenchError
+from benchharness.tasks.foreign_code import begin
 
 DATABASE = "results/leaderboard.sqlite"
 
@@ -416,12 +417,17 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 
 
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Lets a function's BenchError end in the line that called it, in the words of Python."""
+    """Makes a function one that people call.
+
+    It begins with no code named, whatever the call before it has trusted, and its BenchError ends
+    in the line that called it, in the words of Python.
+    """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 
     @wraps(function)
     def called(*words: Given.args, **values: Given.kwargs) -> Made:
         __tracebackhide__ = True  # which IPython and pytest read
+        begin()
         try:
             return function(*words, **values)
         except BenchError as error:

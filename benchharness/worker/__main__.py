@@ -30,7 +30,7 @@ from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import load_plugins, plugins_of
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
-from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.errors import BenchError, DataError, JobError
 from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 
@@ -151,6 +151,8 @@ def _failure(job: Job, error: BaseException) -> Failure:
             kind, sentence, exit_code = "interrupted", f"stopped by {number.name}", 128 + number
         case JobError():
             kind, exit_code = error.kind, error.exit_code
+        case DataError():
+            exit_code = JobError.exit_code  # a job's 4 says that its checkpoint cannot be used
         case BenchError():
             exit_code = error.exit_code
         case _:

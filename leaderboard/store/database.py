@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import re
 import sqlite3
 import threading
@@ -454,7 +455,7 @@ def check_locks(path: Path) -> None:
     SQLite takes some of the errors that then come for another process that holds the file, and
     would wait. The file itself is not opened: to close it would release this process's own locks.
     """
-    with suppress(OSError), TemporaryFile(dir=path.parent) as file:
+    with suppress(OSError), TemporaryFile(dir=Path(os.path.realpath(path)).parent) as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite's way
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that of `_locked`

@@ -93,7 +93,7 @@ def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
         except StoreError as error:
             if not stored:
                 raise
-            rest = f"{stored} runs before it are stored, and the same command takes the others."
+            rest = f"{stored} runs before it are stored: repeat the command once that is mended."
             raise type(error)(*error.args, rest) from error
         if portion:
             time.sleep(GAP_SECONDS)

@@ -4,6 +4,7 @@ Whoever hands over a store, an archive or a server's rows can write anything int
 here, an empty file for each piece of code, comes with none of them.
 """
 
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,11 @@ def code_named_for(store: str) -> list[str]:
     with suppress(OSError):
         return [path.name for path in folder.iterdir()] if is_private(folder) else []
     return []
+
+
+def forget_code_named(store: str) -> None:
+    """Removes them, of a store that is to be deleted."""
+    shutil.rmtree(_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:

@@ -71,7 +71,11 @@ from benchharness.leaderboard.store.merging import (
     whole_runs,
 )
 from benchharness.leaderboard.store.numbers import fitting
-from benchharness.leaderboard.store.own_code import code_named_for, keep_code_named
+from benchharness.leaderboard.store.own_code import (
+    code_named_for,
+    forget_code_named,
+    keep_code_named,
+)
 from benchharness.leaderboard.store.record import (
     KEYS_AT_ONCE,
     Run,
@@ -377,6 +381,10 @@ class Store:
         Runs that come from an archive or from another store are not so noted, whoever made them.
         """
         keep_code_named(self.place_digest, named_code())
+
+    def forget_named_code(self) -> None:
+        """Remove that note: the store is about to be deleted."""
+        forget_code_named(self.place_digest)
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
         """Write an outcome that the store does not take now to a file, whole or not at all.

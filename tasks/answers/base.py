@@ -81,6 +81,11 @@ class Passage(NamedTuple):
     folded: bool = False
 
 
+def is_number(found: Any) -> bool:
+    """Whether it is a number whose square is one too, as metrics need it: neither NaN nor huge."""
+    return isinstance(found, int | float) and abs(found) < 1e150
+
+
 Things = Callable[[Any], set[Any]]
 """What an example or a prediction has of a class or a type."""
 
@@ -126,7 +131,7 @@ class AnswerType:
 
     def fits(self, prediction: Any, example: Any) -> bool:
         """Whether an example of the task can have such an answer; a store may hold any."""
-        return all(isinstance(score, int | float) for score in self.scores(prediction))
+        return all(map(is_number, self.scores(prediction)))
 
     # What is right.
 

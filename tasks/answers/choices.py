@@ -59,7 +59,8 @@ class Choices(AnswerType):
         option, count = prediction.option, len(example.options)
         is_one = isinstance(option, int) and -1 <= option < count
         scores = len(self.scores(prediction))
-        return is_one and (not scores or option < scores) and super().fits(prediction, example)
+        is_one &= isinstance(prediction.text, str | None) and (not scores or option < scores)
+        return is_one and super().fits(prediction, example)
 
     def wrong(self, example: ChoiceExample, other: ChoicePrediction) -> ChoicePrediction:
         option = self.golds(example)[0].option

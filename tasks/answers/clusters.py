@@ -51,6 +51,10 @@ class Coreference(AnswerType):
             raise self.refuse(example, answer, expected)
         return ClusterPrediction(id=example.id, clusters=clusters)
 
+    def fits(self, prediction: ClusterPrediction, example: DocumentExample) -> bool:
+        words = range(len(example.words) + 1)
+        return all(a in words and b in words for each in prediction.clusters for a, b in each)
+
     def key(self, prediction: ClusterPrediction) -> Hashable:
         return frozenset(map(frozenset, prediction.clusters))
 

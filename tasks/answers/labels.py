@@ -11,6 +11,7 @@ from benchharness.tasks.answers.base import (
     Judged,
     Passage,
     Things,
+    is_number,
     mean_scores,
     sure_of,
 )
@@ -46,10 +47,14 @@ class _Labels(AnswerType):
         return prediction.label
 
     def fits(self, prediction: PairPrediction, example: Any) -> bool:
-        labels = label_set(prediction)
-        known = prediction.text is not None or all(each in self.task.labels for each in labels)
+        is_set, labels = isinstance(prediction.label, tuple), self.task.labels
+        known = is_set == self.task.multi_label and all(
+            each in labels for each in label_set(prediction)
+        )
+        if prediction.text is not None:  # words that are no label
+            known = isinstance(prediction.text, str) and prediction.label == ""
         count = len(self.scores(prediction))
-        return known and count in (0, len(self.task.labels)) and super().fits(prediction, example)
+        return known and count in (0, len(labels)) and super().fits(prediction, example)
 
     def is_invalid(self, prediction: PairPrediction) -> bool:
         return prediction.text is not None
@@ -171,7 +176,8 @@ class Numbers(_Labels):
             raise self.refuse(example, answer, "expected a number") from None
 
     def fits(self, prediction: PairPrediction, example: Any) -> bool:
-        return isinstance(prediction.label, int | float)
+        fits = isinstance(prediction.text, str | None) and is_number(prediction.label)
+        return fits and AnswerType.fits(self, prediction, example)
 
     def key(self, prediction: PairPrediction) -> Hashable:
         return self.said(prediction)

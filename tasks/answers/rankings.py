@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from json import dumps
 from typing import Any
 
-from benchharness.tasks.answers.base import AnswerType, Passage
+from benchharness.tasks.answers.base import AnswerType, Passage, is_number
 from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked
 
@@ -33,6 +33,11 @@ class Rankings(AnswerType):
             expected = f"{unknown!r} is no document of the corpus"
             raise self.refuse(example, answer, expected)
         return RankingPrediction(id=example.id, documents=ids, scores=tuple(found.values()))
+
+    def fits(self, prediction: RankingPrediction, example: QueryExample) -> bool:
+        is_text = all(isinstance(document, str) for document in prediction.documents)
+        is_whole = len(prediction.documents) == len(prediction.scores)
+        return is_text and is_whole and all(map(is_number, prediction.scores))
 
     def golds(self, example: QueryExample) -> tuple[RankingPrediction, ...]:
         """What is relevant, the most relevant first."""

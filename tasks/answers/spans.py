@@ -16,6 +16,7 @@ from benchharness.tasks.answers.base import (
     Judged,
     Passage,
     Stretch,
+    is_number,
 )
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1, SQUAD_V2, normalise
@@ -54,9 +55,10 @@ class Spans(AnswerType):
         return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
 
     def fits(self, prediction: SpanPrediction, example: SpanExample) -> bool:
-        numbers = (prediction.no_answer_score, prediction.threshold)
-        is_text = isinstance(prediction.text, str)
-        return is_text and all(isinstance(each, int | float) for each in numbers)
+        words = (prediction.text, *prediction.classes)
+        numbers = (prediction.threshold, *prediction.facts)
+        is_text = all(isinstance(each, str) for each in words)
+        return is_text and all(map(is_number, numbers)) and super().fits(prediction, example)
 
     def golds(self, example: SpanExample) -> tuple[SpanPrediction, ...]:
         if example.answers is None:

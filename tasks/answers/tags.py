@@ -58,8 +58,9 @@ class Tags(AnswerType):
         return TagPrediction(id=example.id, tags=tags)
 
     def fits(self, prediction: TagPrediction, example: TagExample) -> bool:
-        is_text = all(isinstance(tag, str) for tag in prediction.tags)
-        return is_text and len(prediction.tags) == len(example.words)
+        tags = prediction.tags
+        is_text = isinstance(tags, tuple) and all(isinstance(tag, str) for tag in tags)
+        return is_text and len(tags) == len(example.words)
 
     def wrong(self, example: TagExample, other: TagPrediction) -> TagPrediction:
         return TagPrediction(id=example.id, tags=(OUTSIDE,) * len(example.words))

@@ -7,11 +7,13 @@ evaluate is imported on use, which takes seconds.
 
 import hashlib
 import inspect
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.machinery import all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Prediction
-from benchharness.tasks.foreign_code import Code, name_code, require_named
+from benchharness.tasks.foreign_code import Code, local_place, name_code, require_named
 from benchharness.tasks.metrics import (
     accuracy,
     binary_f1,
@@ -227,9 +229,9 @@ def _typed(value: str) -> str | int | float | bool:
     return value
 
 
-def codes_of(scripts: Mapping[str, Script]) -> list[Code]:
-    """The code of metrics, by their words."""
-    return [_code(word, script) for word, script in scripts.items()]
+def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
+    """The code of metrics, by their words; nothing of ours."""
+    return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
 def _code(word: str, script: Script | None) -> Code:
@@ -243,20 +245,25 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
     Whoever calls it has asked `require_named` before, or was told the source by this command.
     """
     import evaluate  # noqa: PLC0415  (four seconds)
+    from evaluate.loading import evaluation_module_factory, import_main_class  # noqa: PLC0415
 
-    place = Path(source).expanduser()
-    is_local = place.exists()
-    if not is_local and go_offline_if_unreachable():
+    place = local_place(source)
+    if place is None and go_offline_if_unreachable():
         evaluate.config.HF_EVALUATE_OFFLINE = True
-    found = str(place) if is_local else source
+    found = str(place or source)
     try:
-        if script is not None and _digest_unloaded(found) != script.digest:
+        # In two steps, as `evaluate.load` goes, which would fetch once more what was looked at.
+        copy = evaluation_module_factory(found)
+        if script is not None and _digest_unloaded(copy.module_path) != script.digest:
             raise _changed(source)
-        module = evaluate.load(found, config, keep_in_memory=True)
+        module = import_main_class(copy.module_path)(
+            config_name=config, hash=copy.hash, keep_in_memory=True
+        )
+        module.download_and_prepare()
     except DataError:
         raise
     except Exception as error:
-        code = place.read_text(errors="replace") if place.is_file() else ""
+        code = place.read_text(errors="replace") if place and place.is_file() else ""
         if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
             raise DataError(
                 f"{source} begins with {several[0]!r}, which the evaluate library does not "
@@ -267,19 +274,15 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
             f"{_reason(error).rstrip('.')}): give a metric's name on the hub, or the path of its "
             "script."
         ) from error
-    if script is not None and script_digest(module) != script.digest:
-        raise _changed(source)
     return module
 
 
-def _digest_unloaded(found: str) -> str:
-    """The SHA-256 (hex) of a metric's code, which is found and not run."""
-    from evaluate.loading import evaluation_module_factory  # noqa: PLC0415  (four seconds)
-
-    spec = find_spec(evaluation_module_factory(found).module_path)
+def _digest_unloaded(module_path: str) -> str:
+    """The digest of a metric's code, which is found and not run."""
+    spec = find_spec(module_path)
     if spec is None or spec.origin is None:
-        raise FileNotFoundError(found)
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+        raise FileNotFoundError(module_path)
+    return _digest(Path(spec.origin))
 
 
 def _changed(source: str) -> DataError:
@@ -289,8 +292,30 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """The SHA-256 (hex) of a metric's code."""
-    return hashlib.sha256(Path(inspect.getfile(type(module))).read_bytes()).hexdigest()
+    """The digest of a metric's code that was loaded."""
+    return _digest(Path(inspect.getfile(type(module))))
+
+
+def _digest(main: Path) -> str:
+    """The SHA-256 (hex) of a script, and of the modules beside it where it imports some.
+
+    evaluate copies both into a folder of their own, the modules under the names of its imports.
+    """
+    paths = [path for path in main.parent.rglob("*") if path.name.endswith(_MODULES)]
+    digests = {
+        path.relative_to(main.parent).as_posix(): hashlib.sha256(code).hexdigest()
+        for path in sorted(paths)
+        # Python writes the former, and evaluate an empty one of the latter.
+        if path.parent.name != "__pycache__"
+        and ((code := path.read_bytes()) or path.name != "__init__.py")
+    }
+    if len(digests) == 1:
+        return digests[main.name]
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+
+
+_MODULES = tuple(all_suffixes())
+"""The endings of what Python imports."""
 
 
 def check_script(

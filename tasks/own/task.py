@@ -23,7 +23,7 @@ from benchharness.tasks.examples import (
     SpanExample,
     TagExample,
 )
-from benchharness.tasks.foreign_code import Code
+from benchharness.tasks.foreign_code import Code, name_code_of_plugin
 from benchharness.tasks.metrics.entities import to_iob2
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import MISSING, Table, to_number
@@ -99,7 +99,7 @@ class OwnData:
     @property
     def code(self) -> list[Code]:
         """What code its metrics are."""
-        return codes_of(self.scripts)
+        return codes_of(self.metrics, self.scripts)
 
     @property
     def mapping(self) -> ColumnMapping:
@@ -154,7 +154,12 @@ def add(task: Task) -> Task:
 
 
 def own_task(own: OwnData, name: str = "") -> Task:
-    """The task of a definition; a plugin may give it another name ("mine/reviews")."""
+    """The task of a definition; a plugin may give it another name ("mine/reviews").
+
+    What code a plugin's definition names is loaded, because the plugin is code that is trusted.
+    """
+    if name:
+        name_code_of_plugin(own.code)
     known = known_metrics(own.kind, own.labels, no_answer=own.no_answer, unseen=own.unseen)
     chosen = metrics_of(own.metrics, known, own.labels, own.scripts)
     counted = {metric.name for metric in chosen}

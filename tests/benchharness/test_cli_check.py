@@ -143,6 +143,14 @@ def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked,
     assert "None of 2 tasks is worse" in ended.out
 
 
+def test_a_check_leaves_no_note_of_code(checked, monkeypatch, tmp_path):
+    """Its store is deleted, so what was named for it is of no more use."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
+    assert checked().code == 0
+    assert list((tmp_path / "data" / "benchharness" / "named-code").iterdir()) == []
+
+
 def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
     """By the file, from which the check finds the task that the baseline names."""
     path = str(own_files.GOOD["comma"].write(tmp_path))

@@ -15,7 +15,7 @@ from benchharness.engines.process import WORKER
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import DataError, JobError, ModelError
+from benchharness.tasks.errors import DataError, ForeignCodeError, JobError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
@@ -194,6 +194,9 @@ def test_a_killed_parent_takes_the_process_along(tmp_path: Path):
     [
         (ModelError("no weights."), "failed", 4, "no weights."),
         (JobError("lost."), "failed", 1, "lost."),
+        # 4 would end the other jobs of its model too, which is not to blame.
+        (DataError("changed."), "failed", 1, "changed."),
+        (ForeignCodeError("not loaded."), "failed", 1, "not loaded."),
         (ZeroDivisionError("by zero"), "failed", 1, "ZeroDivisionError: by zero"),
     ],
 )

@@ -10,17 +10,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from inspect import isfunction, signature
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import benchharness as bh
 from benchharness.cli.app import COMMANDS
-from benchharness.leaderboard.job import Job
+from benchharness.driver.drive import _require_trust
+from benchharness.driver.options import RunOptions
+from benchharness.leaderboard.job import Job, code_of
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.foreign_code import begin, name_code
+from benchharness.tasks.errors import BenchError, ForeignCodeError
+from benchharness.tasks.foreign_code import Code, begin, name_code, require_named
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.metrics import Script, load_script
 from benchharness.tasks.own.task import OwnData, define
@@ -106,15 +111,10 @@ def _result(own: OwnData, home: Path, model: str, seed: int) -> Result:
 
 
 @pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    """Where evaluate keeps its copies of scripts, which it asks once in a process."""
-    import evaluate
-
+def copies(evaluate_copies, tmp_path_factory):
+    """A user's data folder of its own, and no hub."""
     with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("evaluate")
-        patch.setattr(evaluate.config, "HF_METRICS_CACHE", str(folder / "metrics"))
-        patch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder / "modules"))
-        patch.setenv("XDG_DATA_HOME", str(folder / "data"))
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("HF_HUB_OFFLINE", "1")
         yield
 
@@ -319,6 +319,73 @@ def test_36_code_of_others_is_loaded_where_it_is_trusted(victim, foreign):
     assert SAID not in " ".join(victim(*words, "--trust-remote-code").out.split())
     with suppress(FileNotFoundError):
         foreign.marker.unlink()
+
+
+def _is_trusted() -> bool:
+    """Whether code that nobody has named would be loaded now."""
+    try:
+        require_named([Code("somebody's.py", "")])
+    except ForeignCodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("words", "trusts"),
+    [
+        (("compare", "one", "two", *DB), True),
+        (("leaderboard", *DB), True),
+        (("run", "--model", "tiny", "--task", "rte", "--data", "mini", "--dry-run", *DB), False),
+        (("predict", "nowhere", "rows.csv", *DB), False),
+        (("check", "--model", "tiny", "--baseline", "nowhere.json"), False),
+    ],
+)
+def test_36_trust_in_a_checkpoint_is_none_in_metrics(victim, words, trusts):
+    """What runs jobs trusts the code of these jobs, and no other that the store names."""
+    begin(trust=not trusts)
+    victim(*words, "--trust-remote-code")
+    assert _is_trusted() == trusts
+
+
+def test_36_a_run_that_is_trusted_loads_the_code_of_its_own_jobs_alone(foreign):
+    begin()
+    job, other = (_job(foreign.owns[kind], foreign.home, "one", 9) for kind in ("archive", "file"))
+    schedule = SimpleNamespace(todo=[job], jobs=[job])
+    with pytest.raises(ForeignCodeError, match="no command here has named"):
+        _require_trust(schedule, RunOptions())
+    _require_trust(schedule, RunOptions(trust_remote_code=True))
+    require_named(code_of(job.definition))
+    with pytest.raises(ForeignCodeError):
+        require_named(code_of(other.definition))
+    begin()
+
+
+NEEDED = {"minutes": 1.0, "suite": "glue", "trust_remote_code": True}
+FUNCTIONS = [name for name in bh.__all__ if isfunction(getattr(bh, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_36_trust_ends_with_the_call_in_python_that_gave_it(victim, name):
+    function = getattr(bh, name)
+    needed = [n for n, p in signature(function).parameters.items() if p.default is p.empty]
+    begin(trust=True)
+    with suppress(BenchError):
+        function(**{each: NEEDED.get(each, "nowhere") for each in needed})
+    assert not _is_trusted()
+
+
+def test_36_python_loads_code_of_others_where_the_call_trusts_it(victim, foreign):
+    suite = foreign.owns["merged"].name.partition("/")[0]
+    begin(trust=True)
+    found = [
+        bh.compare("one", "two", suite=suite, db="v.sqlite", trust_remote_code=trusts)
+        for trusts in (False, True)
+    ]
+    assert SAID in found[0]["reason"][0]
+    assert SAID not in found[1]["reason"][0]
+    with suppress(FileNotFoundError):
+        foreign.marker.unlink()
+    begin()
 
 
 def test_36_code_that_changed_is_not_run_to_find_that_out(victim, foreign):

@@ -1,8 +1,11 @@
 import json
+from typing import Any
 
 import pytest
 
 from benchharness.leaderboard.result import Evaluation, predictions_of, to_row
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
@@ -10,6 +13,9 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagPrediction,
 )
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 
 
 @pytest.mark.parametrize(
@@ -46,3 +52,84 @@ def test_a_models_rows_have_the_fields_that_they_always_had(
 ) -> None:
     """So the digests of results stay what they were."""
     assert list(to_row(prediction)) == fields
+
+
+ODD = {
+    "glue/rte": [
+        {"label": "entailment", "scores": None},
+        {"label": "entailment", "scores": [0.5]},
+        {"label": "entailment", "scores": [0.5, float("nan")]},
+        {"label": "entailment", "scores": [0.5, "0.5"]},
+        {"label": ["entailment"]},
+        {"label": {"entailment": 1}},
+        {"label": "maybe"},
+        {"label": "entailment", "text": ["maybe"]},
+        {"label": None},
+    ],
+    "glue/stsb": [
+        {"label": 1e308},
+        {"label": float("nan")},
+        {"label": "2.5"},
+        {"label": 2.5, "scores": None},
+        {"label": 10**400},
+    ],
+    "lexglue/ecthr_a": [{"label": "2"}, {"label": ["nonsense"]}],
+    "squad/v2.0": [
+        {"text": None},
+        {"text": "x", "no_answer_score": float("inf")},
+        {"text": "x", "classes": None},
+        {"text": "x", "facts": ["one"]},
+    ],
+    "race/all": [
+        {"option": 9},
+        {"option": "1"},
+        {"option": 1, "scores": 0.5},
+        {"option": -1, "text": ["x"]},
+    ],
+    "conll2003/ner": [{"tags": None}, {"tags": "O"}, {"tags": [1, 2]}, {"tags": {"O": 1}}],
+    "conll2012/coref": [
+        {"clusters": None},
+        {"clusters": [[[0, 1000000]]]},
+        {"clusters": [[["a", "b"]]]},
+        {"clusters": [[1]]},
+    ],
+    "beir/scifact": [
+        {"documents": None, "scores": [1.0]},
+        {"documents": ["1"], "scores": []},
+        {"documents": [["1"]], "scores": [1.0]},
+        {"documents": ["1"], "scores": [float("nan")]},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "row"), [(task, row) for task, rows in ODD.items() for row in rows], ids=str
+)
+def test_rows_from_elsewhere_that_no_answer_can_have_are_refused(
+    task: str, row: dict[str, Any]
+) -> None:
+    found = find_task(task)
+    split = found.dev_splits[0]
+    examples = read(found, split, parse_data("mini"), 1).examples[:1]
+    evaluation = Evaluation(
+        task=task,
+        split=split,
+        fingerprint="f",
+        scores={},
+        predictions=({"id": examples[0].id, **row},),
+    )
+    with pytest.raises(DataError, match="predictions of"):
+        predictions_of(evaluation, examples)
+
+
+@pytest.mark.parametrize("task", ODD)
+def test_right_answers_of_each_kind_fit(task: str) -> None:
+    found = find_task(task)
+    split = found.dev_splits[0]
+    examples = read(found, split, parse_data("mini"), 3).examples
+    golds = [answer_type(found).golds(example)[0] for example in examples]
+    rows = json.loads(json.dumps([to_row(gold) for gold in golds]))
+    evaluation = Evaluation(
+        task=task, split=split, fingerprint="f", scores={}, predictions=tuple(rows)
+    )
+    assert len(predictions_of(evaluation, examples)) == len(examples)

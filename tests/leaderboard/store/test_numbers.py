@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
+from benchharness.leaderboard.store.record import portions
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.compared_runs import made
@@ -98,3 +101,20 @@ def test_runs_that_fit_are_taken_in(sound: Result, tmp_path: Path) -> None:
     with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:
         theirs.add_result(_saying(sound, count))
         assert here.merge(theirs.stored_runs()).added == 1
+
+
+def test_runs_before_one_that_does_not_fit_are_said_to_be_stored(
+    sound: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command would stop there again."""
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0.0)
+    monkeypatch.setattr(merging, "portions", partial(portions, most=1))
+    change, said = FAULTS["a score above 1"]
+    with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:
+        theirs.add_result(sound)
+        theirs.add_result(made("better", "glue/rte", 1, {1}))
+        theirs.add_result(change(made("bad", "glue/rte", 1, {2})))
+        with pytest.raises(StoreError, match=said) as raised:
+            here.merge(theirs.stored_runs())
+        assert str(raised.value).endswith("are stored: repeat the command once that is mended.")
+        assert here.attempt_count() == 1

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 import pytest
 
@@ -155,6 +157,23 @@ def test_a_file_system_without_locks_is_named(
             open_store(place)
         assert os.strerror(number) in str(raised.value)
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_locks_are_tried_where_a_link_leads(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path / "elsewhere" / "link.sqlite"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    tried: list[Path] = []
+
+    def temporary(**options: Path) -> Any:
+        tried.extend(options.values())
+        return TemporaryFile(**options)
+
+    monkeypatch.setattr("benchharness.leaderboard.store.database.TemporaryFile", temporary)
+    open_store(link).close()
+    assert set(tried) == {path.parent.resolve()}
 
 
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
 """`--metric`: ours by name, and scripts of the evaluate library, which are local here."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.errors import BenchError, DataError, ForeignCodeError
 from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.foreign_code import Code, begin, require_named
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.metrics import load_script, metric_names
 from benchharness.tasks.own.task import OwnData, own_task
@@ -43,20 +46,8 @@ TWO = """
 """
 
 
-@pytest.fixture(scope="module")
-def copies(tmp_path_factory):
-    """Where evaluate keeps its copies of scripts, which it asks once in a process."""
-    import evaluate
-
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("evaluate")
-        patch.setattr(evaluate.config, "HF_METRICS_CACHE", str(folder / "metrics"))
-        patch.setattr(evaluate.config, "HF_MODULES_CACHE", str(folder / "modules"))
-        yield
-
-
 @pytest.fixture
-def script(tmp_path, copies):
+def script(tmp_path, evaluate_copies):
     """Writes a metric's script."""
     load_script.cache_clear()
 
@@ -95,6 +86,74 @@ def test_a_script_that_has_changed_is_not_run(script, tmp_path):
     example = PairExample(id="1", text_a="x", label="neg")
     with pytest.raises(DataError, match="has changed since this run was planned"):
         task.metrics[0].compute([PairPrediction(id="1", label="neg")], [example])
+
+
+HELPED = """
+        return {"helped": SCALE * sum(a == b for a, b in zip(predictions, references))}
+"""
+
+
+def test_a_script_whose_helper_has_changed_is_not_run(script, tmp_path):
+    path, marker = script("helped_script", HELPED), tmp_path / "ran"
+    path.write_text("from .scale_of_it import SCALE\n" + path.read_text())
+    helper = tmp_path / "scale_of_it.py"
+    helper.write_text("SCALE = 2\n")
+    own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
+    helper.write_text(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\nSCALE = 3\n")
+    load_script.cache_clear()
+    example = PairExample(id="1", text_a="x", label="neg")
+    with pytest.raises(DataError, match="has changed since this run was planned"):
+        own_task(own).metrics[0].compute([PairPrediction(id="1", label="neg")], [example])
+    assert not marker.exists()
+
+
+def test_the_digest_of_a_script_without_helpers_is_that_of_its_file(script, tmp_path):
+    """Stores have it."""
+    path = script("single_script", BALANCED)
+    own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
+    (found,) = own.scripts.values()
+    assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("has_digest", [True, False], ids=["as --write-task has it", "as in TOML"])
+def test_a_script_that_a_plugin_names_is_run(has_digest, script, tmp_path):
+    """Also by a later command in the same process, where the plugin is loaded already."""
+    path = script(f"plugin_script_{has_digest}", BALANCED)
+    own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
+    own = own if has_digest else replace(own, scripts={})
+    begin()
+    metric = own_task(own).metrics[0]
+    examples = [PairExample(id=each, text_a="x", label=each) for each in ("neg", "pos")]
+    right = [PairPrediction(id=each.id, label=each.id) for each in examples]
+    with pytest.raises(ForeignCodeError):
+        metric.compute(right, examples)
+    metric = own_task(own, "mine/rows").metrics[0]
+    begin()
+    assert metric.compute(right, examples) == (1.0 if has_digest else 100.0)
+
+
+@pytest.mark.parametrize(
+    "place", ["~nosuchuser/m.py", f"/{'m' * 300}.py", "loop.py", "locked/m.py"]
+)
+def test_a_script_in_a_place_that_cannot_be_read_is_refused(
+    place, evaluate_copies, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    Path("loop.py").symlink_to("loop.py")
+    stat = Path.stat
+
+    def locked(path: Path, **options):
+        if "locked" in path.parts:
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", locked)
+    begin()
+    with pytest.raises(ForeignCodeError, match="no command here has named"):
+        require_named([Code(place, "0")])
+    with pytest.raises(DataError, match="could not be loaded"):
+        load_script(place, None, None)
 
 
 @pytest.mark.parametrize(
