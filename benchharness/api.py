@@ -440,7 +440,7 @@ class BoardTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the marks of the table stand for, a sentence each."""
+        """Explain each mark of the table in a sentence."""
         return tuple(note_lines(noted for entry in self.board.entries for noted in entry.noted))
 
     def __repr__(self) -> str:
@@ -468,7 +468,8 @@ def boards(
 ) -> list[BoardTable]:
     """The boards of some suites, or of all that have runs, as `bench leaderboard` has them."""
     with open_store(fspath(db), create=False) as store:
-        return [BoardTable(board=each) for each in gather_boards(store, listed(suite), data)]
+        found = gather_boards(store, Within(suites=listed(suite), data=data))
+        return [BoardTable(board=each) for each in found]
 
 
 @speaks_python

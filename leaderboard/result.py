@@ -128,7 +128,7 @@ class Result:
 
     def has_collapsed(self, task: str) -> bool:
         """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
-        return self.job.kind in SINGLE and bool(COLLAPSED & set(self.flags.get(task, ())))
+        return has_collapsed(self.job.kind, self.flags.get(task, ()))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal result; it shares its bulk."""
@@ -459,7 +459,7 @@ class RunRow(Described):
 
     def has_collapsed(self, task: str) -> bool:
         """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
-        return self.is_single and bool(COLLAPSED & set(self.flags.get(task, ())))
+        return has_collapsed(self.kind, self.flags.get(task, ()))
 
     @property
     def suite(self) -> str:
@@ -582,6 +582,12 @@ NEVER_FELL = "the training loss never fell"
 
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 """The flags of a run that has learned nothing."""
+
+
+def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
+    """Whether these flags of a run say that it has learned nothing, where it was to learn."""
+    return kind in SINGLE and not COLLAPSED.isdisjoint(flags)
+
 
 MARK = "!"
 """Stands behind a number with flags, and before the sentences that say them."""

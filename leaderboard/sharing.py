@@ -94,20 +94,23 @@ def shared_row(run: RunRow) -> RunRow:
 
 def shared_job(job: Job) -> Job:
     """The job without paths; its key stays, since it does not follow from places."""
-    is_file = job.kind == "scored"
-    # The places that a job names: its checkpoint, its data, and the files that it scored.
-    sources = [setting.source for setting in job.settings.values() if is_file]
-    start = job.start.name if job.start else ""
-    known = tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
+    known = _places_of(job)
     return replace(
         job,
         model=without_paths(job.model, known),
         checkpoint=without_paths(job.checkpoint, known),
         data=without_paths(job.data, known),
         source=without_paths(job.source, known),
-        settings=_settings(job.settings, known, is_file=is_file),
-        start=job.start and replace(job.start, name=without_paths(start, known)),
+        settings=_settings(job.settings, known, is_file=job.kind == "scored"),
+        start=job.start and replace(job.start, name=without_paths(job.start.name, known)),
     )
+
+
+def _places_of(job: Job) -> tuple[str, ...]:
+    """The paths that a job names: its checkpoint, its data, its start, the files that it scored."""
+    sources = [each.source for each in job.settings.values() if job.kind == "scored"]
+    start = job.start.name if job.start else ""
+    return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
 
 
 def _settings(
@@ -128,8 +131,7 @@ def _settings(
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
     """The run without paths; its key, its scores and its predictions stay."""
-    job = outcome.job
-    known = tuple(filter(_is_path, (job.checkpoint, job.data, job.start.name if job.start else "")))
+    job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(
             outcome,

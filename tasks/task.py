@@ -103,9 +103,9 @@ class Printed(float):
         made.line, made.count = line, count
         return made
 
-    def __getnewargs__(self) -> tuple[float, float, int]:  # type: ignore[override]
-        """Give what a copy is made of."""
-        return float(self), self.line, self.count
+    def __reduce__(self) -> tuple[type[Self], tuple[float, float, int]]:
+        """Give the class and the values that a copy is made of."""
+        return type(self), (float(self), self.line, self.count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ import typer
 
 from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options
-from benchharness.cli.output import print_json, print_table
+from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.driver.options import option
-from benchharness.leaderboard.boards.cell import marked, note_lines
+from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
@@ -82,7 +82,7 @@ def compare(
         for each in contrasts:
             _show_slices(each)
             _show_flips(each, shown.examples, names)
-        _tell_flags(names, contrasts)
+        _tell_marks(names, contrasts)
     for line in _legend([each for _, contrasts in compared for each in contrasts]):
         typer.echo(line)
 
@@ -126,15 +126,13 @@ def _cells(found: Contrast) -> tuple[str, ...]:
     )
 
 
-def _tell_flags(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
-    """What the marks of two systems' scores stand for."""
-    noted = (
+def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
+    """Say why scores of two systems have marks."""
+    tell_marks(
         (f"{name} {title_of(each.task)}", flags)
         for each in found
         for name, flags in zip(names, each.flags, strict=True)
     )
-    for line in note_lines(noted):
-        typer.echo(visible(line))
 
 
 def _interval(interval: Interval | None) -> str:
@@ -251,7 +249,7 @@ def plan(
         for each in found:
             if each.unread:
                 typer.echo(visible(f"{title_of(each.task)}: over seeds alone, {each.unread}"))
-        _tell_flags(heads(rows.entries), found)
+        _tell_marks(heads(rows.entries), found)
     typer.echo(
         f"seeds of each: what the test of bench compare, over examples and seeds, needs at alpha "
         f"{alpha:g} to find this difference with power {power:g}, if the stored spreads are true."

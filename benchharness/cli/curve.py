@@ -8,9 +8,9 @@ import typer
 
 from benchharness.cli.chosen import Chosen, board_facts, print_heading
 from benchharness.cli.options import argument, with_options
-from benchharness.cli.output import print_json, print_table
+from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import marked, note_lines, shown
+from benchharness.leaderboard.boards.cell import marked, shown
 from benchharness.leaderboard.comparing.curves import (
     LayerCurve,
     LayerPoint,
@@ -66,7 +66,7 @@ def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
                 score = _score(point.cell.median, point)
                 _add(row, curve.title, score, point.cell.values)
         _print_rows(rows, ("layer", *(curve.title for _, curve in group), "seeds"))
-        _tell_flags(
+        tell_marks(
             (f"{curve.title} layer {point.layer}", point.flags)
             for _, curve in group
             for point in curve.points
@@ -92,7 +92,7 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
                 row = rows.setdefault(step, facts)
                 _add(row, _title(curve), _score(point.median, point), point.values)
         _print_rows(rows, ("step", "tokens", *(_title(curve) for _, curve in group), "seeds"))
-        _tell_flags(
+        tell_marks(
             (f"{_title(curve)} step {point.stage.step:,}", point.flags)
             for _, curve in group
             for point in curve.points
@@ -129,11 +129,6 @@ def _print_rows(rows: Mapping[int, Mapping[str, Any]], columns: tuple[str, ...])
 def _score(median: float, point: StagePoint | LayerPoint) -> str:
     score, between = marked(shown(median), point.flags), point.interval
     return score if between is None else f"{score} ±{shown((between.high - between.low) / 2)}"
-
-
-def _tell_flags(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
-    for line in note_lines(noted):
-        typer.echo(visible(line))
 
 
 def _layers_json(board: Board, curve: LayerCurve) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.stored import Rows, find_rows, gather_boards
+from benchharness.stored import Rows, Within, find_rows, gather_boards
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.scoring import make_ensemble
 from benchharness.tasks.errors import BenchError
@@ -50,7 +50,9 @@ def ensemble(
             if not store.finished_keys([result.job.key]):
                 store.add_result(result)
         suites = tuple(dict.fromkeys(rows.board.suite for rows in found))
-        boards = boards_of({result.job.key for result in made}, gather_boards(store, suites))
+        boards = boards_of(
+            {result.job.key for result in made}, gather_boards(store, Within(suites=suites))
+        )
     if chosen.as_json:
         print_json([_to_json(result) for result in made])
     else:

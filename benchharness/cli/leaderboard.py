@@ -20,7 +20,7 @@ from benchharness.leaderboard.boards.reproduction import Reproduction, reproduct
 from benchharness.leaderboard.boards.terminal import print_boards
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
-from benchharness.stored import gained, gather_boards, left_out, recent_suites
+from benchharness.stored import Within, gained, gather_boards, left_out, recent_suites
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def leaderboard(
     with chosen.open() as store:
         recent = None if suites or as_json else recent_suites(store)
         suites = suites or (recent.shown if recent else ())
-        whole = gather_boards(store, suites, chosen.data, paths=True)
+        whole = gather_boards(store, Within(suites=suites, data=chosen.data), paths=True)
         whole = gained(whole, store)
         boards = [top_of(board, most) for board in whole]
         if intervals:

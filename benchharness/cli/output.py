@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
 from benchharness.leaderboard.job import Setting
@@ -45,6 +46,12 @@ def tell_notes(sentences: Iterable[str]) -> None:
     """Say on stderr what a user should know beside what was asked for."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
+
+
+def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
+    """Say why numbers have marks, by the names of the numbers with notes."""
+    for line in note_lines(noted):
+        typer.echo(visible(line))
 
 
 @contextmanager

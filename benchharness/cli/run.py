@@ -30,7 +30,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
-from benchharness.stored import LARGE_STORE, gained, gather_boards, is_reported, left_out
+from benchharness.stored import LARGE_STORE, Within, gained, gather_boards, is_reported, left_out
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
@@ -172,7 +172,7 @@ def _conclude(
     models = None
     if is_large:
         models = {row.model for row in store.runs_with(job.key for job in schedule.jobs)}
-    boards = gather_boards(store, _suites_of(schedule), models=models)
+    boards = gather_boards(store, Within(suites=_suites_of(schedule)), models)
     if is_large:  # of other models nothing is read, so nobody has a rank
         boards = list(map(unranked, boards))
     boards = gained(boards, store)

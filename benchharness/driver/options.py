@@ -376,7 +376,7 @@ _FOUND = re.compile(
 
 
 def _is_value(word: str, known: Option) -> bool:
-    """Whether the word behind an option is its value, and not the sentence's next one."""
+    """Tell whether a word that follows an option is its value or continues the sentence."""
     literal = re.split(r"[|,\[]", known.metavar or "")
     return not re.fullmatch(r"[a-z]+(-[a-z]+)*", word) or word in literal
 

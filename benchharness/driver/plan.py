@@ -162,7 +162,8 @@ def plan(request: Request) -> Plan:
 
 
 FEW_STEPS, ENOUGH_STEPS = 20, 80
-"""Of fewer steps most encoders learn nothing; and with how many a small file mostly works."""
+"""Most encoders learn nothing in fewer than `FEW_STEPS` steps of training; with `ENOUGH_STEPS` most
+learn from a small file."""
 
 
 def _few_steps(

@@ -106,7 +106,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None) -> Any:
-    """What transformers makes of a folder, by the class that it names if that can read it.
+    """Load the tokenizer in a folder by the class that its files name, or by the fast base class.
 
     `lowers` says whether texts are lower-cased, where no file does.
     """

@@ -205,7 +205,7 @@ class WorkerProcess:
 
     @property
     def has_lost_its_result(self) -> bool:
-        """Whether the process ended as if all were well, and left nothing that can be read."""
+        """Tell whether the process ended with status 0 but left no result that can be read."""
         return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
 
     def outcome(self, timeout: float | None = None) -> Outcome:
@@ -327,7 +327,7 @@ def outcome_of(left: Mapping[str, Any]) -> Outcome:
 
 
 def _read_outcome(file: Path) -> Outcome | str:
-    """What a worker has left, or what it did where that is nothing that can be read."""
+    """Read the result or the failure that a worker wrote; say in words why there is none."""
     try:
         return outcome_of(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:

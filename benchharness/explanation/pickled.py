@@ -24,7 +24,8 @@ _CALLED = frozenset(
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""Of a Trainer's arguments: the values (there are some 200), how deep, and letters of a text."""
+"""A file of a Trainer's arguments may hold this many values (most have some 200), nested this deep,
+in texts of this many characters."""
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:

@@ -103,24 +103,34 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """The boards and tasks that are asked for, and the source of their rows; all where empty."""
+
+    suites: Sequence[str] = ()
+    tasks: Sequence[str] = ()
+    data: str | None = None
+
+
+ANYWHERE = Within()
+
+
 @_naming_plugins
-def gather_boards(  # noqa: PLR0913  (what is wanted of the boards)
+def gather_boards(
     store: Store,
-    suites: Sequence[str] = (),
-    data: str | None = None,
+    within: Within = ANYWHERE,
     models: Collection[str] | None = None,
     *,
     with_hidden: bool = False,
     paths: bool = False,
 ) -> list[Board]:
-    """The boards of the named suites, or of all; a suite without runs has none.
+    """The boards within these suites and data, with all of their tasks; a suite may have none.
 
-    `data` keeps only those whose rows came from that source, `models` only the runs of these;
-    `paths` is as `build_boards` takes it.
-    Raises BenchError where a suite is unknown, or all that have runs are.
+    `models` keeps only the runs of these; `paths` is as `build_boards` takes it. Raises BenchError
+    where a suite is unknown, or all that have runs are.
     """
-    named = {suite.name: suite for name in suites for suite in find_suites(name)}
-    stored = set(named if suites else store.suites())
+    named = {suite.name: suite for name in within.suites for suite in find_suites(name)}
+    stored, data = set(named or store.suites()), within.data
     if stored and not stored & set(SUITES):
         raise BenchError("none of the stored runs is of a known suite.")
     # A folder may be named as it lies here, or as a board without paths calls it.
@@ -174,18 +184,6 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
 # The rows of stored boards that a command's words name, such as those of two models on a suite.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Within:
-    """The boards and tasks that are asked for, and the source of their rows; all where empty."""
-
-    suites: Sequence[str] = ()
-    tasks: Sequence[str] = ()
-    data: str | None = None
-
-
-ANYWHERE = Within()
-
-
 class Rows(NamedTuple):
     """Entries of one board and the tasks that are asked for and that all of them have."""
 
@@ -212,7 +210,7 @@ def find_rows(
     wanted = wanted_tasks(store, within.suites, within.tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     models = _models(store, systems)
-    boards = gather_boards(store, tuple(names), within.data, models, paths=paths)
+    boards = gather_boards(store, replace(within, suites=tuple(names)), models, paths=paths)
     found = [
         Rows(
             board,

@@ -230,7 +230,7 @@ def exported_boards(
     """
     wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
     names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-    boards = gather_boards(store, names, within.data, paths=paths)
+    boards = gather_boards(store, replace(within, suites=names), paths=paths)
     rows = [
         stored_name(store, name)
         for word in models

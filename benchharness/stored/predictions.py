@@ -43,7 +43,7 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.splits import read_split
-from benchharness.stored import Rows, gather_boards, wanted_tasks
+from benchharness.stored import Rows, Within, gather_boards, wanted_tasks
 from benchharness.tasks.errors import BenchError, DataError, ForeignCodeError, unknown_name
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
@@ -410,7 +410,7 @@ def _narrowed(
     """The boards of some models, with the tasks that are asked for."""
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    for board in gather_boards(store, tuple(names), data, models):
+    for board in gather_boards(store, Within(suites=tuple(names), data=data), models):
         chosen = tuple(task for task in board.tasks if not wanted or task in wanted)
         yield replace(board, tasks=chosen)
 

@@ -23,6 +23,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.models import MODELS
 from benchharness.stored import (
     Rows,
+    Within,
     gained,
     gather_boards,
     read_outcomes,
@@ -237,7 +238,9 @@ def _chosen(
     recent = None if wanted.suites else recent_suites(store, first=known)
     shown = wanted.suites or (recent.shown if recent else ())
     is_read = last and set(shown) == known and {b.paths for b in last} == {wanted.show_paths}
-    boards = last if is_read else gather_boards(store, shown, paths=wanted.show_paths)
+    boards = (
+        last if is_read else gather_boards(store, Within(suites=shown), paths=wanted.show_paths)
+    )
     has_timed = recent is None or TIMED_SUITE in (*recent.shown, *recent.left_out)
     return boards, list(recent.sentences if recent else ()), has_timed
 

@@ -103,7 +103,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
     if tokens > rows:
         fault = f"its tokenizer has {tokens} tokens, its network {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
-    sampled, apart, count, differ, change, unexplained = 0, 0.0, 0, 0, 0.0, 0
+    sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
         is_vector = plain.kind == "ranking"
         rows_read = model.head.learned(each.rows) if is_vector else each.rows  # with a document
@@ -114,16 +114,37 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         if is_vector:
             continue
         answers = _answers(model, plain, read)
-        others, largest = compare_answers(model.task, answers, each.stored)
-        count, differ, change = count + len(answers), differ + others, max(change, largest)
-        unexplained += _unexplained(model, read.examples, answers, each.stored)
+        found.append(_compared(model, read.examples, answers, each.stored))
+    return replace(_together(found), sampled=sampled, apart=apart)
+
+
+def _compared(
+    model: TrainedModel,
+    examples: Sequence[Any],
+    answers: Sequence[Prediction],
+    stored: Sequence[Prediction],
+) -> Checked:
+    """Compare the answers to the examples of a split with those that the run has stored."""
+    differ, change = compare_answers(model.task, answers, stored)
+    unexplained = _unexplained(model, examples, answers, stored)
     return Checked(
-        sampled=sampled,
-        apart=apart,
-        rows=count,
+        sampled=0,
+        apart=0.0,
+        rows=len(answers),
         differ=differ,
         largest_change=change,
         unexplained=unexplained,
+    )
+
+
+def _together(splits: Sequence[Checked]) -> Checked:
+    return Checked(
+        sampled=0,
+        apart=0.0,
+        rows=sum(each.rows for each in splits),
+        differ=sum(each.differ for each in splits),
+        largest_change=max((each.largest_change for each in splits), default=0.0),
+        unexplained=sum(each.unexplained for each in splits),
     )
 
 
@@ -169,21 +190,12 @@ def _unexplained(
 
 def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
     """How the run's own network, in fp32, answers dev rows, where no class of transformers does."""
-    count, differ, change, unexplained = 0, 0, 0.0, 0
+    found = list[Checked]()
     for each in dev if model.task.kind != "ranking" else ():
         examples = each.rows.examples
         answers = predict(model, examples).predictions
-        others, largest = compare_answers(model.task, answers, each.stored)
-        count, differ, change = count + len(answers), differ + others, max(change, largest)
-        unexplained += _unexplained(model, examples, answers, each.stored)
-    return Checked(
-        sampled=0,
-        apart=0.0,
-        rows=count,
-        differ=differ,
-        largest_change=change,
-        unexplained=unexplained,
-    )
+        found.append(_compared(model, examples, answers, each.stored))
+    return _together(found)
 
 
 def require_stored_answers(model: TrainedModel, checked: Checked) -> None:

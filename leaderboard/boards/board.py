@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import itemgetter
 from statistics import median
 from typing import Any
 
@@ -192,9 +191,9 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
     kinds = groupby(board.entries, key=lambda entry: entry.shown_kind)
     kept = [entry for _, entries in kinds for entry in list(entries)[:number]]
     for task in board.tasks:
-        ran = [e for e in board.entries if e.is_single and task in e.cells]
-        order = ((not e.cells[task].has_learned, -e.cells[task].median, e) for e in ran)
-        kept += [entry for *_, entry in sorted(order, key=itemgetter(0, 1))][:1]
+        ran = [(e.cells[task], e) for e in board.entries if e.is_single and task in e.cells]
+        ran.sort(key=lambda pair: (not pair[0].has_learned, -pair[0].median))
+        kept += [entry for _, entry in ran[:1]]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
     # By identity: to compare two entries is to compare all of their runs.
     chosen = set(map(id, kept))

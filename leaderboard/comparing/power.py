@@ -80,12 +80,13 @@ def compare_seeds(
         values = (one.cells[task].values, other.cells[task].values)
         parts[task] = _part(values, outcomes)
         unread = next((each for each in outcomes if isinstance(each, str)), "")
-        each = _comparison(task, values, [parts[task]], (alpha, power), (unread, once))
-        found.append(replace(each, flags=(one.cells[task].notes, other.cells[task].notes)))
+        each = _comparison(task, values, [parts[task]], (alpha, power), once)
+        flags = (one.cells[task].notes, other.cells[task].notes)
+        found.append(replace(each, unread=unread, flags=flags))
     if set(board.rule.cells) <= set(known) and one.seed_scores and other.seed_scores:
         whole = [parts[task] for task in board.rule.cells]
         scores = (one.seed_scores, other.seed_scores)
-        each = _comparison(SCORE, scores, whole, (alpha, power), ("", once))
+        each = _comparison(SCORE, scores, whole, (alpha, power), once)
         flags = (one.notes(board.rule.cells), other.notes(board.rule.cells))
         found.append(replace(each, flags=flags))
     return found
@@ -107,10 +108,10 @@ def _comparison(
     values: tuple[tuple[float, ...], tuple[float, ...]],
     parts: Sequence[Part],
     chances: tuple[float, float],
-    told: tuple[str, str],
+    once: str,
 ) -> Comparison:
+    """The numbers of a comparison; `once` names the row that is made once, which has no seeds."""
     one, other = values
-    unread, once = told  # why examples were not read, and what is made once
     now = average([part.noise.estimate(part.difference) for part in parts])
     several = min(len(one), len(other)) > 1
     difference = now.value
@@ -123,7 +124,6 @@ def _comparison(
         p_value=now.p_value if several and now.variance else None,
         needed=needed,
         reason="" if needed else _reason(several, difference, parts, once),
-        unread=unread,
     )
 
 

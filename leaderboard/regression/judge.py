@@ -259,12 +259,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         for task in now
         if task not in pairs
     ]
-    blind = [
-        f"{distinct_title(task)}: every run of the baseline collapsed, so this check can find no "
-        "drop: write it again from runs that learn."
-        for task in pairs
-        if before[task].learned is None
-    ]
+    blind = map(_blind_note, (task for task in pairs if before[task].learned is None))
     return Verdict(
         title=title,
         alpha=alpha,
@@ -273,6 +268,13 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         unjudged=(*unjudged, *lost),
         notes=(*notes, *blind, *collapses.lines),
         may_change=may_change,
+    )
+
+
+def _blind_note(task: str) -> str:
+    return (
+        f"{distinct_title(task)}: every run of the baseline collapsed, so this check can find no "
+        "drop: write it again from runs that learn."
     )
 
 

@@ -159,13 +159,14 @@ def _read_ticks(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]
 
 
 def _are_ticks(name: str, values: Sequence[Any]) -> bool:
-    marks = {value.strip().casefold() for value in values if isinstance(value, str)} - {""}
-    is_mark = (
-        len(marks) == 1
-        and any(value in ("", None) for value in values)
-        and (marks <= _TICKS or marks == {name.strip().casefold()})
-    )
-    return is_mark and all(isinstance(value, str) or value is None for value in values)
+    known = [value for value in values if value not in ("", None)]
+    if len(known) == len(values) or not all(isinstance(value, str) for value in known):
+        return False
+    # Looked at one by one, since texts are told by their first.
+    marks = (mark for value in known if (mark := value.strip().casefold()))
+    first = next(marks, "")
+    is_mark = first in _TICKS or (bool(first) and first == name.strip().casefold())
+    return is_mark and all(mark == first for mark in marks)
 
 
 # Columns of lists.

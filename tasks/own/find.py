@@ -74,11 +74,8 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     metric_names(metrics)  # refuses what is said twice before anything is read
     if hub and no_header:
         raise BenchError("--no-header is of files, and --hf names none: leave it out.")
+    own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    try:
-        own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
-    except DataError as error:
-        raise _with_benchmark(error, folder) from error
     # A dev that is held out has no rows of its own.
     tables = {
         split: table_of(own, split, folder)
@@ -121,9 +118,9 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     )
 
 
-def _with_benchmark(error: DataError, folder: Path | None) -> DataError:
+def _with_benchmark(error: DataError, folder: Path) -> DataError:
     """Add the benchmark that a folder holds to an error, and how it is run."""
-    if folder is None or not folder.is_dir():
+    if not folder.is_dir():
         return error
     data = Data(source="files", folder=folder)
     task = next((task for task in TASKS.values() if _is_of(task, data)), None)
@@ -152,6 +149,13 @@ def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnDa
     if not place:
         raise DataError("the data file '' does not exist: give a file or a folder.")
     path = Path(place).expanduser().resolve()
+    try:
+        return _of_place(path, columns, encoding, no_header=no_header)
+    except DataError as error:
+        raise _with_benchmark(error, path) from error
+
+
+def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> OwnData:
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = replace(

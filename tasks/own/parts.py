@@ -18,6 +18,7 @@ from benchharness.tasks.own.tables import (
     check_widths,
     delimiter_of,
     has_quotes,
+    numbers_of,
     opened,
     read_table,
     reading,
@@ -211,7 +212,7 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
         if header is None and rows:
             check_widths(path, rows, rows[0][1], delimiter)
             if how.no_header:
-                header = [str(number + 1) for number in range(len(rows[0][1]))]
+                header = numbers_of(rows[0][1])
             else:
                 header, rows, said = split_header(path.name, rows)
         if rows and header is not None:

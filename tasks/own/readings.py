@@ -113,8 +113,8 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         if found and found[0].kind == "tags":
             found += _named_labels(columns, found[0])
     # Boxes that were ticked are the labels of a text, whatever else may be one.
-    boxes = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}]
-    found = (boxes if table.ticked else []) or found
+    if table.ticked:
+        found = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}] or found
     _check_odd(table, columns, found)
     found = [_beside(r, split, verdict if is_sure else "") for r in found]
     if verdict and not is_sure:
@@ -533,7 +533,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     taken = {name for target in targets for names in target.values() for name in names}
     # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
-    again = [c for c in again if not c.is_origin and len(c.known) > len(c.values) / 2]
+    again = list(filter(_is_of_most_rows, again))
     _check_answers(columns, used | taken, is_named=any(_is_label(c) for c in free))
     if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
         texts.append({**texts[0], "text2": (again[0].name,)})
@@ -608,13 +608,16 @@ def _texts(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of texts: of prose where there is any, or else of words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
     # A remark on some rows, or where they come from, is no text where another is.
-    own = [c for c in texts if not c.is_origin and len(c.known) > len(c.values) / 2]
-    texts = own or texts
+    texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
     # Texts of a word or two, where a column is called so.
     named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
     return texts or [c for c in named if c.numbers is None and not c.is_list]
+
+
+def _is_of_most_rows(column: Column) -> bool:
+    return not column.is_origin and len(column.known) > len(column.values) / 2
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:

@@ -245,8 +245,9 @@ def _class_lines(folder: Place, encoding: str) -> Table:
                 f"{folder.name} has a file for each class, and in them a column 'label': put the "
                 "rows into one file, train.csv."
             )
-        tables = {label: read_table([path], encoding) for label, path in found.items()}
-        labels = [label for label, table in tables.items() for _ in table.ids]
+        # The id of a row begins with the number of its file: "0:7".
+        classes = list(found)
+        labels = [classes[int(row.partition(":")[0])] for row in whole.ids]
         return replace(whole, columns={**whole.columns, "label": labels}, name=folder.name)
     rows: list[tuple[str, Any]] = []
     notes: tuple[str, ...] = ()
@@ -422,9 +423,14 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     header: Sequence[Any] = rows[0][1] if rows else []
     rows, notes = _without_total(path, rows)
     if no_header:
-        names = [str(number + 1) for number in range(len(header))]
-        return replace(table_of_rows(path, names, rows), has_header=False, notes=notes)
+        table = table_of_rows(path, numbers_of(header), rows)
+        return replace(table, has_header=False, notes=notes)
     return named_table(path, rows, notes)
+
+
+def numbers_of(row: Sequence[Any]) -> list[str]:
+    """The names of columns that have none: their numbers, from 1."""
+    return [str(number) for number, _ in enumerate(row, start=1)]
 
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:

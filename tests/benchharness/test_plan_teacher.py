@@ -11,7 +11,7 @@ from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
-from benchharness.stored import gather_boards
+from benchharness.stored import Within, gather_boards
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job
@@ -302,7 +302,7 @@ def test_students_of_several_tasks_are_one_row(tmp_path: Path) -> None:
             result = make_result(job)
             told = replace(result.evaluations[0], task=job.task, scores=scores[job.task])
             store.add_result(replace(result, evaluations=(told,)))
-        (board,) = gather_boards(store, ["glue"])
+        (board,) = gather_boards(store, Within(suites=["glue"]))
     found = {entry.name.partition(", ")[2]: sorted(entry.cells) for entry in board.entries}
     both = ["glue/cola", "glue/rte"]
     assert found == {"": both, "layers 1, student of tiny": both}

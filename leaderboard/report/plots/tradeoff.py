@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
@@ -230,20 +230,13 @@ def _figure(
         on_it = ((points[n], quantity.text(costs[n])) for n in front)
         names = (f"{point.name} {point.text} at {cost}" for point, cost in on_it)
         said.append(f"Front of the {kind}: {'; '.join(names) or 'none has learned'}")
-    notes = [quantity.note]
-    if not all(point.has_learned for point in points):
-        notes.append(CROSSES)
-    if unknown:
-        notes.append(f"Of {counted(unknown, 'more row')} it is not known.")
-    if rest := len(points) - len(drawn):
-        notes.append(f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table.")
     return chart.Figure(
         title=f"{score} against {title}",
         choice=title,
         x=x,
         y=y,
         description=". ".join(said) + ".",
-        note=" ".join(notes),
+        note=" ".join((quantity.note, *_notes(points, unknown))),
         keys=tuple(
             chart.Key(
                 line=f"front {kind}",
@@ -258,6 +251,16 @@ def _figure(
         ),
         marks=tuple(marks),
     )
+
+
+def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
+    """The sentences below a figure on points that are crosses, not known, or not drawn."""
+    if not all(point.has_learned for point in points):
+        yield CROSSES
+    if unknown:
+        yield f"Of {counted(unknown, 'more row')} it is not known."
+    if (rest := len(points) - MOST_MARKS) > 0:
+        yield f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table."
 
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
