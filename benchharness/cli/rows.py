@@ -23,7 +23,7 @@ from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store import stored_names
 from benchharness.leaderboard.store.archive import write_archive
-from benchharness.leaderboard.store.numbers import check_runs
+from benchharness.leaderboard.store.numbers import Known, check_runs
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
@@ -267,7 +267,9 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         tell_notes(store.taken.sentences(store.name))
         total, attempts = source.count(), source.attempt_count()
         with counting("runs checked", attempts) as watched:
-            check_runs(watched(source.stored_runs()))  # an error before anything changes
+            known: Known = {}
+            check_runs(watched(source.stored_runs()), known)  # an error before anything changes
+        store.check_rows(known)
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()))
     typer.echo(f"{merged.added} runs added, of {total} jobs.")

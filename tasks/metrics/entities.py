@@ -319,9 +319,7 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
     )
 
 
-def _common(
-    gold: Iterable[Iterable[Mention]], predicted: Clusters
-) -> Counter[tuple[int, int]]:
+def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
     """The same with a mention in each gold cluster that has it, as often as that has it."""
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):

@@ -241,7 +241,10 @@ def test_gold_chains_that_are_no_clusters_score_as_the_scorer_does(
         path.write_text(shuffled(text, random) if kind == "marks in any order" else text)
         rows = read(COREF, "dev", Data(source="files", folder=tmp_path))
         guess = draw_clusters(random, words, alone=True)
-        if kind in ("twice", "marks in any order"):  # which chain has a mention counts where it is predicted
+        if kind in (
+            "twice",
+            "marks in any order",
+        ):  # which chain has a mention counts where it is predicted
             drawn = random.sample([*dict.fromkeys(m for c in chains for m in c)], 5)
             halves = tuple(drawn[:3]), tuple(drawn[3:])
             guess = tuple(c for c in halves if not any(_cross(a, b) for a in c for b in c))
@@ -281,7 +284,11 @@ def test_the_measures_of_a_known_example(predicted: Clusters, expected: tuple[fl
 def test_a_mention_that_a_gold_chain_has_again_counts_again_as_scorer_pl_prints():
     gold = ((A, A, B), (B, C), (D, E, E, F, G))
     found = [measure(gold, ((A, B), (D, E, F, G))) for measure in (muc, b_cubed, ceaf_e)]
-    printed = (3, 7, 3, 4), (4.36666666666667, 10, 5.5, 6), (2.31111111111111, 3, 2.31111111111111, 2)
+    printed = (
+        (3, 7, 3, 4),
+        (4.36666666666667, 10, 5.5, 6),
+        (2.31111111111111, 3, 2.31111111111111, 2),
+    )
     assert found == [pytest.approx(sums) for sums in printed]
 
 
