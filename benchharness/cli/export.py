@@ -342,10 +342,10 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
 
     Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
     """
-    known: Known = {}
+    theirs: Known = {}
     match file.suffix.lower():
         case ".gz":
-            noun, count = "runs", check_archive(file, known)
+            noun, count = "runs", check_archive(file, theirs)
         case ".csv" | ".json":
             noun, count = "rows", sum(1 for _ in read_rows(file))
         case _:
@@ -355,7 +355,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
             )
     with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))
-        store.check_rows(known)
+        store.check_rows(theirs)
         if noun == "runs":
             added = store.add_stored(watched(read_archive(file)))
         else:
