@@ -124,11 +124,14 @@ def delete(
             typer.echo("nothing was deleted.")
             return
         archive = _set_aside(store, chosen)
-        store.delete(chosen)
-    if used := delete_models(of.db, models):
-        tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+        # Before the runs: of one that is deleted no command would find the model again.
+        if used := delete_models(of.db, models):
+            tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+        deleted = store.delete(chosen)
+        if gone := len(chosen) - deleted:
+            tell_notes([f"another command has deleted {counted(gone, 'run')} of these meanwhile."])
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(of.db)])
-    typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
+    typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
 
 
 def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
@@ -212,10 +215,24 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     # A clock may stand, and two commands may come in a second.
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
-    archive = next(path for path in names if not (path.exists() or path.is_symlink()))
-    with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
-        write_archive(file, store.stored_runs(keys), paths=True)
+    with writing(folder.with_name(f"{start}.jsonl.gz"), "Nothing was deleted."):
+        archive = next(filter(_is_new, names))
+        try:
+            with whole_file(archive) as file:
+                write_archive(file, store.stored_runs(keys), paths=True)
+        except BaseException:
+            archive.unlink()
+            raise
     return archive
+
+
+def _is_new(path: Path) -> bool:
+    """Take a name, so that no other command does; False where it is taken."""
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 # Check, copy and merge the database itself.

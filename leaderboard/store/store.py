@@ -67,6 +67,7 @@ from benchharness.leaderboard.store.merging import (
     append_missing,
     append_run,
     faults_in,
+    in_pieces,
     merge_runs,
     run_ids,
     whole_runs,
@@ -620,11 +621,19 @@ class Store:
                 fields = _fields_of_rows(db, keys, whole_model=whole)
                 take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
-    def delete(self, keys: Collection[str]) -> None:
-        """Delete every attempt at these jobs; what started from them stays."""
-        with writing(self._engine) as db:
-            for some in _portions(keys):
-                db.execute(delete(RUNS).where(RUNS.c.job_key.in_(some)))
+    def delete(self, keys: Collection[str]) -> int:
+        """Delete every attempt at these jobs, as many as were here; what started from them stays.
+
+        Many take several transactions, as in `merge`; after each of them the store is whole.
+        """
+
+        def drop(db: Connection, some: Sequence[str]) -> int:
+            are_these = RUNS.c.job_key.in_(some)
+            count = db.scalar(select(func.count(RUNS.c.job_key.distinct())).where(are_these))
+            db.execute(delete(RUNS).where(are_these))
+            return count or 0
+
+        return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
         """Every attempt at every job, or at these, oldest first, to be carried to another store.
