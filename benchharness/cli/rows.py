@@ -129,7 +129,7 @@ def delete(
             tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
         deleted = store.delete(chosen)
         if gone := len(chosen) - deleted:
-            tell_notes([f"another command has deleted {counted(gone, 'run')} of these meanwhile."])
+            tell_notes([f"another command has deleted {gone} of these runs meanwhile."])
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(of.db)])
     typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
 
@@ -210,29 +210,16 @@ def _agrees(question: str) -> bool:
 def _set_aside(store: Store, keys: Collection[str]) -> Path:
     """Writes the runs to an archive beside the store, and gives its path."""
     folder = store.kept_folder.with_suffix("")
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    # Microseconds: two commands at once must not write the same file.
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     start = f"{folder.name}.deleted-{moment}"
-    # A clock may stand, and two commands may come in a second.
+    # A clock may stand, and two commands may come in a moment.
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
-    with writing(folder.with_name(f"{start}.jsonl.gz"), "Nothing was deleted."):
-        archive = next(filter(_is_new, names))
-        try:
-            with whole_file(archive) as file:
-                write_archive(file, store.stored_runs(keys), paths=True)
-        except BaseException:
-            archive.unlink()
-            raise
+    archive = next(path for path in names if not (path.exists() or path.is_symlink()))
+    with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
+        write_archive(file, store.stored_runs(keys), paths=True)
     return archive
-
-
-def _is_new(path: Path) -> bool:
-    """Take a name, so that no other command does; False where it is taken."""
-    try:
-        path.touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
 
 
 # Check, copy and merge the database itself.

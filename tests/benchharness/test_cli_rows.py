@@ -184,7 +184,7 @@ def test_deleting_twice_while_the_clock_stands_leaves_two_archives(bench, stored
         ended = bench("db", "delete", key, "--yes", *DB)
         assert ended.code == 0, ended.err
     archives = sorted(path.name for path in Path().glob("*.deleted-*"))
-    start = "board.sqlite.deleted-20261122T135718"
+    start = "board.sqlite.deleted-20261122T135718.000000"
     assert archives == [f"{start}{end}.jsonl.gz" for end in ("-2", "-3", "")]
     for name in archives:
         assert bench("db", "import", name, *DB).code == 0
@@ -204,7 +204,7 @@ def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypa
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     late = bench("db", "delete", "--suite", "glue", "--yes", *DB)
     assert (ended[0].code, late.code) == (0, 0), late.err
-    assert "another command has deleted 4 runs of these meanwhile" in late.err
+    assert "another command has deleted 4 of these runs meanwhile" in late.err
     assert "deleted: 2 runs" in late.out
     for back in sorted(Path().glob("*.deleted-*")):
         assert bench("db", "import", back.name, *DB).code == 0

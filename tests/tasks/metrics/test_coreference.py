@@ -229,7 +229,7 @@ def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
 def test_gold_chains_that_are_no_clusters_score_as_the_scorer_does(
     kind: str, tmp_path: Path
 ) -> None:
-    """The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 60 where
+    """The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where
     a response has mentions again."""
     values, odd = list[float](), 0
     for seed in range(150):
