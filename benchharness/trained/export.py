@@ -138,10 +138,9 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
     dynamic = torch.export.Dim.DYNAMIC
     network.config.return_dict = False
     try:
-        torch.onnx.export(
+        made: Any = torch.onnx.export(
             network,
             (),
-            path,
             kwargs=dict(inputs),
             input_names=[*inputs],
             output_names=_output_names(network.config),
@@ -149,9 +148,13 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
                 name: dict.fromkeys(range(v.ndim), dynamic) for name, v in inputs.items()
             },
             dynamo=True,
-            external_data=False,
             verbose=False,
         )
+        # Each node has the stack that made it, with the paths of this machine's files.
+        for graph in (*made.model.graphs(), *made.model.functions.values()):
+            for node in graph.all_nodes():
+                node.metadata_props.clear()
+        made.save(path, external_data=False)
     except Exception as error:  # of torch, onnxscript or the model's code, whatever it meets
         name = type(network).__name__
         raise BenchError(
