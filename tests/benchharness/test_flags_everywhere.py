@@ -24,7 +24,6 @@ from benchharness.leaderboard.exports.table import Choice
 from benchharness.leaderboard.job import Setting, Stage
 from benchharness.leaderboard.report.plots import NamedEntry, named_entries
 from benchharness.leaderboard.report.plots.lines import (
-    histories,
     layer_figures,
     shot_figures,
     stage_figures,
@@ -39,7 +38,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import PastRun, open_store
+from benchharness.leaderboard.store.store import open_store
 from benchharness.loggers import LOGGERS, Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
@@ -316,7 +315,7 @@ def test_what_is_said_of_a_job_that_ends_has_its_flags() -> None:
 
 # Parts of the page, and a paper.
 
-OTHERS = {"anchor", "title", "data", "entries", "first", "more_histories"}
+OTHERS = {"anchor", "title", "data", "entries", "first"}
 
 
 def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) -> Result:
@@ -367,16 +366,6 @@ def category_figure() -> object:
     return categories_of_task(named_entries(board, "b"), board.rule, "squad/v2.0")
 
 
-def history_figures() -> object:
-    found = [
-        PastRun(
-            row=replace(row_of(flagged("stuck")), finished=f"2026-0{month}-01T00:00:00Z"), code=""
-        )
-        for month in (6, 8)
-    ]
-    return histories(one_board([run.row for run in found]), found, ())
-
-
 def stage_figure() -> object:
     stages = [Stage(run="pre", step=step) for step in (100, 200)]
     board = one_board(
@@ -391,7 +380,6 @@ FIGURES: Mapping[str, Callable[[], object]] = {
     "tradeoffs": cost_figures,
     "spreads": spread_figure,
     "categories": category_figure,
-    "histories": history_figures,
     "stages": stage_figure,
     "shots": lambda: shot_figures(*set_to("shots", 8, 32)),
     "layers": lambda: layer_figures(*set_to("features", "layer-1", "layer-2")),
