@@ -24,7 +24,6 @@ from benchharness.cli.commands import COMMANDS, ELSEWHERE, GROUPS, inner, named
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
-
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
     "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
