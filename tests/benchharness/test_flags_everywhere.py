@@ -15,7 +15,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import benchharness as bh
-from benchharness.cli.app import COMMANDS
+from benchharness.cli.commands import COMMANDS
 from benchharness.cli.export import PREDICTIONS, Format
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -118,14 +118,14 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
         "pages",
     ),
     "compare": ("compare", "stuck", "good"),
-    "compare plan": ("compare", "plan", "stuck", "good"),
-    "compare curve": ("compare", "curve", "pre"),
-    "compare explain": ("compare", "explain", key("stuck"), "--from", key("good")),
-    "compare ensemble": ("compare", "ensemble", "stuck"),
+    "plan": ("plan", "stuck", "good"),
+    "curve": ("curve", "pre"),
+    "explain": ("explain", key("stuck"), "--from", key("good")),
+    "ensemble": ("ensemble", "stuck"),
     "show": ("show", key("stuck")),
     "show runs": ("show", "runs"),
     "export": ("export", "--model", "stuck"),
-    "submit score": ("submit", "score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
+    "score": ("score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
     "check --write": ("check", "--write", "--model", "stuck", "--out", "b.json", "--allow-weak"),
 }
 """Commands that show numbers of stored runs, as they are called here."""
@@ -134,7 +134,7 @@ ELSEWHERE = {
     "run": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
     "model": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
     "predict": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
-    "run watch": "test_flags_everywhere.py::test_what_is_said_of_a_job_that_ends_has_its_flags",
+    "watch": "test_flags_everywhere.py::test_what_is_said_of_a_job_that_ends_has_its_flags",
     "paper": "test_flags_everywhere.py::test_each_number_of_a_paper_has_its_flags",
     "which": "test_which.py::test_collapsed_encoders_are_marked_and_what_is_no_better_than_the",
     "check": "test_cli_check.py::test_",
@@ -142,7 +142,7 @@ ELSEWHERE = {
 """Those that train or wait, with the tests that hold them."""
 
 WITHOUT_NUMBERS = {
-    "run fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
+    "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete",
 }  # fmt: skip
@@ -173,12 +173,12 @@ def test_a_command_says_what_must_be_known_of_its_numbers(command: str, bench: A
 
 
 def db(command: str) -> tuple[str, ...]:
-    return () if command == "submit score" else ("--db", DB)
+    return () if command == "score" else ("--db", DB)
 
 
 def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
     for form in ((), ("--json",)):
-        ended = bench("compare", "curve", "layered", "--db", DB, *form)
+        ended = bench("curve", "layered", "--db", DB, *form)
         assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
 
 

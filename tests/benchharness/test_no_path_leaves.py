@@ -21,7 +21,8 @@ import pytest
 import benchharness as bh
 from benchharness import loggers
 from benchharness.cli import model, which
-from benchharness.cli.app import COMMANDS, load_command
+from benchharness.cli.app import load_command
+from benchharness.cli.commands import COMMANDS
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
