@@ -1,13 +1,15 @@
 """Text from elsewhere made safe to look at, data as one JSON text, files that are there whole."""
 
+import fcntl
 import hashlib
 import json
 import math
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EISDIR
+from glob import escape
 from numbers import Integral, Real
 from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
@@ -135,17 +137,18 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
-    Where the writing fails or the power, what was there before stays. Raises OSError, which names
-    `path` where no file can be made there.
+    Where the writing fails or the power, what was there before stays, and the draft of a process
+    that was killed goes with the next one. Raises OSError, which names `path` where no file can be
+    made there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    start = f".{path.name}."[:200]
+    _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
     try:
-        handle, draft = mkstemp(dir=path.parent, prefix=f".{path.name}."[:200])
+        handle, temporary = _new_draft(path.parent, start)
     except OSError as error:  # it names the draft
         raise OSError(error.errno, error.strerror, str(path)) from error
-    os.close(handle)
-    temporary = Path(draft)
-    with temporary.open("w+b") as file:
+    with os.fdopen(handle, "rb"), temporary.open("w+b") as file:
         try:
             yield file
             file.flush()
@@ -159,6 +162,28 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+_DRAFT = ".draft"
+
+
+def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
+    """A new file that this process holds until its descriptor is closed."""
+    while True:
+        handle, draft = mkstemp(dir=folder, prefix=start, suffix=_DRAFT)
+        with suppress(OSError):  # a file system without locks: nobody can delete it either
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        if Path(draft).exists():  # or another has deleted it before it was held
+            return handle, Path(draft)
+        os.close(handle)
+
+
+def _delete_left(folder: Path, pattern: str) -> None:
+    """Delete the drafts that killed processes have left: those that nobody holds by a lock."""
+    for draft in folder.glob(pattern):
+        with suppress(OSError), draft.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
 
 
 def check_place(path: Path) -> None:

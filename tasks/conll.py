@@ -171,7 +171,7 @@ def _documents(rows: Sequence[Row]) -> list[Row]:
             "sentences": [_words(sentence) for sentence in sentences],
             "speakers": [sentence["speaker"] or NOBODY for sentence in sentences],
             "clusters": _clusters(chains),
-            "chains": [[*map(list, dict.fromkeys(chain))] for chain in chains if SHARED in odd],
+            "chains": [[*map(list, chain)] for chain in chains if odd],
             ODDITIES: odd,
         }
         for name, sentences in _parts(rows)
@@ -184,7 +184,7 @@ def _documents(rows: Sequence[Row]) -> list[Row]:
 
 
 SHARED = "gold chains that share a mention are one to learn, and several for scorer.pl"
-REPEATED = "mentions that a gold chain has again count once; scorer.pl counts them again"
+REPEATED = "mentions that a gold chain has again are one to learn, and several for scorer.pl"
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:

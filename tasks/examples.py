@@ -365,7 +365,7 @@ class DocumentExample(Example):
     """The sentences of a document, who says each, and what in them is the same.
 
     `genre` is OntoNotes' ("nw" for newswire). `chains` are the gold clusters as they are marked,
-    where some of them share a mention: the official scorer counts these.
+    where some of them share a mention or have one again: the official scorer counts these.
     """
 
     sentences: tuple[tuple[str, ...], ...]

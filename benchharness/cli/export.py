@@ -32,6 +32,7 @@ from benchharness.leaderboard.exports.predictions import (
 )
 from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
+from benchharness.leaderboard.store.numbers import Known
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored.answers import (
@@ -313,9 +314,10 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
 
     Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
     """
+    theirs: Known = {}
     match file.suffix.lower():
         case ".gz":
-            noun, count = "runs", check_archive(file)
+            noun, count = "runs", check_archive(file, theirs)
         case ".csv" | ".json":
             noun, count = "rows", sum(1 for _ in read_rows(file))
         case _:
@@ -325,6 +327,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
             )
     with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))
+        store.check_rows(theirs)
         if noun == "runs":
             added = store.add_stored(watched(read_archive(file)))
         else:

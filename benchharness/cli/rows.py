@@ -23,7 +23,7 @@ from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store import stored_names
 from benchharness.leaderboard.store.archive import write_archive
-from benchharness.leaderboard.store.numbers import check_runs
+from benchharness.leaderboard.store.numbers import Known, check_runs
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
@@ -124,11 +124,14 @@ def delete(
             typer.echo("nothing was deleted.")
             return
         archive = _set_aside(store, chosen)
-        store.delete(chosen)
-    if used := delete_models(of.db, models):
-        tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+        # Before the runs: of one that is deleted no command would find the model again.
+        if used := delete_models(of.db, models):
+            tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+        deleted = store.delete(chosen)
+        if gone := len(chosen) - deleted:
+            tell_notes([f"another command has deleted {gone} of these runs meanwhile."])
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(of.db)])
-    typer.echo(visible(f"deleted: {count}. To get them back: {back}"))
+    typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
 
 
 def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
@@ -207,9 +210,10 @@ def _agrees(question: str) -> bool:
 def _set_aside(store: Store, keys: Collection[str]) -> Path:
     """Writes the runs to an archive beside the store, and gives its path."""
     folder = store.kept_folder.with_suffix("")
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    # Microseconds: two commands at once must not write the same file.
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     start = f"{folder.name}.deleted-{moment}"
-    # A clock may stand, and two commands may come in a second.
+    # A clock may stand, and two commands may come in a moment.
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
     archive = next(path for path in names if not (path.exists() or path.is_symlink()))
@@ -267,7 +271,9 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         tell_notes(store.taken.sentences(store.name))
         total, attempts = source.count(), source.attempt_count()
         with counting("runs checked", attempts) as watched:
-            check_runs(watched(source.stored_runs()))  # an error before anything changes
+            known: Known = {}
+            check_runs(watched(source.stored_runs()), known)  # an error before anything changes
+        store.check_rows(known)
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()))
     typer.echo(f"{merged.added} runs added, of {total} jobs.")

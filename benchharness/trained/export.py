@@ -5,7 +5,6 @@ asked beside the original, whole, before it takes its name.
 """
 
 import logging
-import os
 import platform
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cpu_flags
 from benchharness.recipes.classes import KINDS
 from benchharness.tasks.errors import BenchError, first_line
@@ -122,16 +122,15 @@ def export(folder: Path, *, int8: bool = False) -> list[Exported]:
     if size >= MOST_BYTES:
         raise BenchError(f"{folder} has {size / 1e9:.1f} GB of weights, an ONNX file at most 2.1.")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    (folder / ONNX).parent.mkdir(exist_ok=True)
-    with _draft(folder / ONNX) as draft:
+    with whole_file(folder / ONNX) as file:
         with _quiet():
-            _trace(network, _inputs(network, tokenizer, _TRACED), draft)
-        found = [_compared(network, tokenizer, draft, folder / ONNX, CLOSE)]
+            _trace(network, _inputs(network, tokenizer, _TRACED), Path(file.name))
+        found = [_compared(network, tokenizer, Path(file.name), folder / ONNX, CLOSE)]
     if int8:
         target = folder / ONNX.with_name(f"model_qint8_{processor()}.onnx")
-        with _draft(target) as draft:
-            _quantize(folder / ONNX, draft)
-            found.append(_compared(network, tokenizer, draft, target, np.inf))
+        with whole_file(target) as file:
+            _quantize(folder / ONNX, Path(file.name))
+            found.append(_compared(network, tokenizer, Path(file.name), target, np.inf))
     return found
 
 
@@ -139,10 +138,9 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
     dynamic = torch.export.Dim.DYNAMIC
     network.config.return_dict = False
     try:
-        torch.onnx.export(
+        made: Any = torch.onnx.export(
             network,
             (),
-            path,
             kwargs=dict(inputs),
             input_names=[*inputs],
             output_names=_output_names(network.config),
@@ -150,9 +148,13 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
                 name: dict.fromkeys(range(v.ndim), dynamic) for name, v in inputs.items()
             },
             dynamo=True,
-            external_data=False,
             verbose=False,
         )
+        # Each node has the stack that made it, with the paths of this machine's files.
+        for graph in (*made.model.graphs(), *made.model.functions.values()):
+            for node in graph.all_nodes():
+                node.metadata_props.clear()
+        made.save(path, external_data=False)
     except Exception as error:  # of torch, onnxscript or the model's code, whatever it meets
         name = type(network).__name__
         raise BenchError(
@@ -233,17 +235,6 @@ def _compared(network: Any, tokenizer: Any, draft: Path, target: Path, most: flo
             "written."
         )
     return Exported(target, worst)
-
-
-@contextmanager
-def _draft(target: Path) -> Iterator[Path]:
-    """A name beside a file, whose place is taken where the block ends well."""
-    draft = target.with_name(f"{target.name}.{os.getpid()}.draft")
-    try:
-        yield draft
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextmanager

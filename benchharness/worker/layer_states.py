@@ -9,7 +9,6 @@ would round them anyway.
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 
 from benchharness.encoder.network import is_foreign, takes_input
 from benchharness.leaderboard.job import METHOD
+from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
 from benchharness.tasks.errors import JobError, ModelError
@@ -153,10 +153,9 @@ def _map(path: Path) -> NDArray[Any] | None:
 
 def _write(path: Path, source: Source, features: Features, report: Reporter) -> None:
     """Computes the states into a file that takes its name when it is whole."""
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
     precision, table = source.compute.precision, None
     every = _places_of(features, source.tokens)  # (tokens,), or (rows,)
-    try:
+    with whole_file(path) as draft:
         for at, found in _compute(source, features, report):
             places, states = every[at], found
             if features.read is not None:
@@ -166,20 +165,17 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 shape = (len(states), int(every.max()) + 1, states.shape[-1])
                 dtype = STORED[precision]
                 size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-                free = shutil.disk_usage(draft.parent).free
+                free = shutil.disk_usage(path.parent).free
                 if free < size:
                     raise JobError(
                         f"the frozen states of this split are {size / 1e9:.1f} GB and "
-                        f"{draft.parent} has only {free / 1e9:.1f} GB free: free some, or set "
+                        f"{path.parent} has only {free / 1e9:.1f} GB free: free some, or set "
                         "BENCH_CACHE to a folder with more."
                     )
-                table = np.lib.format.open_memmap(draft, mode="w+", dtype=dtype, shape=shape)
+                table = np.lib.format.open_memmap(draft.name, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
         table.flush()  # before it takes the name by which it is whole
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _compute(

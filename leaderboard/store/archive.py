@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
-from benchharness.leaderboard.store.numbers import fitting
+from benchharness.leaderboard.store.numbers import Known, fitting
 from benchharness.leaderboard.store.record import (
     Run,
     StoredRun,
@@ -75,14 +75,15 @@ LONGEST_LINE = 2**27
 is refused before it is parsed: twice as much memory is all that it takes."""
 
 
-def check_archive(path: Path) -> int:
+def check_archive(path: Path, known: Known | None = None) -> int:
     """Read the archive to its end and store nothing; gives the number of its runs.
 
+    The rows of its runs go into `known`, to be held against those of a store.
     Raises DataError where a line is missing, twice there, or not what its store has written.
     """
     seen: set[tuple[str, int]] = set()
     try:
-        for run in fitting(map(stored_to_run, read_archive(path))):
+        for run in fitting(map(stored_to_run, read_archive(path)), known):
             if (run.job_key, run.attempt) in seen:
                 raise DataError(
                     f"{path} has the run {run.job_key[:12]} (attempt {run.attempt}) twice: export "

@@ -29,6 +29,7 @@ from benchharness.leaderboard.store import (
 from benchharness.leaderboard.store.database import name_of, reading, writing
 from benchharness.leaderboard.store.record import (
     Run,
+    Thing,
     headline_columns,
     not_as_written,
     portions,
@@ -67,8 +68,8 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""How long many runs that come together keep others from writing, and how long they then let them:
-SQLite looks ten times a second whether it may write."""
+"""How long many runs that come or go together keep others from writing, and how long they then let
+them: SQLite looks ten times a second whether it may write."""
 
 
 def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
@@ -80,24 +81,39 @@ def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
     Raises StoreError where one of the runs is nothing that a store can have written, and says how
     many were stored before.
     """
-    left, merging = portions(runs), _Merging()
-    portion = next(left, ())
+    merging = _Merging()
+    added = in_pieces(engine, portions(runs), merging.take, "stored")
+    return Merged(added, tuple(merging.shared))
+
+
+def in_pieces(
+    engine: Engine,
+    left: Iterator[Sequence[Thing]],
+    take: Callable[[Connection, Sequence[Thing]], int],
+    done: str,
+) -> int:
+    """Write many things in several transactions, between which others may; gives how many.
+
+    `take` writes some and says how many they are, and `done` is what they then are: StoreError
+    where it fails says how many are so already.
+    """
+    portion, count = next(left, ()), 0
     while portion:
-        stored = merging.added
         try:
             with writing(engine) as db:
                 until = time.monotonic() + PIECE_SECONDS
-                merging.take(db, portion)
+                taken = take(db, portion)
                 while (portion := next(left, ())) and time.monotonic() < until:
-                    merging.take(db, portion)
+                    taken += take(db, portion)
         except StoreError as error:
-            if not stored:
+            if not count:
                 raise
-            rest = f"{stored} runs before it are stored: repeat the command once that is mended."
+            rest = f"{count} runs before it are {done}: repeat the command once that is mended."
             raise type(error)(*error.args, rest) from error
+        count += taken
         if portion:
             time.sleep(GAP_SECONDS)
-    return Merged(merging.added, tuple(merging.shared))
+    return count
 
 
 class _Merging:
@@ -107,11 +123,11 @@ class _Merging:
     """
 
     def __init__(self) -> None:
-        self.added, self.shared = 0, dict[str, None]()
+        self.shared = dict[str, None]()
         self._ours, self._met = set[int](), Counter[tuple[str, str]]()
 
-    def take(self, db: Connection, portion: Sequence[Run]) -> None:
-        """Store those that are not here yet."""
+    def take(self, db: Connection, portion: Sequence[Run]) -> int:
+        """Store those that are not here yet; gives how many."""
         there = _attempts_at(db, [run.job_key for run in portion])
         # `there` also has what earlier portions have added, behind which new attempts are
         # numbered. Only what is of others can stand for a run of the other store.
@@ -124,11 +140,11 @@ class _Merging:
             if not _is_known(name, known, self._met)
         ]
         _append_or_name(db, new, there)
-        self.added += len(new)
         self._ours.update(run.id for run in new)
         for key in dict.fromkeys(run.job_key for run in new if before.get(run.job_key)):
             self.shared[key] = None
             _order_attempts(db, key, self._ours)
+        return len(new)
 
 
 class _Attempt(NamedTuple):
@@ -306,16 +322,19 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
     """The runs with these numbers, in their order, or why one cannot be read.
 
-    A transaction reads a hundred, so that others may write meanwhile.
+    A transaction reads a hundred, so that others may write meanwhile; what they delete is left out.
     """
     for portion in portions(ids):
+        found: dict[int, Run | StoreError]
         try:
-            found = _read(engine, portion)
+            found = {**_read(engine, portion)}
         except StoreError:
             # One damaged run fails the whole portion; the others are read all the same.
-            yield from ((number, _read_alone(engine, number)) for number in portion)
-        else:
-            yield from ((number, found.get(number) or _missing(engine)) for number in portion)
+            found = {n: run for number in portion for n, run in _read_alone(engine, number).items()}
+        if lost := set(portion) - found.keys():
+            with reading(engine) as db:
+                found |= dict.fromkeys(lost.intersection(run_ids(db)), _missing(engine))
+        yield from ((number, found[number]) for number in portion if number in found)
 
 
 def _read(engine: Engine, ids: Sequence[int]) -> dict[int, Run]:
@@ -323,11 +342,11 @@ def _read(engine: Engine, ids: Sequence[int]) -> dict[int, Run]:
         return {run.id: run for run in read_runs(db, RUNS.c.id.in_(ids))}
 
 
-def _read_alone(engine: Engine, number: int) -> Run | StoreError:
+def _read_alone(engine: Engine, number: int) -> Mapping[int, Run | StoreError]:
     try:
-        return _read(engine, [number]).get(number) or _missing(engine)
+        return _read(engine, [number])
     except StoreError as error:
-        return error
+        return {number: error}
 
 
 def _missing(engine: Engine) -> StoreError:

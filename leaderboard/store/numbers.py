@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchharness.leaderboard.result import measures_of
 from benchharness.leaderboard.store.record import Run, StoredRun, stored_to_run
@@ -14,12 +14,26 @@ from benchharness.tasks.suites import TASKS
 _ROUNDING = 1e-9
 
 
-def fitting(runs: Iterable[Run]) -> Iterator[Run]:
+class Rows(NamedTuple):
+    """The ids of a split's rows, as a digest, and the run that has them."""
+
+    job_key: str
+    attempt: int
+    task: str
+    split: str
+    ids: str
+
+
+Known = dict[str, Rows]
+"""The rows that runs have predicted, by their fingerprint."""
+
+
+def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
     """The runs, each after a look at its numbers; StoreError at one that cannot be of its rows.
 
-    Rows are known by their fingerprint: they are not read here.
+    Rows are known by their fingerprint: they are not read here. Those met go into `known`.
     """
-    known: dict[str, str] = {}  # the ids that rows of a fingerprint have, as a digest
+    known = {} if known is None else known
     for run in runs:
         for split in run.predictions:
             for fault in _faults_of_split(run, split, known):
@@ -35,26 +49,38 @@ def fitting(runs: Iterable[Run]) -> Iterator[Run]:
         yield run
 
 
-def check_runs(runs: Iterable[StoredRun]) -> None:
+def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
     """Go through runs from elsewhere before any is taken in; StoreError as `fitting` raises it."""
-    deque(fitting(map(stored_to_run, runs)), maxlen=0)
+    deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
-def _refused(run: Run, what: str) -> StoreError:
+def check_against(known: Known, ours: Iterable[Run]) -> None:
+    """Hold the rows of runs from elsewhere against those of the store's own, as `fitting` does."""
+    for run in ours:
+        for split in run.predictions:
+            theirs = known.get(split.fingerprint)
+            if theirs and theirs.ids != digest(_ids(split)):
+                raise _refused(theirs, f"{theirs.task} {theirs.split} {_OTHER_ROWS}")
+
+
+_OTHER_ROWS = "has predictions for other rows than another run, and says that they are the same"
+
+
+def _refused(run: Run | Rows, what: str) -> StoreError:
     return StoreError(
         f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
         "ask whoever has made it for another export."
     )
 
 
-def _faults_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) -> Iterator[str]:
+def _faults_of_split(run: Run, split: SimpleNamespace, known: Known) -> Iterator[str]:
     """What is wrong with the predictions of a split."""
     if run.job["kind"] == "imported" and not split.rows:
         return  # somebody else has predicted, and says the score alone
     name = f"{split.task}:{split.split}"
     if run.fingerprints.get(name) != split.fingerprint:
         yield "was predicted on other rows than the run says"
-    ids = [row.get("id") if isinstance(row, dict) else None for row in split.rows]
+    ids = _ids(split)
     if not all(isinstance(each, str) for each in ids):
         yield "has a prediction without the id of its row"
     elif len(set(ids)) < len(ids):
@@ -62,8 +88,13 @@ def _faults_of_split(run: Run, split: SimpleNamespace, known: dict[str, str]) ->
     said = _rows_said(run.provenance, name, split.fingerprint)
     if said is not None and said != len(ids):
         yield f"has {len(ids)} predictions for {said} rows"
-    if known.setdefault(split.fingerprint, found := digest(ids)) != found:
-        yield "has predictions for other rows than another run, and says that they are the same"
+    rows = Rows(run.job_key, run.attempt, split.task, split.split, digest(ids))
+    if known.setdefault(split.fingerprint, rows).ids != rows.ids:
+        yield _OTHER_ROWS
+
+
+def _ids(split: SimpleNamespace) -> list[Any]:
+    return [row.get("id") if isinstance(row, dict) else None for row in split.rows]
 
 
 def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:

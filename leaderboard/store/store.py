@@ -29,6 +29,7 @@ from benchharness.leaderboard.store import (
     BETWEEN_NAMES,
     FINISHED,
     HEADLINES,
+    PREDICTIONS,
     RUNS,
     Annotation,
     AnnotationKind,
@@ -66,11 +67,12 @@ from benchharness.leaderboard.store.merging import (
     append_missing,
     append_run,
     faults_in,
+    in_pieces,
     merge_runs,
     run_ids,
     whole_runs,
 )
-from benchharness.leaderboard.store.numbers import fitting
+from benchharness.leaderboard.store.numbers import Known, check_against, fitting
 from benchharness.leaderboard.store.own_code import (
     code_named_for,
     forget_code_named,
@@ -556,11 +558,19 @@ class Store:
                 fields = _fields_of_rows(db, keys, whole_model=whole)
                 take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
-    def delete(self, keys: Collection[str]) -> None:
-        """Delete every attempt at these jobs; what started from them stays."""
-        with writing(self._engine) as db:
-            for some in _portions(keys):
-                db.execute(delete(RUNS).where(RUNS.c.job_key.in_(some)))
+    def delete(self, keys: Collection[str]) -> int:
+        """Delete every attempt at these jobs, as many as were here; what started from them stays.
+
+        Many take several transactions, as in `merge`; after each of them the store is whole.
+        """
+
+        def drop(db: Connection, some: Sequence[str]) -> int:
+            are_these = RUNS.c.job_key.in_(some)
+            count = db.scalar(select(func.count(RUNS.c.job_key.distinct())).where(are_these))
+            db.execute(delete(RUNS).where(are_these))
+            return count or 0
+
+        return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
         """Every attempt at every job, or at these, oldest first, to be carried to another store.
@@ -587,9 +597,29 @@ class Store:
         """Store runs of another store, and let others write meanwhile; see `merging.merge_runs`.
 
         Raises StoreError where one of them is not what its store has written, or has numbers that
-        cannot be of its rows: whoever wants all or none goes through them before (`check_runs`).
+        cannot be of its rows: whoever wants all or none goes through them before (`check_runs`,
+        `check_rows`).
         """
         return merge_runs(self._engine, fitting(map(stored_to_run, runs)))
+
+    def check_rows(self, known: Known) -> None:
+        """StoreError where runs from elsewhere have other rows than one here, and say the same."""
+        ids = set[int]()
+        with reading(self._engine) as db:
+            for fingerprint, rows in known.items():
+                listed = select(HEADLINES.c.run_id).where(
+                    _has_one_of(db, HEADLINES.c.task, rows.task)
+                )
+                wanted = select(PREDICTIONS.c.run_id).where(
+                    PREDICTIONS.c.run_id.in_(listed),
+                    PREDICTIONS.c.task == rows.task,
+                    PREDICTIONS.c.split == rows.split,
+                    PREDICTIONS.c.fingerprint == fingerprint,
+                )
+                ids.update(db.scalars(wanted.limit(1)))
+        # One that is damaged is like no other.
+        ours = (run for _, run in whole_runs(self._engine, ids) if isinstance(run, Run))
+        check_against(known, ours)
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""

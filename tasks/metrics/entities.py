@@ -319,8 +319,8 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
     )
 
 
-def _common(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
-    """The same with a mention in each gold cluster that has it."""
+def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
+    """The same with a mention in each gold cluster that has it, as often as that has it."""
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):
         for mention in cluster:
@@ -345,9 +345,10 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """Bagga and Baldwin 1998: for each mention the share of its cluster that is right."""
     shared = _shared(gold, predicted).items()
-    common = _common(gold, predicted)
+    common = _common(map(set, gold), predicted)
     # Each of the `count` mentions that two clusters share has the share common / size; both are
-    # equal where no mention is in two gold clusters.
+    # equal where no mention is in two gold clusters. Predicted mentions are those counted: that
+    # a gold cluster has one again makes it larger alone.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
@@ -391,7 +392,9 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
 
 def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
     library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
-    return Metric(name=name, compute=value, library=library)
+    # CEAF-e counts a mention as often as its gold cluster has it: two may be twice as alike.
+    high = 2.0 if name.startswith("ceafe") else 1.0
+    return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
 
 
 coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))

@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +18,7 @@ from io import BytesIO, StringIO
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import IO, Any
+from zipfile import ZipFile
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import WEBANNO, brat_spans
@@ -535,40 +536,64 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
 @contextmanager
 def reading_parquet(path: Place) -> Iterator[Any]:
     """The module that reads a file of Parquet; DataError where that is not whole."""
-    from pyarrow import ArrowException, parquet  # noqa: PLC0415  (half a second)
+    from pyarrow import parquet  # noqa: PLC0415  (half a second)
+
+    with _reading_arrow(f"{path.name} is not whole Parquet: write it again."):
+        yield parquet
+
+
+@contextmanager
+def _reading_arrow(else_said: str) -> Iterator[None]:
+    from pyarrow import ArrowException  # noqa: PLC0415  (half a second)
 
     try:
-        yield parquet
+        yield
+    except MemoryError:  # one of Arrow's own too
+        raise
     except (OSError, ValueError, ArrowException) as error:
-        raise DataError(f"{path.name} is not whole Parquet: write it again.") from error
+        raise DataError(else_said) from error
 
 
 def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
-        return _of_arrow(path, parquet.read_table(BytesIO(content)))
+        file = parquet.ParquetFile(BytesIO(content))
+        said = file.metadata
+        size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
+        # Equal values together take nearly nothing in the file, and a byte or more in memory.
+        cells = said.num_rows * said.num_columns
+        check_memory(path, max(size, cells), cells)
+        return _of_arrow(path, file.schema_arrow, file.iter_batches(_BATCH_ROWS))
 
 
 def _arrow(path: Place, content: bytes) -> Table:
     """A file of `Dataset.save_to_disk`, or of Feather."""
-    from pyarrow import ArrowException, ipc  # noqa: PLC0415  (half a second)
+    from pyarrow import ipc  # noqa: PLC0415  (half a second)
 
-    try:
-        is_file = content.startswith(b"ARROW1")
-        found = (ipc.open_file if is_file else ipc.open_stream)(BytesIO(content)).read_all()
-    except (OSError, ValueError, ArrowException) as error:
-        raise DataError(f"{path.name} is not a whole file of Arrow: save it again.") from error
-    return _of_arrow(path, found)
+    with _reading_arrow(f"{path.name} is not a whole file of Arrow: save it again."):
+        if not content.startswith(b"ARROW1"):
+            stream = ipc.open_stream(BytesIO(content))
+            return _of_arrow(path, stream.schema, stream)
+        file = ipc.open_file(BytesIO(content))
+        batches = map(file.get_batch, range(file.num_record_batches))
+        return _of_arrow(path, file.schema, batches)
 
 
-def _of_arrow(path: Place, found: Any) -> Table:
-    check_memory(path, found.nbytes, found.num_rows * found.num_columns)
-    rows = found.to_pylist()
+_BATCH_ROWS = 4096
+"""How many rows are unpacked before it is asked again whether the others fit into memory."""
+
+
+def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
+    held, size, cells = list[Any](), 0, 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        cells += batch.num_rows * batch.num_columns
+        check_memory(path, size, cells)
+    rows = [row for batch in held for row in batch.to_pylist()]
     if not rows:
         raise DataError(f"{path.name} has no rows.")
     table = objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
-    names = {
-        name: each for name, each in label_names(found.schema).items() if name in table.columns
-    }
+    names = {name: each for name, each in label_names(schema).items() if name in table.columns}
     columns = {name: [named(v, names[name]) for v in table.columns[name]] for name in names}
     return replace(table, columns={**table.columns, **columns})
 
@@ -596,8 +621,12 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
             "'benchharness[xlsx]', or save the sheet as CSV."
         ) from None
     try:
+        with ZipFile(BytesIO(content)) as packed:
+            check_memory(path, sum(member.file_size for member in packed.infolist()), 0)
         book = load_workbook(BytesIO(content), read_only=True, data_only=True)
         sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+    except (DataError, MemoryError):
+        raise
     except Exception as error:  # whatever its parsers of zip and XML raise
         raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}

@@ -199,11 +199,47 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
                 f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected those of "
                 f"{task.name}, each once."
             )
+    read = [_read_chains(path, e, documents[e.id]) for e in examples]
+    once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]
     predictions = tuple(
-        ClusterPrediction(id=e.id, clusters=_read_chains(path, e, documents[e.id]))
-        for e in examples
+        ClusterPrediction(id=e.id, clusters=found) for e, found in zip(examples, once, strict=True)
     )
-    return PredictionFile(predictions=predictions, notes=notes)
+    again = sum(map(_mentions_of, read)) - sum(map(_mentions_of, once))
+    return PredictionFile(predictions=predictions, notes=(*notes, *_said_of(path, again)))
+
+
+MOST_AGAIN = 10
+"""Of a file scorer.pl 8.01 takes no more repeated mentions (CorScorer.pm, IdentifMentions)."""
+
+
+def _said_of(path: Path, again: int) -> Iterator[str]:
+    """A note where some mentions stand again; DataError where too many do."""
+    if again > MOST_AGAIN:
+        raise DataError(
+            f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
+            "expected each in one chain."
+        )
+    if again:
+        yield f"gold mentions that stand again are left out, as by scorer.pl: {again}"
+
+
+def _mentions_of(chains: Clusters) -> int:
+    return sum(map(len, chains))
+
+
+def _once(chains: Clusters, gold: Clusters) -> Clusters:
+    """The chains with each gold mention where it stands first; what no gold chain has stays."""
+    right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
+    found = list[tuple[Mention, ...]]()
+    for chain in chains:
+        kept = list[Mention]()
+        for mention in chain:
+            if mention not in seen:
+                kept.append(mention)
+            if mention in right:
+                seen.add(mention)
+        found.append(tuple(kept))
+    return tuple(filter(None, found))
 
 
 def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) -> Clusters:
@@ -221,11 +257,6 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
     chains: dict[int, list[Mention]] = {}
     for chain, first, last in chain_mentions(_column(lines, -1), f"{path} line {lines[0].line}"):
         chains.setdefault(chain, []).append((first, last + 1))
-    mentions = [mention for cluster in chains.values() for mention in cluster]
-    if len(set(mentions)) < len(mentions):
-        raise DataError(
-            f"{path} has a mention of the document {example.id} twice: expected each in one chain."
-        )
     return tuple(tuple(sorted(cluster)) for cluster in chains.values())
 
 

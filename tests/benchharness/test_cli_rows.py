@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.cli import rows as rows_module
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_evaluation, make_job, make_result
 
@@ -183,12 +184,33 @@ def test_deleting_twice_while_the_clock_stands_leaves_two_archives(bench, stored
         ended = bench("db", "delete", key, "--yes", *DB)
         assert ended.code == 0, ended.err
     archives = sorted(path.name for path in Path().glob("*.deleted-*"))
-    start = "board.sqlite.deleted-20261122T135718"
+    start = "board.sqlite.deleted-20261122T135718.000000"
     assert archives == [f"{start}{end}.jsonl.gz" for end in ("-2", "-3", "")]
     for name in archives:
         assert bench("db", "import", name, *DB).code == 0
     with open_store("board.sqlite") as store:
         assert store.count() == 6
+
+
+def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypatch):
+    """The other one is asked, archives and deletes between the question and the answer of one."""
+    set_aside, ended = rows_module._set_aside, []
+
+    def meanwhile(store, keys):
+        monkeypatch.setattr(rows_module, "_set_aside", set_aside)
+        ended.append(bench("db", "delete", "--model", "minilm", "--yes", *DB))
+        return set_aside(store, keys)
+
+    monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
+    late = bench("db", "delete", "--suite", "glue", "--yes", *DB)
+    assert (ended[0].code, late.code) == (0, 0), late.err
+    assert "another command has deleted 4 of these runs meanwhile" in late.err
+    assert "deleted: 2 runs" in late.out
+    for back in sorted(Path().glob("*.deleted-*")):
+        assert bench("db", "import", back.name, *DB).code == 0
+    with open_store("board.sqlite") as store:
+        assert store.count() == 6
+        assert list(store.faults()) == []
 
 
 def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):

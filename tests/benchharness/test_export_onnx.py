@@ -39,6 +39,8 @@ def test_a_file_gives_what_the_class_gives_on_other_shapes(
     )
     assert fp32.difference < 1e-4 < int8.difference
     assert int8.path.stat().st_size < 0.7 * fp32.path.stat().st_size
+    for file in (fp32, int8):
+        assert b".py" not in file.path.read_bytes(), "where this machine has its packages"
     assert "torchvision" not in "".join(capfd.readouterr())
     network = transformers.AutoModelForMultipleChoice.from_pretrained(folder).eval()
     network_of_file = OnnxNetwork(fp32.path, network.config)

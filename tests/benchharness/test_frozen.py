@@ -158,7 +158,7 @@ def test_a_second_choice_computes_nothing(cache: Path):
     assert (sum(computed), sum(again)) == (len(features), 0)
     (file,) = cache.glob("*.npy")
     assert np.load(file, mmap_mode="r").shape == (5, len(features), 32)
-    assert not list(cache.glob("*.tmp"))
+    assert not list(cache.glob(".*.draft"))
 
 
 OTHERS: Mapping[str, Mapping[str, Any]] = {
@@ -219,7 +219,7 @@ def test_a_computation_that_fails_leaves_nothing(cache: Path):
     with pytest.raises(KeyboardInterrupt):
         freeze_on(network, "last", long_data())
     assert not list(cache.glob("*.npy"))
-    assert not list(cache.glob("*.tmp"))
+    assert not list(cache.glob(".*.draft"))
 
 
 def test_where_memory_runs_out_the_states_are_those_of_smaller_batches(cache: Path):

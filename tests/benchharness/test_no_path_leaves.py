@@ -358,6 +358,7 @@ WRITING = {
     "benchharness/cli/task.py": "run --write-task --out",
     "benchharness/stored/paper.py": "paper --to",
     "benchharness/trained/card.py": "model --to",
+    "benchharness/trained/export.py": "model --to",
     "benchharness/trained/take.py": "model --to",
     "benchharness/encoder/tokenizer.py": "model --to",
     "leaderboard/report/write.py": "report --out",
@@ -373,6 +374,7 @@ OF_THE_MACHINE = {
     *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
+    "benchharness/worker/layer_states.py",
     *("benchharness/driver/live.py", "leaderboard/text.py"),
 }
 """Modules that keep files of the machine's own (caches, running jobs, kept models)."""

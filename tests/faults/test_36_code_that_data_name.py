@@ -34,6 +34,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.worker.job import run_job
 from tests.helpers.own_files import as_csv, labelled
 from tests.helpers.plans import plan_job
+from tests.helpers.postgres import empty, server
 from tests.helpers.results import make_evaluation, make_job, make_result
 
 SCRIPT = """
@@ -221,7 +222,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     ],
     "doctor": [("doctor", *DB)],
     "db check": [("db", "check", *DB)],
-    "db backup": [("db", "backup", "copy.sqlite", *DB)],
+    "db backup": [("db", "backup", "COPY", *DB)],
     "db merge": [("db", "merge", "v.sqlite", "--db", "new.sqlite")],
     "db import": [("db", "import", "ARCHIVE", "--db", "new.sqlite")],
     "db rename": [("db", "rename", "one", "another", *DB)],
@@ -253,6 +254,29 @@ def test_36_every_command_is_called() -> None:
 
 @pytest.mark.parametrize("command", WORDS)
 def test_36_no_command_runs_code_that_data_name(victim, foreign, command) -> None:
+    _call(victim, foreign, command)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """A server that others write to as well."""
+    with server() as url:
+        yield url
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("command", WORDS)
+def test_36_no_command_runs_code_that_a_shared_server_names(
+    shared, victim, foreign, command
+) -> None:
+    empty(shared)
+    with open_store(shared) as store, open_store("v.sqlite") as theirs:
+        store.add_stored(theirs.stored_runs())
+    shutil.copytree("models", "results/models")
+    _call(victim, foreign, command, shared)
+
+
+def _call(victim, foreign, command, store="v.sqlite") -> None:
     Path("moved").mkdir()
     shutil.copy("v.sqlite", "moved")
     names = {
@@ -263,6 +287,8 @@ def test_36_no_command_runs_code_that_data_name(victim, foreign, command) -> Non
         "FOLDER": str(foreign.folder),
         "RUN": foreign.run[:12],
         "KEY": foreign.key[:12],
+        "v.sqlite": store,
+        "COPY": "copy.sqlite" if store == "v.sqlite" else "copy.jsonl.gz",
     }
     ended = [victim(*(names.get(word, word) for word in words)) for words in WORDS[command]]
     assert not foreign.marker.exists()

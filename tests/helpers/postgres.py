@@ -12,6 +12,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from sqlalchemy import text
+
+from benchharness.leaderboard.store import SCHEMA
+from benchharness.leaderboard.store.database import open_engine, writing
 
 PROGRAMS = Path("/usr/lib/postgresql")
 """Where Debian puts each version's programs."""
@@ -52,6 +56,13 @@ def server(password: str = "") -> Iterator[str]:
             _run(programs / "pg_ctl", *start, "--mode", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def empty(url: str) -> None:
+    """Drop the tables of a store."""
+    with writing(open_engine(url)) as session:
+        for table in (*SCHEMA.tables, "alembic_version"):
+            session.execute(text(f"DROP TABLE IF EXISTS {table} CASCADE"))
 
 
 def _free_port() -> int:

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,30 @@ def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
 def test_where_no_file_can_be_made_the_error_names_the_file_and_not_its_draft() -> None:
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
         pass
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from benchharness.leaderboard.text import whole_file
+with whole_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_draft_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) -> None:
+    """Others' stay: of another file, of one that is written now, and what is none."""
+    path = tmp_path / "answers.jsonl"
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    (draft,) = tmp_path.iterdir()
+    others = [tmp_path / ".answers.jsonl.backups", tmp_path / ".other.abcdefgh.draft"]
+    for other in others:
+        other.touch()
+    with whole_file(path):
+        assert not draft.exists()
+        (held,) = {*tmp_path.iterdir()} - {*others}
+        with whole_file(path):
+            assert held.exists()
+    assert {*tmp_path.iterdir()} == {path, *others}

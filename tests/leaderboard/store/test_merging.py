@@ -168,6 +168,44 @@ def test_a_merge_that_broke_off_says_what_is_stored_and_goes_on(
         assert list(store.faults()) == []
 
 
+def test_many_runs_are_deleted_in_pieces_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
+    results = [_timed(seed, 1) for seed in range(250)]
+    keys = {result.job.key for result in results}
+    left = list[int]()
+
+    def others_write(_: float) -> None:
+        with open_store(tmp_path / "a") as other:
+            left.append(other.count())
+            other.hurried(0.05).add_result(_timed(300 + len(left), 1))
+        if len(left) == 1:
+            raise KeyboardInterrupt
+
+    with open_store(tmp_path / "a") as store:
+        store.add_results(results)
+        monkeypatch.setattr(merging.time, "sleep", others_write)
+        with pytest.raises(KeyboardInterrupt):
+            store.delete(keys)
+        assert store.delete(keys) == 150
+        assert left == [150, 151, 52], "the first hundred were gone"
+        assert store.count() == 3
+        assert list(store.faults()) == []
+
+
+def test_runs_that_another_process_deletes_meanwhile_are_left_out(tmp_path: Path) -> None:
+    """They are no damage, though the list of runs had them a moment ago."""
+    results = [_timed(seed, 1) for seed in range(120)]
+    with _store(tmp_path / "a", *results) as store, open_store(tmp_path / "a") as other:
+        runs = store.stored_runs()
+        found = [next(runs)]
+        assert other.delete({results[110].job.key}) == 1
+        assert other.delete({results[110].job.key}) == 0
+        found += runs
+    assert [run.key for run in found] == [r.job.key for r in results if r is not results[110]]
+
+
 def test_an_import_makes_few_statements_and_keeps_little_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,28 @@ def test_runs_that_say_the_same_rows_have_the_same_ids(sound: Result, tmp_path: 
             here.merge(theirs.stored_runs())
 
 
+@pytest.mark.parametrize("kind", ["import", "merge"])
+def test_runs_with_other_rows_than_those_here_are_refused_before_anything_changes(
+    bench: Any, sound: Result, tmp_path: Path, kind: str
+) -> None:
+    """They fit each other, and say that the rows are those of a run that the store has."""
+    here, path = tmp_path / "here.sqlite", tmp_path / "theirs.sqlite"
+    with open_store(here) as store, open_store(path) as theirs:
+        store.add_result(sound)
+        theirs.add_result(made("better", "glue/wnli", 1, {1}))
+        theirs.add_result(_predicting(made("bad", "glue/rte", 1, {2}), lambda rows: rows[:-1]))
+        if kind == "import":
+            path = tmp_path / "theirs.jsonl.gz"
+            with path.open("wb") as file:
+                write_archive(file, theirs.stored_runs())
+    ended = bench("db", kind, str(path), "--db", str(here))
+    assert ended.code == 5
+    assert "glue/rte dev has predictions for other rows than another run" in ended.err
+    assert len(ended.err.splitlines()) == 1
+    with open_store(here) as store:
+        assert store.attempt_count() == 1
+
+
 def test_runs_that_fit_are_taken_in(sound: Result, tmp_path: Path) -> None:
     count = len(sound.evaluations[0].predictions)
     with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:

@@ -15,7 +15,7 @@ from benchharness.leaderboard.store.archive import read_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, StoreError
-from tests.helpers.postgres import server
+from tests.helpers.postgres import empty, server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
@@ -33,22 +33,9 @@ def running() -> Iterator[str]:
 @pytest.fixture
 def url(running: str) -> Iterator[str]:
     """A database without tables, before and after."""
-    _empty(running)
+    empty(running)
     yield running
-    _empty(running)
-
-
-def _empty(url: str) -> None:
-    with writing(open_engine(url)) as session:
-        for table in (
-            "annotations",
-            "headlines",
-            "predictions",
-            "scores",
-            "runs",
-            "alembic_version",
-        ):
-            session.execute(text(f"DROP TABLE IF EXISTS {table}"))
+    empty(running)
 
 
 def test_results_come_back_equal(url: str) -> None:

@@ -5,7 +5,9 @@ import resource
 import tracemalloc
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import ipc, parquet
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own import memory, tables
@@ -24,6 +26,61 @@ def test_a_file_that_does_not_fit_is_refused_by_what_it_takes(
     monkeypatch.setattr(tables, "CHUNK_BYTES", 2**18)
     with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: give"):
         read_table([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.feather", "rows.xlsx"])
+def test_a_file_of_columns_that_does_not_fit_is_refused_before_its_rows_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Equal rows take a hundredth of their size: a small file is many rows."""
+    if name == "rows.xlsx":
+        book = pytest.importorskip("openpyxl").Workbook(write_only=True)
+        sheet = book.create_sheet()
+        for row in ("text", "label"), *[(ROW, "pos")] * 15_000:
+            sheet.append(row)
+        book.save(tmp_path / name)
+    else:
+        _write_columns(tmp_path / name)
+    assert (tmp_path / name).stat().st_size < 2**20
+    monkeypatch.setattr(memory, "free_memory", lambda: 8_000_000)
+    monkeypatch.setattr(tables, "objects_table", lambda *_: pytest.fail("rows are made"))
+    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: give"):
+        read_table([tmp_path / name])
+
+
+def _write_columns(path: Path, count: int = 60_000) -> None:
+    rows = pa.table({"text": [ROW] * count, "label": ["pos"] * count})
+    if path.suffix == ".parquet":
+        parquet.write_table(rows, path)
+        return
+    options = ipc.IpcWriteOptions(compression="zstd")
+    new = ipc.new_stream if path.suffix == ".arrow" else ipc.new_file
+    with new(path, rows.schema, options=options) as file:
+        file.write_table(rows, max_chunksize=10_000)
+
+
+def test_the_footer_of_parquet_is_enough_to_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the rows is unpacked, which alone may take more than there is."""
+    _write_columns(tmp_path / "rows.parquet", 600_000)
+    monkeypatch.setattr(memory, "free_memory", lambda: 8_000_000)
+    monkeypatch.setattr(tables, "_of_arrow", lambda *_: pytest.fail("rows are unpacked"))
+    with pytest.raises(DataError, match=r"^rows\.parquet has 0\.0012 GB of rows, .* are free"):
+        read_table([tmp_path / "rows.parquet"])
+
+
+def test_memory_that_runs_out_in_arrow_is_not_called_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc")
+
+    for name in ("rows.parquet", "rows.arrow"):
+        _write_columns(tmp_path / name)
+        monkeypatch.setattr(tables, "_of_arrow", ends)
+        with pytest.raises(DataError, match=rf"{name} does not fit into memory"):
+            read_table([tmp_path / name])
 
 
 def test_a_small_file_is_read_whatever_is_free(
