@@ -11,7 +11,7 @@ from benchharness.heads import Head, Limits
 from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import cpu_has_bf16
-from benchharness.plugins import load_plugins
+from benchharness.plugins import plugins_for
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
@@ -26,7 +26,6 @@ from benchharness.worker.checkpoint import (
 )
 from benchharness.worker.job import find_compute
 from benchharness.worker.kept_network import kept_network
-from benchharness.worker.task_setup import limits_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +66,7 @@ def load_trained(
             f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
             "run unless it is trusted: read it, then give --trust-remote-code."
         )
-    if job.plugins:
-        load_plugins()
+    plugins_for(job, kept=True)
     with folder_of_a_run(folder):
         tasks = (find_task(read_taken(folder)["task"]).name,) if is_class else job.trained_tasks
     known = ", ".join(tasks)
@@ -82,19 +80,19 @@ def load_trained(
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
-            setup, encoder = kept_network(folder, job, compute, task=task)
+            run = kept_network(folder, job, compute, task=task)
     except UnfitError as error:  # whose advice is for a run that starts or learns from the folder
         raise ModelError(f"{str(error).rpartition(': ')[0]}: keep it again.") from error
-    recipe = Recipe.from_settings(job.settings)
+    (setup,) = run.setups
     return TrainedModel(
         folder=folder,
         job=job,
-        recipe=recipe,
+        recipe=Recipe.from_settings(job.settings),
         task=setup.task,
         head=setup.head,
         network=setup.network,
-        tokenizer=encoder.tokenizer,
-        limits=limits_of(recipe, encoder),
+        tokenizer=run.encoder.tokenizer,
+        limits=run.limits,
         compute=compute,
         flags=tuple((KeptRun.read(folder).flags or {}).get(task, ())),
     )
