@@ -145,8 +145,9 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], 
             take(model, result, to, [Dev(f"{model.task.name}:dev", rows, stored)]),
             own_logits(model),
         )
-        setup, encoder = kept_network(to, model.job, CPU)
-        again = setup.head.encode(rows.examples, encoder.tokenizer, model.limits)
+        run = kept_network(to, model.job, CPU)
+        (setup,) = run.setups
+        again = setup.head.encode(rows.examples, run.encoder.tokenizer, model.limits)
         for one, other in zip(
             logits, predict(setup.network, again, CPU, lambda _: None), strict=True
         ):
