@@ -11,10 +11,8 @@ from benchharness.heads import Head, Limits
 from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import cpu_has_bf16
-from benchharness.plugins import plugins_for
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
-from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
 from benchharness.worker.checkpoint import (
@@ -57,7 +55,8 @@ def load_trained(
     `task` is one of those that it was trained on, where they are several. `trust` allows the code
     that its checkpoint came with to run. `precision` is the run's own, unless another is asked for
     or this device has not its own: then fp32. Raises ModelError where the folder holds no model or
-    another version's, is damaged, or needs trust; BenchError for a task that it does not know.
+    another version's, is damaged, or needs trust; BenchError for a task that it does not know, and
+    where a plugin of its task has changed.
     """
     job = read_job(folder)
     is_class = is_published(folder)
@@ -66,9 +65,8 @@ def load_trained(
             f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
             "run unless it is trusted: read it, then give --trust-remote-code."
         )
-    plugins_for(job, kept=True)
     with folder_of_a_run(folder):
-        tasks = (find_task(read_taken(folder)["task"]).name,) if is_class else job.trained_tasks
+        tasks = (str(read_taken(folder)["task"]),) if is_class else job.trained_tasks
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
         raise BenchError(
