@@ -488,6 +488,17 @@ def test_what_predicting_costs_is_measured():
     check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
 
 
+def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
+    mixed, plain = (
+        measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
+        for features in ("mix", "last")
+    )
+    layers = 2 + 1  # and the embeddings
+    assert (
+        mixed["parameters"] == plain["parameters"] + layers + 1
+    )  # with the number it is scaled by
+
+
 @pytest.mark.soak
 def test_it_is_measured_in_a_process_of_its_own():
     check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
