@@ -493,10 +493,8 @@ def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
         measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
         for features in ("mix", "last")
     )
-    layers = 2 + 1  # and the embeddings
-    assert (
-        mixed["parameters"] == plain["parameters"] + layers + 1
-    )  # with the number it is scaled by
+    weights = 3 + 1  # of two layers and the embeddings, and the number that their mean is scaled by
+    assert mixed["parameters"] == plain["parameters"] + weights
 
 
 @pytest.mark.soak
