@@ -1,5 +1,6 @@
 """Plugins: models, tasks, metrics and loggers of a Python file or package; tasks of TOML files."""
 
+import ast
 import os
 import re
 import sys
@@ -10,19 +11,21 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import formatannotation
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from benchharness.leaderboard.job import Job, define_task
 from benchharness.models import ModelSpec, add_model
-from benchharness.models.weights import file_digest
 from benchharness.recipes.read import add_hints
 from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import ScoreRule, Suite, add_details, add_suite, find_task
+from benchharness.tasks.foreign_code import modules_digest, modules_in
+from benchharness.tasks.suites import TASKS, ScoreRule, Suite, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
 
 # Whether the fields of a plugin's objects have the types that they are declared with.
@@ -160,10 +163,14 @@ VARIABLE = "BENCH_PLUGINS"
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """A loaded plugin: the digest of its file, the tasks that are made of it, and its loggers."""
+    """A loaded plugin: the digest of its code, the tasks that are made of it, and its loggers.
+
+    It `makes` those to which it does not only add metrics.
+    """
 
     digest: str
     tasks: frozenset[str]
+    makes: frozenset[str]
     loggers: Mapping[str, Callable[[Path], Any]]
 
 
@@ -186,6 +193,30 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
     # Workers are told of files; what is installed they find by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
+
+
+def plugins_for(job: Job, *, kept: bool = False) -> None:
+    """Puts the tasks of a job into our tables; its plugins must be those that it was planned with.
+
+    Of a `kept` model those are enough that make its tasks, because a metric changes no answer.
+    Raises BenchError where they are others, or are not there.
+    """
+    define_task(job.definition)  # of a custom dataset; others are known
+    if not job.plugins:
+        return
+    load_plugins()
+    names, planned = {name.rpartition(":")[0] for name in job.fingerprints}, {*job.plugins.values()}
+    shown = f"{job.task} ({', '.join(job.plugins)})"
+    if kept and not names <= TASKS.keys():
+        raise BenchError(
+            f"the plugin of {shown} is not loaded: name its file with --plugin, or install its "
+            "package."
+        )
+    found = {each.digest for _, each in _made_of(names) if not kept or names & each.makes}
+    if not (found <= planned if kept else found == planned):
+        since = "model was trained" if kept else "run was planned"
+        advice = "name the file as it was, or train again" if kept else "start again"
+        raise BenchError(f"the plugins of {shown} have changed since this {since}: {advice}.")
 
 
 def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
@@ -231,8 +262,12 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
         tasks = add_tables(tables)
     except BenchError as error:
         raise BenchError(f"the plugin {name} cannot be added: {error}") from error
-    digest = file_digest(Path(str(module.__file__)))
-    _loaded[name] = _Plugin(digest=digest, tasks=tasks, loggers=loggers)
+    _loaded[name] = _Plugin(
+        digest=modules_digest(_own_modules(module)),
+        tasks=tasks,
+        makes=frozenset(task.name for task in tables.tasks),
+        loggers=loggers,
+    )
 
 
 def _mapping(name: str, module: ModuleType, table: str, expected: str) -> Mapping[str, Any]:
@@ -283,9 +318,12 @@ def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
         raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
 
 
+_NAME = "bench_plugin"
+
+
 def _spec_of(file: Path) -> ModuleSpec:
     """How to load the module in a file, under a name that no other module has."""
-    name = f"bench_plugin_{sha256(str(file).encode()).hexdigest()[:12]}"
+    name = f"{_NAME}_{sha256(str(file).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
         raise BenchError(
@@ -298,7 +336,7 @@ def _read_toml(file: Path) -> ModuleType:
     """The task of a TOML file, as if a module had it; its values for recipes are laid over ours."""
     task, values = import_module("benchharness.tasks.own.toml").read_task(file)
     add_hints(file, task.name, values)
-    module = ModuleType(file.stem)
+    module = ModuleType(_NAME)
     module.__file__ = str(file)
     vars(module)["TASKS"] = (task,)
     return module
@@ -310,6 +348,84 @@ def _execute(file: Path) -> ModuleType:
     sys.modules[spec.name] = module  # where dataclasses look up the module of their class
     cast("Loader", spec.loader).exec_module(module)
     return module
+
+
+# The code of a plugin: its file, and what it imports of its own folder or package.
+
+_OTHERS = {"site-packages", "dist-packages", "benchharness"}
+"""The folders of what is no plugin's own, though it may be in a plugin's folder."""
+
+_RUNS = {"import_module", "__import__", "exec", "exec_module", "run_module", "run_path"}
+"""The words that run a module which no import statement names."""
+
+
+def _own_modules(module: ModuleType) -> dict[str, Path]:
+    """The files of a plugin by their places in its folder or package, its own by no name.
+
+    They are those that it imports, also in functions, loaded or not: a job's key depends on no
+    other plugin, and not on what else this process does. Where one runs modules by their names,
+    they are all that are there.
+    """
+    main = Path(str(module.__file__)).resolve()
+    home = _home(module, main)
+
+    def own(files: Iterable[Path]) -> dict[str, Path]:
+        there = {f.relative_to(home): f for f in files if f.is_relative_to(home) and f != main}
+        return {place.as_posix(): f for place, f in there.items() if not _OTHERS & {*place.parts}}
+
+    found, seen, todo = {"": main}, set[str](), {module.__name__, *_imports(module.__name__, main)}
+    while todo - seen:
+        seen.add(name := min(todo - seen))
+        for spec in _specs(name):
+            new = own([Path(spec.origin).resolve()] if spec.origin and spec.has_location else ())
+            for place in new.keys() - found.keys():
+                todo |= {*_imports(spec.name, new[place])}
+            found |= new
+    if _RUNS & seen:
+        for pattern in ("**/*",) if (home / "__init__.py").is_file() else ("*", "*/*"):
+            found |= own(modules_in(home, pattern).values())
+    return found
+
+
+def _home(module: ModuleType, main: Path) -> Path:
+    """The folder of a plugin's own modules, or its only file."""
+    package = sys.modules.get(module.__name__.partition(".")[0])
+    home = Path(next(iter(getattr(package, "__path__", ())), main.parent)).resolve()
+    while (home.parent / "__init__.py").is_file():
+        home = home.parent
+    # Beside a module that is installed there stand other packages.
+    return main if home.name in _OTHERS else home
+
+
+def _specs(name: str) -> Iterator[ModuleSpec]:
+    """Where a module and the packages around it are, none of which is imported for that."""
+    path, parts = None, name.split(".")
+    for whole in accumulate(parts, "{}.{}".format):
+        loaded = getattr(sys.modules.get(whole), "__spec__", None)
+        spec = loaded or PathFinder.find_spec(whole, path)
+        if spec is None or whole in sys.stdlib_module_names:
+            return
+        yield spec
+        path = spec.submodule_search_locations or ()
+
+
+def _imports(name: str, file: Path) -> Iterator[str]:
+    """The names that a module imports, and the words by which it runs others."""
+    try:
+        tree = ast.parse(file.read_bytes() if file.suffix == ".py" else b"")
+    except (SyntaxError, ValueError):  # of another version of Python, perhaps
+        return
+    package = name.split(".") if file.stem == "__init__" else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                above = package[: len(package) - level + 1] if level else []
+                base = ".".join(filter(None, [*above, module]))
+                yield from (f"{base}.{each.name}" for each in names)
+            case ast.Name(id=word) | ast.Attribute(attr=word) if word in _RUNS:
+                yield word
 
 
 def _described(error: BaseException) -> str:

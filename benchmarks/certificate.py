@@ -24,12 +24,13 @@ from benchharness.heads.published import SUMMARY, published_names
 from benchharness.leaderboard.job import Job
 from benchharness.progress import Progress
 from benchharness.recipes.classes import KINDS, LACKING
-from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
+from benchharness.training.compute import Compute
 from benchharness.worker import task_setup
 from benchharness.worker.job import run_job
+from benchharness.worker.technique import Work
 from benchmarks.parity import Loop, collate, decaying, encode, fine_tune, predict
 from tests.helpers.families import FAMILIES, make_config, save_family
 from tests.helpers.plans import plan_job
@@ -148,11 +149,10 @@ class Start:
     @classmethod
     def begin(cls, job: Job, kind: str) -> "Start":
         """The start of any job."""
-        recipe = Recipe.from_settings(job.settings)
-        encoder = task_setup.load_pretrained(job, recipe)  # draws as the job itself will
+        work = Work.to_predict(job, Compute(device=torch.device("cpu"), precision="fp32"))
+        encoder = task_setup.load_pretrained(job, work.recipe)  # draws as the job itself will
         config = copy.deepcopy(encoder.network.config)
-        setup = task_setup.TaskSetup.of(job.task, job.fingerprints, recipe, encoder)
-        network = task_setup.network_of([setup], encoder, torch.device("cpu"))
+        network = task_setup.load_run(work, encoder).network
         return cls(
             job=job,
             kind=kind,

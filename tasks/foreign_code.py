@@ -7,7 +7,9 @@ where code of others is trusted. The code is told by its place and its digest.
 """
 
 import hashlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +28,33 @@ class Code(NamedTuple):
         found = local_place(self.place)
         place = str(found.resolve()) if found else self.place
         return hashlib.sha256(f"{place}\0{self.digest}".encode()).hexdigest()
+
+
+def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
+    """What Python imports of a folder, by the paths in it."""
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.glob(pattern))
+        if path.name.endswith(_MODULES) and path.parent.name != "__pycache__"
+    }
+
+
+_MODULES = tuple(all_suffixes())
+
+
+def modules_digest(files: Mapping[str, Path]) -> str:
+    """The SHA-256 (hex) of the modules that are one piece of code; of one alone that of its file.
+
+    Empty files that make a folder a package count for nothing.
+    """
+    digests = {
+        name: hashlib.sha256(code).hexdigest()
+        for name, path in sorted(files.items())
+        if (code := path.read_bytes()) or path.name != "__init__.py"
+    }
+    if len(digests) == 1:
+        return next(iter(digests.values()))
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
 
 def local_place(place: str) -> Path | None:

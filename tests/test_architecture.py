@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,34 @@ def test_the_files_that_the_page_names_exist():
     named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
     assert len(named) > 10
     assert [name for name in named if not any(path.endswith(f"/{name}") for path in there)] == []
+
+
+@cache
+def called():
+    """The names of the functions that each module of the package calls, by its path there."""
+    package = ROOT / "benchharness"
+    found = {}
+    for path in package.rglob("*.py"):
+        calls = (n.func for n in ast.walk(ast.parse(path.read_bytes())) if isinstance(n, ast.Call))
+        names = {getattr(f, "id", "") or getattr(f, "attr", "") for f in calls}
+        found[path.relative_to(package).as_posix()] = names
+    return found
+
+
+def callers(name):
+    """The modules of the package that call a function of this name."""
+    return [place for place, names in called().items() if name in names]
+
+
+@pytest.mark.parametrize("name", ["head_for", "network_of", "limits_of", "set_dropout"])
+def test_a_job_becomes_a_network_in_one_place(name):
+    assert callers(name) == ["worker/task_setup.py"]
+
+
+def test_only_one_function_loads_the_plugins_of_a_job():
+    """The others load those that a command names."""
+    found = {place.partition("/")[0] for place in callers("load_plugins")}
+    assert found == {"plugins.py", "api.py", "cli", "driver"}
 
 
 def test_links_between_the_pages_lead_somewhere():

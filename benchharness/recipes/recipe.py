@@ -563,6 +563,14 @@ class Recipe:
                 found[each.name] = kind(**own)
         return cls(**found)
 
+    @classmethod
+    def untrained(cls, values: Mapping[str, Any]) -> "Recipe":
+        """The recipe of a job that trains nothing: 0 is what training alone would read."""
+        groups = [_GROUPS[each.name] for each in fields(cls) if each.default is MISSING]
+        needed = [each.name for group in groups for each in fields(group)]
+        needed = [name for name in needed if SETTINGS[name].default is MISSING]
+        return cls.of({**dict.fromkeys(needed, 0), **values})
+
     def of_head(self, head: str) -> HeadOptions | None:
         """The options of a head type, None where the job has none of them."""
         groups: dict[str, HeadOptions | None] = {

@@ -15,11 +15,12 @@ from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.sharing import is_label
 from benchharness.leaderboard.statistics import standing, useful_interval
 from benchharness.leaderboard.text import counted, table_cell, visible
+from benchharness.plugins import plugins_for
 from benchharness.recipes.classes import BODY
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample
@@ -79,7 +80,7 @@ def card_of(folder: Path, data: str) -> Card:
     """The card of a folder that `bench model` has written, whose rows are read from `data`."""
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
-    define_task(job.definition)
+    plugins_for(job, kept=True)
     return Card(
         name=folder.name,
         job=job,

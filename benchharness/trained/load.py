@@ -11,10 +11,8 @@ from benchharness.heads import Head, Limits
 from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.machine import cpu_has_bf16
-from benchharness.plugins import load_plugins
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.errors import BenchError, ModelError
-from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
 from benchharness.worker.checkpoint import (
@@ -26,7 +24,6 @@ from benchharness.worker.checkpoint import (
 )
 from benchharness.worker.job import find_compute
 from benchharness.worker.kept_network import kept_network
-from benchharness.worker.task_setup import limits_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,8 @@ def load_trained(
     `task` is one of those that it was trained on, where they are several. `trust` allows the code
     that its checkpoint came with to run. `precision` is the run's own, unless another is asked for
     or this device has not its own: then fp32. Raises ModelError where the folder holds no model or
-    another version's, is damaged, or needs trust; BenchError for a task that it does not know.
+    another version's, is damaged, or needs trust; BenchError for a task that it does not know, and
+    where a plugin of its task has changed.
     """
     job = read_job(folder)
     is_class = is_published(folder)
@@ -67,10 +65,8 @@ def load_trained(
             f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
             "run unless it is trusted: read it, then give --trust-remote-code."
         )
-    if job.plugins:
-        load_plugins()
     with folder_of_a_run(folder):
-        tasks = (find_task(read_taken(folder)["task"]).name,) if is_class else job.trained_tasks
+        tasks = (str(read_taken(folder)["task"]),) if is_class else job.trained_tasks
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
         raise BenchError(
@@ -82,19 +78,19 @@ def load_trained(
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
-            setup, encoder = kept_network(folder, job, compute, task=task)
+            run = kept_network(folder, job, compute, task=task)
     except UnfitError as error:  # whose advice is for a run that starts or learns from the folder
         raise ModelError(f"{str(error).rpartition(': ')[0]}: keep it again.") from error
-    recipe = Recipe.from_settings(job.settings)
+    (setup,) = run.setups
     return TrainedModel(
         folder=folder,
         job=job,
-        recipe=recipe,
+        recipe=Recipe.from_settings(job.settings),
         task=setup.task,
         head=setup.head,
         network=setup.network,
-        tokenizer=encoder.tokenizer,
-        limits=limits_of(recipe, encoder),
+        tokenizer=run.encoder.tokenizer,
+        limits=run.limits,
         compute=compute,
         flags=tuple((KeptRun.read(folder).flags or {}).get(task, ())),
     )

@@ -24,11 +24,11 @@ from pkgutil import resolve_name
 from typing import Any
 
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, code_of, define_task
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, code_of
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
-from benchharness.plugins import load_plugins, plugins_of
+from benchharness.plugins import plugins_for
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 from benchharness.tasks.errors import BenchError, DataError, JobError
 from benchharness.tasks.foreign_code import name_code
@@ -96,24 +96,12 @@ RUNNERS = {
 def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
-    define_task(job.definition)  # of a custom dataset; others are known
+    plugins_for(job)
     name_code(code_of(job.definition))  # which the driver has asked for
-    if job.plugins:
-        _load_plugins(job)
     kind = job.recipe if job.is_zero_shot else job.kind
     with importing():
         run: Callable[..., Result] = resolve_name(RUNNERS[kind])
     return run(job, report, **(options if kind == "model" else {}))
-
-
-def _load_plugins(job: Job) -> None:
-    """Loads the plugins that the engine's environment names; they must be as they were planned."""
-    load_plugins()
-    if plugins_of(name.rpartition(":")[0] for name in job.fingerprints) != job.plugins:
-        raise BenchError(
-            f"the plugins of {job.task} ({', '.join(job.plugins)}) have changed since this run was "
-            "planned: start again."
-        )
 
 
 class ProgressLines:

@@ -38,12 +38,12 @@ def technique(work: Work) -> Technique:
     options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
     every_state = bool(options.layer_weight)
-    setup, encoder = kept_network(folder, taught, work.compute, every_state=every_state)
+    kept = kept_network(folder, taught, work.compute, every_state=every_state)
     digest = text_digest(str(sorted(digests.items())))
     return Distillation(
         work=work,
-        network=Teacher(network=setup.network, options=options),
-        encoder=encoder,
+        network=Teacher(network=kept.setups[0].network, options=options),
+        encoder=kept.encoder,
         name=name,
         provenance={"teacher": {"name": name, "run": job.teacher.run, "sha256": digest}},
     )

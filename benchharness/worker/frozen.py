@@ -37,6 +37,10 @@ class FrozenFeatures(Technique):
         choice = work.recipe.encoder.features
         prepared.features = freeze(network, splits, choice, source, work.report)
 
+    def to_predict(self, network: Any) -> None:
+        """Has the encoder compute the states that the head reads."""
+        network.encoder = LiveEncoder(network.encoder, self.work.recipe.encoder.features)
+
 
 technique = FrozenFeatures
 

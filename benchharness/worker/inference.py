@@ -8,19 +8,17 @@ one's. Who starts it gives it the variables of `QUIET`, which libraries read whe
 import json
 import sys
 import time
-from dataclasses import replace
 
 import torch
 
-from benchharness.leaderboard.job import Job, define_task
-from benchharness.plugins import load_plugins
-from benchharness.recipes.recipe import Recipe
+from benchharness.leaderboard.job import Job
+from benchharness.plugins import plugins_for
 from benchharness.splits import read_split
 from benchharness.tasks.errors import BenchError
 from benchharness.training.predict import predict
 from benchharness.worker.job import find_compute, peak_memory
-from benchharness.worker.task_setup import TaskSetup, limits_of, load_pretrained, network_of
-from benchharness.worker.technique import Work, techniques_of
+from benchharness.worker.task_setup import load_run
+from benchharness.worker.technique import Work
 
 FEW_ROWS = 16
 """Rows that are predicted first, so that nothing is measured that happens once."""
@@ -34,20 +32,15 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     that this process held at once, in bytes of its device.
     """
     compute = find_compute(job.precision, deterministic=False)
-    recipe = Recipe.from_settings(job.settings)
-    encoder = load_pretrained(job, recipe)
-    alone = replace(job, teacher=None)  # who is not asked any more
-    work = Work(job=alone, recipe=recipe, compute=compute, report=lambda _: None, folders={})
-    techniques = techniques_of(work)
-    setup = TaskSetup.of(job.task, job.fingerprints, recipe, encoder, techniques)
-    network = network_of([setup], encoder, compute.device, techniques)
+    run = load_run(Work.to_predict(job, compute), task=job.task)
+    run.to_predict()
+    (setup,) = run.setups
     examples = read_split(job, setup.judged).examples
-    limits = limits_of(recipe, encoder)
 
     def timed(count: int) -> tuple[float, int]:
-        features = setup.head.encode(examples[:count], encoder.tokenizer, limits)
+        features = setup.head.encode(examples[:count], run.encoder.tokenizer, run.limits)
         start = time.monotonic()
-        predict(network, features, compute, lambda _: None)
+        predict(setup.network, features, compute, lambda _: None)
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)
 
     timed(FEW_ROWS)  # libraries make what they need
@@ -56,7 +49,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     return {
         "tokens_per_second": tokens / took,
         "peak_memory_bytes": peak_memory(),
-        "parameters": sum(weight.numel() for weight in network.parameters()),
+        "parameters": sum(weight.numel() for weight in run.network.parameters()),
         "threads": torch.get_num_threads(),
     }
 
@@ -65,9 +58,7 @@ def main() -> None:
     """Measures, and says what was found."""
     job = Job.from_json(json.load(sys.stdin))
     try:
-        define_task(job.definition)
-        if job.plugins:
-            load_plugins()
+        plugins_for(job)
         found: object = measure_prediction(job)
     except BenchError as error:
         found = {"error": str(error)}

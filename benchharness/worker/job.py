@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchharness.encoder import set_dropout
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -49,12 +48,11 @@ from benchharness.worker.checkpoint import CheckpointWriter, KeptRun, load_start
 from benchharness.worker.task_setup import (
     TaskSetup,
     hold_rows_out,
-    limits_of,
     load_pretrained,
-    network_of,
+    load_run,
     read_rows,
 )
-from benchharness.worker.technique import Folders, Prepared, Technique, Work, techniques_of
+from benchharness.worker.technique import Folders, Prepared, Technique, Work
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
 """1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
@@ -190,13 +188,11 @@ def _prepare(work: Work) -> _Job:
     report(Progress(phase="loading"))
     rows = read_rows(job, recipe)
 
-    # ---- Load the encoder, with the recipe's dropout and the weights of the start.
-    techniques = techniques_of(work)  # loads a teacher; the seed is set below, anew
+    # ---- Load the encoder, with the weights of the start.
     encoder = load_pretrained(job, recipe)
     keep = work.folders.get("keep") if compute.ranks.is_first else None  # one of them writes
     # Before a head takes the pooler away, and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
-    set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
         **load_start(encoder, work.folders.get("start_from"), job),
@@ -204,19 +200,14 @@ def _prepare(work: Work) -> _Job:
 
     provenance["model"]["family"] = encoder.family
 
-    # ---- Choose the heads, and the rows that each learns.
-    setups = [TaskSetup.of(name, rows, recipe, encoder, techniques) for name in job.trained_tasks]
+    # ---- Put the head on it, or those of several tasks, and encode the rows that each learns.
+    run = load_run(work, encoder)
+    techniques, setups = run.techniques, run.setups
     hold_rows_out(setups, rows, recipe, techniques)
-    for technique in techniques:
-        technique.on_setups(setups)
-
-    # ---- Put the head on it, or those of several tasks, and encode the rows.
     report(Progress(phase="encoding"))
-    network: Any = network_of(setups, encoder, compute.device, techniques)
     whole = any(technique.whole_vocabulary for technique in techniques)
-    limits = limits_of(recipe, encoder)
     features = {
-        name: encode_once(setup.head.encode, rows[name], encoder.tokenizer, read_by, limits)
+        name: encode_once(setup.head.encode, rows[name], encoder.tokenizer, read_by, run.limits)
         for setup in setups
         for read_by in [_read_by(provenance, setup.task, techniques, job)]
         for name in setup.splits
@@ -224,10 +215,10 @@ def _prepare(work: Work) -> _Job:
     provenance["data"] = _with_counts(provenance["data"], setups, rows, features)
     prepared = _Job(
         setups=setups,
-        network=network,
+        network=run.network,
         rows=rows,
         features=features,
-        limits=limits,
+        limits=run.limits,
         work=work,
         techniques=techniques,
         provenance=provenance,
@@ -237,8 +228,8 @@ def _prepare(work: Work) -> _Job:
         technique.on_network(prepared)
         provenance |= technique.provenance
     # Of the whole network: the vocabulary is cut after it.
-    prepared.parameters = sum(weight.numel() for weight in network.parameters())
-    if not whole and can_be_cut(network.encoder):
+    prepared.parameters = sum(weight.numel() for weight in run.network.parameters())
+    if not whole and can_be_cut(run.network.encoder):
         prepared.cut_vocabulary()
     return prepared
 

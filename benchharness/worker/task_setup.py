@@ -1,13 +1,20 @@
-"""A task of a job: its rows, its head on the job's encoder, and what is learned of it."""
+"""How a job becomes a network (`load_run`), and each of its tasks: rows, head, what is learned."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 
-from benchharness.encoder import Encoder, check_reach, keep_layers, load_encoder, use_first_token
+from benchharness.encoder import (
+    Encoder,
+    check_reach,
+    keep_layers,
+    load_encoder,
+    set_dropout,
+    use_first_token,
+)
 from benchharness.encoder.packing import prepare_for
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.pair import in_orders
@@ -20,7 +27,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 from benchharness.training.batching import Features
 from benchharness.training.loop import TaskBatches
-from benchharness.worker.technique import Technique
+from benchharness.worker.technique import Technique, Work, techniques_of
 
 HELD_OUT = "held-out"
 """What the rows of train that are not trained on are called, next to the splits of the job."""
@@ -54,16 +61,16 @@ class TaskSetup:
     ) -> Self:
         """The setup of a task's splits among those of its job."""
         task = find_task(name)
-        predicted = [split for split in splits if _leader(split) == name]
-        predicted.remove(f"{name}:train")  # train is learned, not predicted
+        trained = f"{name}:train"  # which is learned, not predicted
+        predicted = [split for split in splits if _leader(split) == name and split != trained]
         # The first technique that has one of its own gives it.
         heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
             head=next(filter(None, heads), None) or head_for(task, recipe.of_head(task.head)),
-            trained=f"{name}:train",
+            trained=trained,
             predicted=tuple(predicted),
-            judged=predicted[0],  # dev, or the first of several
+            judged=next(iter(predicted), ""),  # dev, or the first of several
         )
 
     @property
@@ -123,6 +130,53 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     return encoder
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoadedRun:
+    """The network of a job's tasks with their heads on its `encoder`, and how long its rows are."""
+
+    encoder: Encoder
+    techniques: Sequence[Technique]
+    setups: Sequence[TaskSetup]
+    network: Any
+    limits: Limits
+
+    def to_predict(self) -> None:
+        """Has the network, whose encoder has its weights by now, predict without a training."""
+        for technique in self.techniques:
+            for setup in self.setups:
+                technique.to_predict(setup.network)
+
+
+def load_run(
+    work: Work, encoder: Encoder | None = None, *, task: str = "", every_state: bool = False
+) -> LoadedRun:
+    """Puts the heads of a job, with its techniques, on an encoder, by default its checkpoint's.
+
+    It has all tasks that the job is trained on, unless one `task` is named. With `every_state` the
+    last layer gives all tokens' states, whatever the head reads. Raises ModelError for a checkpoint
+    that cannot be used, or reads no rows of that length.
+    """
+    job, recipe = work.job, work.recipe
+    encoder = encoder or load_pretrained(job, recipe)
+    with torch.random.fork_rng(devices=[]):  # a teacher takes no draws from the heads
+        techniques = techniques_of(work)
+    if work.trains:  # before the heads are made, which read their rate from the config
+        set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
+    names = (task,) if task else job.trained_tasks
+    setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
+    for technique in techniques:
+        technique.on_setups(setups)
+    return LoadedRun(
+        encoder=encoder,
+        techniques=techniques,
+        setups=setups,
+        network=network_of(
+            setups, encoder, work.compute.device, techniques, every_state=every_state
+        ),
+        limits=limits_of(recipe, encoder),
+    )
+
+
 def hold_rows_out(
     setups: Iterable[TaskSetup],
     rows: dict[str, SplitRows],
@@ -153,7 +207,7 @@ def network_of(
 ) -> nn.Module:
     """The network of a task, or of several, made fast for the device; gives each setup its own.
 
-    With `every_state` its last layer gives all tokens' states, whatever the head reads.
+    `every_state` is as for `load_run`.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)

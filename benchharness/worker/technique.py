@@ -5,10 +5,10 @@ not are neither asked nor imported. What one changes of a plan is in driver/tech
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from torch import nn
 
@@ -45,13 +45,23 @@ class Folders(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A job, its recipe, where it is computed, who is told how it goes, and its folders."""
+    """A job, its recipe, where it is computed, who is told how it goes, and its folders.
+
+    Where it `trains`, its encoder has the recipe's dropout.
+    """
 
     job: Job
     recipe: Recipe
     compute: Compute
-    report: Reporter
-    folders: Folders
+    report: Reporter = lambda _: None
+    folders: Folders = field(default_factory=Folders)
+    trains: bool = True
+
+    @classmethod
+    def to_predict(cls, job: Job, compute: Compute) -> Self:
+        """The work of a job without its training, so nobody teaches it."""
+        recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
+        return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
 
 @dataclass(kw_only=True)
@@ -105,6 +115,9 @@ class Technique:
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Learns which rows of the vocabulary are left."""
+
+    def to_predict(self, network: Any) -> None:
+        """Changes a network that is not to be trained, once its encoder has its weights."""
 
     def before_writing(self, network: nn.Module) -> None:
         """Makes the encoder one that others can load."""

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import BertConfig
 
-from benchharness.encoder import Encoder, check_reach, set_dropout
+from benchharness.encoder import Encoder, check_reach
 from benchharness.encoder.network import draw_network
-from benchharness.heads import Limits, head_for
+from benchharness.heads import Limits
 from benchharness.heads.pair import encode
 from benchharness.heads.tokens import Frame, join
 from benchharness.leaderboard.job import MACHINE, Job
@@ -32,13 +32,13 @@ from benchharness.recipes.recipe import SHAPES, Recipe, Schedule
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import TimedExample, TimedPrediction
-from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Compute
 from benchharness.training.loop import TaskBatches, Training
 from benchharness.training.predict import OutOfMemoryError, free_memory, predict
 from benchharness.worker.job import find_compute, now, peak_memory, provenance_of
-from benchharness.worker.task_setup import TaskSetup, load_pretrained, network_of
+from benchharness.worker.task_setup import load_pretrained, load_run
+from benchharness.worker.technique import Work
 
 HEAD = "glue/sst2"
 """The task whose head stands on what is timed: two classes of a text."""
@@ -79,7 +79,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     provenance = provenance_of(job, {name: rows}, encoder.tokenizer, compute, started)
     features = documents(rows.examples, encoder, recipe.rows.max_tokens)  # type: ignore[arg-type]
     parameters = sum(weight.numel() for weight in encoder.network.parameters())
-    side = partial(Side.of, recipe=recipe, compute=compute, seed=job.seed)
+    side = partial(Side.of, Work(job=job, recipe=recipe, compute=compute))
 
     # ---- Alone at first: what a process has held at most only grows.
     ours = side(encoder, features)
@@ -157,28 +157,21 @@ class Side:
 
     network: nn.Module
     batches: TaskBatches
-    recipe: Recipe
-    compute: Compute
-    seed: int
+    work: Work
     steps: Iterator[int] = field(default_factory=lambda: iter(()))
 
     @classmethod
-    def of(
-        cls, encoder: Encoder, features: Features, *, recipe: Recipe, compute: Compute, seed: int
-    ) -> Self:
+    def of(cls, work: Work, encoder: Encoder, features: Features) -> Self:
         """An encoder with a head, which reads nothing less for it, and documents."""
-        set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
-        task = find_task(HEAD)
-        setup = TaskSetup(task=task, head=head_for(task), trained="", predicted=(), judged="")
-        network: Any = network_of([setup], encoder, compute.device, every_state=True)
+        run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
-            network=network,
+            network=run.network,
             features=features,
             targets=torch.zeros(len(features), dtype=torch.long),
-            loss=setup.head.loss,
+            loss=run.setups[0].head.loss,
         )
-        made = cls(network=network, batches=batches, recipe=recipe, compute=compute, seed=seed)
-        made.steps = made.training(recipe, batches)
+        made = cls(network=run.network, batches=batches, work=work)
+        made.steps = made.training(work.recipe, batches)
         return made
 
     def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
@@ -189,22 +182,24 @@ class Side:
             self.network,
             [batches],
             replace(recipe, schedule=schedule, selection=selection),
-            seed=self.seed,
-            compute=self.compute,
+            seed=self.work.job.seed,
+            compute=self.work.compute,
             report=lambda _: None,
         )
         return iter(training)
 
     def train(self) -> Times:
         """Trains on all documents once."""
-        steps = -(-self.batches.items // self.recipe.optim.batch_size)  # rounded up
+        steps = -(-self.batches.items // self.work.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
     def predict(self, rows: Indices | None = None) -> Times:
         """Predicts all documents, or these."""
         features = self.batches.features if rows is None else part(self.batches.features, rows)
-        return self._timed(lambda: predict(self.network, features, self.compute, lambda _: None))
+        return self._timed(
+            lambda: predict(self.network, features, self.work.compute, lambda _: None)
+        )
 
     def _timed(self, call: Callable[[], object]) -> Times:
         before = self._clocks()
@@ -213,7 +208,7 @@ class Side:
 
     def _clocks(self) -> Times:
         """By the clock, and of the processor, which a GPU's is not."""
-        if not self.compute.on_gpu:
+        if not self.work.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
         torch.cuda.synchronize()  # kernels are queued: the host is ahead of them
         return np.array([time.perf_counter(), 0.0])
@@ -240,9 +235,9 @@ def largest_batch(side: Side) -> int:
         targets = torch.zeros(count, dtype=torch.long)
         # Whole: no batch of it is cut, however many tokens it has.
         whole = replace(side.batches, features=features, targets=targets, is_whole=True)
-        optim = replace(side.recipe.optim, batch_size=count, accumulation=1)
+        optim = replace(side.work.recipe.optim, batch_size=count, accumulation=1)
         try:
-            next(side.training(replace(side.recipe, optim=optim), whole))
+            next(side.training(replace(side.work.recipe, optim=optim), whole))
         except OutOfMemoryError:
             return False
         return True

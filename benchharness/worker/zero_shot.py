@@ -10,21 +10,20 @@ from typing import Any
 
 from torch import nn
 
-from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
-from benchharness.encoder.packing import prepare_for
-from benchharness.heads import Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.tokens import counting, encode_once
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
 from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
-from benchharness.recipes.recipe import RankingOptions
+from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
 from benchharness.worker.job import counted, find_compute, now, peak_memory, provenance_of
+from benchharness.worker.task_setup import load_pretrained, load_run
+from benchharness.worker.technique import Work
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
@@ -71,19 +70,18 @@ def _rank(job: Job, report: Reporter) -> Result:
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
     rows = {name: read_split(job, name) for name in job.fingerprints}
-    encoder = load_encoder(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
+    recipe = Recipe.untrained(job.values)
+    encoder = load_pretrained(job, recipe)
     provenance = provenance_of(job, rows, encoder.tokenizer, compute, started)
-    task, limits = find_task(job.task), Limits(max_tokens=int(job.settings["max_tokens"].value))
-    head = head_for(task, RankingOptions(pooling=str(job.settings["pooling"].value)))
-    network = head.network(encoder, task)
-    prepare_for(compute.device, network)
+    run = load_run(Work(job=job, recipe=recipe, compute=compute, trains=False), encoder)
+    (setup,), network = run.setups, run.network
     loaded = time.monotonic()
     tokenizer, evaluations = str(provenance["model"]["tokenizer"]), list[Evaluation]()
     for name, split in rows.items():
         report(Progress(phase="encoding"))
-        features = encode_once(head.encode, split, encoder.tokenizer, tokenizer, limits)
+        features = encode_once(setup.head.encode, split, encoder.tokenizer, tokenizer, run.limits)
         vectors = predict(network, features, compute, report)
-        predictions = head.decode(vectors, features, split.examples, task)
+        predictions = setup.head.decode(vectors, features, split.examples, setup.task)
         cut = features.truncated  # (queries,)
         lost = 0 if cut is None else int(cut.sum())
         provenance["data"][name] |= {"truncated": lost, **counted(features.counts)}

@@ -5,15 +5,12 @@ A script is Python that its author wrote; it runs here where this user has named
 evaluate is imported on use, which takes seconds.
 """
 
-import hashlib
 import inspect
-import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.machinery import all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +18,14 @@ from typing import Any, NamedTuple
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Prediction
-from benchharness.tasks.foreign_code import Code, local_place, name_code, require_named
+from benchharness.tasks.foreign_code import (
+    Code,
+    local_place,
+    modules_digest,
+    modules_in,
+    name_code,
+    require_named,
+)
 from benchharness.tasks.metrics import (
     accuracy,
     binary_f1,
@@ -301,21 +305,7 @@ def _digest(main: Path) -> str:
 
     evaluate copies both into a folder of their own, the modules under the names of its imports.
     """
-    paths = [path for path in main.parent.rglob("*") if path.name.endswith(_MODULES)]
-    digests = {
-        path.relative_to(main.parent).as_posix(): hashlib.sha256(code).hexdigest()
-        for path in sorted(paths)
-        # Python writes the former, and evaluate an empty one of the latter.
-        if path.parent.name != "__pycache__"
-        and ((code := path.read_bytes()) or path.name != "__init__.py")
-    }
-    if len(digests) == 1:
-        return digests[main.name]
-    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
-
-
-_MODULES = tuple(all_suffixes())
-"""The endings of what Python imports."""
+    return modules_digest(modules_in(main.parent))
 
 
 def check_script(

@@ -11,11 +11,13 @@ from benchharness import plugins as load
 from benchharness.leaderboard.job import Job
 from benchharness.loggers import METHODS
 from benchharness.models import MODELS, find_model
-from benchharness.plugins import VARIABLE, load_plugins, plugins_of
+from benchharness.models.weights import file_digest
+from benchharness.plugins import VARIABLE, load_plugins, plugins_for, plugins_of
 from benchharness.tasks import suites
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
-from benchharness.worker.__main__ import _load_plugins
+from benchharness.trained.load import load_trained
+from benchharness.worker.job import run_job
 from tests.helpers.doc_blocks import block, blocks
 from tests.helpers.plans import plan_job, plan_jobs
 
@@ -29,16 +31,26 @@ from benchharness.tasks.suites import SUITES as SUITES_, TASKS as TASKS_
 
 
 @pytest.fixture(autouse=True)
-def tables(monkeypatch):
-    """The tables as they were before, afterwards."""
+def forget(monkeypatch):
+    """Puts the tables as they were before, as another process has them; also afterwards."""
     monkeypatch.setattr(load, "_loaded", {})
     monkeypatch.setattr(load, "entry_points", lambda group: ())
     monkeypatch.setenv(VARIABLE, "")
-    kept = [(table, dict(table)) for table in (MODELS, suites._tasks, suites._suites)]
-    yield
-    for table, before in kept:
-        table.clear()
-        table.update(before)
+    tables = (MODELS, suites._tasks, suites._suites, load._loaded, sys.modules)
+    kept = [(table, dict(table)) for table in tables]
+
+    def call():
+        for table, before in kept:
+            for name in table.keys() - before.keys():
+                file = str(getattr(table[name], "__file__", ""))
+                if table is not sys.modules or "pytest-of" in file:
+                    del table[name]
+            if table is not sys.modules:
+                table.update(before)
+        os.environ[VARIABLE] = ""
+
+    yield call
+    call()
 
 
 @pytest.fixture
@@ -126,6 +138,159 @@ def test_tasks_of_ours_keep_their_keys(irony: Path):
     load_plugins([irony])
     after = plan_job("tiny", "cola", limit=8)
     assert (before.key, before.plugins) == (after.key, {})
+
+
+# the digest
+
+
+MINE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(__file__).parent))
+LOGGERS = {"mine": dict}
+"""
+
+
+def digest_of(name: object, forget) -> str:
+    """The digest of a plugin as another process finds it."""
+    forget()
+    load_plugins([name] if isinstance(name, Path) else ())
+    found = load._loaded[str(name)].digest
+    forget()
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import helper",
+        "from helper import WORD",
+        "from helper import *",
+        "def later():\n    import helper",
+        "from importlib import import_module\nimport_module('helper')",
+        "exec((Path(__file__).parent / 'helper.py').read_text())",
+        "import between",
+        "import package.helper",
+        "from package import helper",
+        "from package.sub import WORD",
+        "sys.path.insert(0, str(Path(__file__).parent / 'package'))\nimport helper_in_folder",
+    ],
+)
+def test_a_changed_module_that_a_plugin_imports_changes_its_digest(
+    tmp_path: Path, monkeypatch, forget, line: str
+):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "package").mkdir()
+    files = ["helper.py", "package/__init__.py", "package/helper.py", "package/sub.py"]
+    helpers = [
+        write(tmp_path, "WORD = 1\n", name) for name in [*files, "package/helper_in_folder.py"]
+    ]
+    write(tmp_path, "from helper import WORD\n", "between.py")
+    write(tmp_path, "from .helper import WORD\n", "package/sub.py")
+    file = write(tmp_path, f"{MINE}{line}\n")
+    before = digest_of(file, forget)
+    assert digest_of(file, forget) == before
+    for helper in helpers:
+        if helper.name != "sub.py":
+            helper.write_text("WORD = 2\n")
+    assert digest_of(file, forget) != before
+
+
+def test_a_package_is_a_plugin_of_all_that_it_imports_of_itself(
+    tmp_path: Path, monkeypatch, forget
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "theirs_now" / "parts").mkdir(parents=True)
+    lines = "from . import labels\nfrom .parts.words import WORD\nLOGGERS = {'mine': dict}\n"
+    write(tmp_path, lines, "theirs_now/bench.py")
+    names = ("__init__", "labels", "parts/__init__", "parts/words", "unused")
+    helpers = {name: write(tmp_path, "WORD = 1\n", f"theirs_now/{name}.py") for name in names}
+    point = EntryPoint(name="theirs", value="theirs_now.bench", group="benchharness.plugins")
+    monkeypatch.setattr(load, "entry_points", lambda group: (point,))
+    found = [digest_of("theirs", forget)]
+    for helper in helpers.values():
+        helper.write_text("WORD = 2\n")
+        found.append(digest_of("theirs", forget))
+    assert len(set(found[:-1])) == len(helpers)
+    assert found[-1] == found[-2], "what it does not import is not its code"
+
+
+def test_a_plugin_of_one_file_has_the_digest_of_the_file(tmp_path: Path, monkeypatch, forget):
+    """Also beside other modules, so that stored keys stay, and another plugin changes none."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write(tmp_path, "WORD = 1\n", "helper.py")
+    alone = write(tmp_path, "import json\nimport numpy.linalg\nLOGGERS = {'a': dict}\n")
+    other = write(tmp_path, "import helper\nLOGGERS = {'b': dict}\n", "other.py")
+    load_plugins([other, alone])
+    assert load._loaded[str(alone)].digest == file_digest(alone)
+    assert load._loaded[str(other)].digest not in (file_digest(other), file_digest(alone))
+
+
+def test_a_changed_helper_of_a_plugin_makes_other_jobs(irony: Path, monkeypatch, forget):
+    monkeypatch.syspath_prepend(str(irony.parent))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    labels = write(irony.parent, 'LABELS = ("plain", "ironic")\n', "labels_of_irony.py")
+    text = irony.read_text().replace('("plain", "ironic")', "LABELS")
+    irony.write_text(f"from labels_of_irony import LABELS\n{text}")
+    keys = []
+    for comment in ("", "", "# other words\n"):
+        labels.write_text(f'LABELS = ("plain", "ironic")\n{comment}')
+        load_plugins([irony])
+        keys += [job.key for job in jobs(irony.parent)]
+        forget()
+    assert keys[0] == keys[1] != keys[2]
+
+
+# a model that was kept
+
+
+@pytest.fixture
+def kept(irony: Path) -> Path:
+    """The folder of a model that has learned the plugin's task."""
+    load_plugins([irony])
+    quick = {"epochs": "1", "batch_size": "16"}
+    job = plan_job("tiny", "mine/irony", str(irony.parent / "DATA"), overrides=quick)
+    run_job(job, keep=irony.parent / "kept")
+    return irony.parent / "kept"
+
+
+def test_a_model_whose_labels_a_plugin_has_turned_round_is_refused(
+    bench, irony: Path, kept: Path, forget
+):
+    rows = write(irony.parent, '{"remark": "It rains."}\n', "rows.jsonl")
+    words = ("predict", kept, rows, "--plugin", irony)
+    forget()
+    answered = bench(*words)
+    assert answered.code == 0, answered.err
+    irony.write_text(irony.read_text().replace('("plain", "ironic")', '("ironic", "plain")'))
+    forget()
+    refused = bench(*words)
+    assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+    assert "irony.py) have changed since this model was trained" in refused.err
+    # The same under another name, or none at all.
+    other = write(irony.parent, irony.read_text(), "other.py")
+    forget()
+    assert "have changed" in bench(*words[:-1], other).err
+    forget()
+    assert "irony.py) is not loaded: name its file with --plugin" in bench(*words[:-2]).err
+
+
+def test_a_metric_of_a_plugin_is_not_needed_to_predict(tmp_path: Path, forget):
+    text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
+    file = write(tmp_path, text)
+    load_plugins([file])
+    quick = {"epochs": "1", "batch_size": "16"}
+    job = plan_job("tiny", "glue/rte", overrides=quick, limit=8)
+    assert set(job.plugins) == {"mine.py"}
+    run_job(job, keep=tmp_path / "kept")
+    for change in (lambda: None, lambda: load_plugins([write(tmp_path, text + "\n")])):
+        forget()
+        change()
+        assert load_trained(tmp_path / "kept").task.name == "glue/rte"
+    with pytest.raises(BenchError, match="have changed since this run was planned"):
+        plugins_for(job)
 
 
 # what is refused
@@ -293,9 +458,9 @@ def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Pat
 def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
     load_plugins([irony])
     (job,) = jobs(irony.parent)
-    _load_plugins(job)
+    plugins_for(job)
     with pytest.raises(BenchError, match="have changed"):
-        _load_plugins(replace(job, plugins={"irony.py": "0" * 64}))
+        plugins_for(replace(job, plugins={"irony.py": "0" * 64}))
 
 
 # loggers

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,10 +76,13 @@ def make_model(family: str, kind: str, folder: Path) -> TrainedModel:
             nn.init.normal_(weight, std=0.3)
     whole = head.encode(rows_of(kind).examples, encoder.tokenizer, Limits(max_tokens=70))
     most = int(np.quantile(whole.lengths, LONGER))
+    job = job_of(kind)
+    reads = {"max_tokens": replace(job.settings["max_tokens"], value=most)}
+    job = replace(job, settings={**job.settings, **reads})
     return TrainedModel(
         folder=folder,
-        job=job_of(kind),
-        recipe=Recipe.from_settings(job_of(kind).settings),
+        job=job,
+        recipe=Recipe.from_settings(job.settings),
         task=task,
         head=head,
         network=network.eval().requires_grad_(False),
@@ -145,8 +149,9 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], 
             take(model, result, to, [Dev(f"{model.task.name}:dev", rows, stored)]),
             own_logits(model),
         )
-        setup, encoder = kept_network(to, model.job, CPU)
-        again = setup.head.encode(rows.examples, encoder.tokenizer, model.limits)
+        run = kept_network(to, model.job, CPU)
+        (setup,) = run.setups
+        again = setup.head.encode(rows.examples, run.encoder.tokenizer, model.limits)
         for one, other in zip(
             logits, predict(setup.network, again, CPU, lambda _: None), strict=True
         ):

@@ -19,6 +19,7 @@ from benchharness.leaderboard.report.plots.section import Background, build_plot
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Result
 from benchharness.machine import machine_name
+from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import TimedPrediction
@@ -27,6 +28,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import score
 from benchharness.training.predict import OutOfMemoryError
+from benchharness.worker.technique import Work
 from benchharness.worker.timing import (
     Side,
     check_machine,
@@ -118,8 +120,11 @@ def _two() -> Any:
 def side(batch_size: int = 3) -> tuple[Side, Any]:
     encoder = load_encoder("builtin:tiny", None, 1)
     features = documents(read(TASK, "dev", parse_data("mini")).examples, encoder, 64)  # type: ignore[arg-type]
-    recipe = having(RECIPE, batch_size=batch_size)
-    return Side.of(encoder, features, recipe=recipe, compute=CPU, seed=1), features
+    return Side.of(work_of(having(RECIPE, batch_size=batch_size)), encoder, features), features
+
+
+def work_of(recipe: Recipe) -> Work:
+    return Work(job=job_here(), recipe=recipe, compute=CPU)
 
 
 def test_a_pass_is_an_epoch_of_a_training_and_has_all_tokens() -> None:
@@ -146,7 +151,7 @@ def test_both_sides_have_all_words_and_the_recipes_dropout() -> None:
     features = documents(_two(), encoder, 64)
     recipe = having(RECIPE, dropout=0.0, classifier_dropout=0.0)
     for of in (encoder, features), reference_of("bert-mini", encoder, features):
-        made = Side.of(*of, recipe=recipe, compute=CPU, seed=1)
+        made = Side.of(work_of(recipe), *of)
         words: Any = made.network.get_submodule("encoder").get_input_embeddings()  # type: ignore[operator]
         assert words.num_embeddings == of[0].config.vocab_size
         assert {m.p for m in made.network.modules() if hasattr(m, "p")} == {0.0}

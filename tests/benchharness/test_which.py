@@ -488,6 +488,15 @@ def test_what_predicting_costs_is_measured():
     check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
 
 
+def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
+    mixed, plain = (
+        measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
+        for features in ("mix", "last")
+    )
+    weights = 3 + 1  # of two layers and the embeddings, and the number that their mean is scaled by
+    assert mixed["parameters"] == plain["parameters"] + weights
+
+
 @pytest.mark.soak
 def test_it_is_measured_in_a_process_of_its_own():
     check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
