@@ -136,6 +136,8 @@ def _with_runs(table: Table) -> Table:
     """Make spans of a column of lists that name the place of each marked letter: [4, 5, 6, 12]."""
     texts = table.columns.get(_text_column(table) or "", ())
     for name, values in table.columns.items() if texts else ():
+        if not isinstance(next(filter(None, values), None), list):
+            continue
         pairs = [(str(text), v) for text, v in zip(texts, values, strict=True) if v]
         if not pairs or not all(_are_places(places) for _, places in pairs):
             continue

@@ -62,6 +62,10 @@ CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
 """The smallest share of common letters, of how many letters beyond ASCII in how many bytes."""
 
 
+_NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
+"""What bytes are read as that an encoding has no letter for."""
+
+
 def _eastern(content: bytes, odd: int) -> str:
     """Find the one encoding of an eastern language that reads all of a text as common letters.
 
@@ -72,7 +76,7 @@ def _eastern(content: bytes, odd: int) -> str:
     whole = content[start : start + LOOKED_AT]
     part = whole if len(whole) < LOOKED_AT else whole[: whole.rfind(b"\n") + 1]
     found = [name for name in COMMON if _has_common_letters(part, name)]
-    if len(found) != 1 or "\ufffd" in content.decode(found[0], "replace"):
+    if len(found) != 1 or _NO_LETTER.search(content.decode(found[0], "replace")):
         return ""
     return found[0]
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
@@ -26,12 +27,10 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         notes = (f"{_lines_of(rows[:above])} of {name} {_are(above)} a title: {said}",)
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
-    if counters := _counters(rows, used):  # a template counts more rows than are filled in
-        body = [
-            (number, row)
-            for number, row in body
-            if any(value != "" for n, value in enumerate(row) if n not in counters)
-        ]
+    if counters := _counters(rows, used):
+        # A template counts more rows than are filled in.
+        empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
+        body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
         said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
         return header, body[described:], (*notes, f"{said}: they are no rows")
@@ -60,6 +59,10 @@ def _count_titles(rows: Lines, used: Sequence[int]) -> int:
 def _counters(rows: Lines, used: Sequence[int]) -> list[int]:
     """List the columns without a name that count the rows below the first line."""
     return [n for n in used if rows[0][1][n] == "" and _count_up([row[n] for _, row in rows[1:]])]
+
+
+def _is_empty(row: Sequence[Any], but: Sequence[int]) -> bool:
+    return all(value == "" for n, value in enumerate(row) if n not in but)
 
 
 def _count_up(values: Sequence[Any]) -> bool:

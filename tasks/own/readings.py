@@ -288,7 +288,7 @@ def _placed(
     places = [c for c in columns if c.is_whole or (c.is_list and set(map(len, c.known)) == {2})]
     whole = [c for c in texts if c is not question and c.mean_words > SHORT_WORDS]
     for context, answer, start in product(whole, texts, places):
-        if answer in (context, question) or len(answer.distinct) < 2:
+        if answer in (context, question) or min(len(answer.distinct), len(start.distinct)) < 2:
             continue
         rows = [*zip(context.values, answer.values, start.values, strict=True)]
         if all(_nearly_all(_is_at(*row) for row in some if row[1]) for some in (rows[:SEEN], rows)):
@@ -486,14 +486,15 @@ def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     wrong = [c for c in columns if c.head.rstrip("0123456789") in NAMED["distractor"]]
     rest = [column for column in columns if column not in wrong]
     answer = next((c for c in rest if c.head in (*NAMED["answer"], "correct", "right")), None)
-    if not wrong or answer is None or answer.is_list or {*map(str, answer.known)} <= {*"ABCDabcd"}:
+    if not wrong or answer is None or answer.is_list:
         return
     rows = zip(answer.values, *(column.values for column in wrong), strict=True)
     pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
-    # An answer that is among the others is no right one beside wrong ones.
-    if max(len(others) for _, others in pairs) > 1 and _nearly_all(
-        right not in others for right, others in pairs
-    ):
+    most = max((len(others) for _, others in pairs), default=0)
+    # As few different answers as there are options are letters or numbers of them; and an answer
+    # that is among the others is no right one beside wrong ones.
+    is_one = most > 1 and len(answer.distinct) > most + 1
+    if is_one and _nearly_all(right not in others for right, others in pairs):
         yield from _choice(columns, [*wrong, answer], answer)
 
 

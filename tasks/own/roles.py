@@ -140,8 +140,9 @@ def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
     found = {number for numbers in named for number in numbers}
     last = max((len(options) for _, options in pairs), default=0)
     are_texts = all(right in options or str(right) in options for right, options in pairs)
+    are_single = sum(len(numbers) > 1 for numbers in named) <= len(named) / 4
     is_sure = bool(named) and all(named) and {1, last} <= found <= {*range(1, last + 1)}
-    return int(is_sure and last > 1 and not are_texts)
+    return int(is_sure and are_single and last > 1 and not are_texts)
 
 
 def place_of(

@@ -148,8 +148,10 @@ def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
     """Collect the tags behind a sign; none where too many words have none, or tags are many."""
     parts = [word.rpartition(sign) for word in words]
     tags = [tag for word, _, tag in parts if word and _is_tag(tag, sign)]
-    few = min(MOST_TAGS, len(words) / 5)
-    return set(tags) if len(tags) >= NEARLY_ALL * len(words) and len(set(tags)) <= few else set()
+    is_whole = len(tags) >= NEARLY_ALL * len(words)
+    # Words are more than tags are.
+    is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
+    return {*tags} if is_whole and is_few else set()
 
 
 def _is_tag(tag: str, sign: str) -> bool:
