@@ -144,8 +144,7 @@ def _with_runs(table: Table) -> Table:
         runs = [(said, run) for said, places in pairs for run in _runs(places)]
         # Numbers of classes or of words seldom begin and end where words of the text do.
         whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
-        letters = sum(end - start for _, (start, end, _) in runs)
-        if whole < MOST_WHOLE * len(runs) or letters < 2 * len(runs):
+        if whole < MOST_WHOLE * len(runs):
             continue
         spans = [_runs(places) if isinstance(places, list) else places for places in values]
         said = f"the numbers in {name!r} are places of letters: read as spans of one kind, {SPAN}"

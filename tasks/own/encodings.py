@@ -73,8 +73,8 @@ def _eastern(content: bytes, odd: int) -> str:
     in a hundred are common. `odd` is the first byte not of UTF-8.
     """
     start = content.rfind(b"\n", 0, odd) + 1
-    whole = content[start : start + LOOKED_AT]
-    part = whole if len(whole) < LOOKED_AT else whole[: whole.rfind(b"\n") + 1]
+    part = content[start : start + LOOKED_AT]
+    part = part[: part.rfind(b"\n") + 1] or part
     found = [name for name in COMMON if _has_common_letters(part, name)]
     if len(found) != 1 or _NO_LETTER.search(content.decode(found[0], "replace")):
         return ""

@@ -182,11 +182,11 @@ def is_brat(folder: Place) -> bool:
 def scored_files(folder: Place) -> dict[Place, Place]:
     """Files of pairs with the file of their scores: STS.input.news.txt and STS.gs.news.txt.
 
-    Empty where a file of pairs has none.
+    Empty where a file of pairs has none, or where files are called as splits.
     """
     files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
-    pairs = {name: re.sub(r"\binput\b", "gs", name) for name in files if ".input." in name}
-    is_whole = all(scores in files for scores in pairs.values())
+    pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
+    is_whole = all(scores in files for scores in pairs.values()) and not any(map(split_of, files))
     return {files[name]: files[scores] for name, scores in pairs.items()} if is_whole else {}
 
 

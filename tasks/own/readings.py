@@ -472,13 +472,21 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         answer = _called(rest, "right") or next((c for c in rest if c.head in NAMED["right"]), None)
         if len(options) < 2 or answer is None or answer.is_list or answer.is_text:
             continue
-        rows = zip(answer.values, *(column.values for column in options), strict=True)
-        pairs = [(right, given) for right, *given in rows if right]
-        first = first_number(pairs)
-        # Of two options nothing tells a mistake from a column that is about something else.
-        is_near = _nearly_all if len(options) > 2 else all
-        if is_near(place_of(right, given, first=first) is not None for right, given in pairs):
+        if _are_answers(answer, options):
             yield from _choice(columns, options, answer)
+
+
+def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
+    """Return whether answers call options by their numbers, letters or texts."""
+    rows = zip(answer.values, *(column.values for column in options), strict=True)
+    pairs = [(right, given) for right, *given in rows if right not in (None, "")]
+    first = first_number(pairs)
+    # 1 is "Answer 1" or, counted from 0, the second one: no row tells.
+    if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
+        return False
+    # Of two options nothing tells a mistake from a column that is about something else.
+    is_near = _nearly_all if len(options) > 2 else all
+    return is_near(place_of(right, given, first=first) is not None for right, given in pairs)
 
 
 def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -598,15 +606,18 @@ def _released(columns: Sequence[Column]) -> ColumnMapping | None:
     is_counted = numbers in ({*range(len(numbers))}, {*range(1, len(numbers) + 1)})
     if "label" not in _label_roles(label) or not is_counted or max(numbers, default=0) in GRADES:
         return None
-    title, text = texts[0], texts[-1]
-    is_body = title is text or title.mean_words < text.mean_words
-    if not (is_body and all(column.is_text for column in texts)):
+    if not all(column.is_text for column in texts) or (len(texts) == 2 and not _is_title(*texts)):
         return None
-    # A text within the other one was marked there, and is no title.
-    pairs = zip(map(str, title.values), map(str, text.values), strict=True)
-    if title is not text and _nearly_all(one in other for one, other in pairs):
-        return None
-    return _mapping("class", text=title, text2=texts[1:], label=label)
+    return _mapping("class", text=texts[0], text2=texts[1:], label=label)
+
+
+def _is_title(title: Column, text: Column) -> bool:
+    """Return whether a text is a title of another: shorter, no sentence, and no part of it."""
+    pairs = [
+        (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
+    ]
+    ends = sum(one.endswith((".", "?")) or one in other for one, other in pairs)
+    return title.mean_words < text.mean_words and ends < len(pairs) / 2
 
 
 def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named: bool) -> None:

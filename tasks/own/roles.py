@@ -134,15 +134,16 @@ def numbers_in(right: object) -> list[int]:
 def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
     """What the first option is counted as, by answers with their options: 0, or surely 1.
 
-    Counted from 1, the last option has a number that is none from 0.
+    Counted from 1, the last option of a row has a number that is none from 0.
     """
-    named = [numbers_in(right) for right, _ in pairs]
-    found = {number for numbers in named for number in numbers}
-    last = max((len(options) for _, options in pairs), default=0)
+    named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
+    if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
+        return 0
+    found = {number for numbers, _ in named for number in numbers}
     are_texts = all(right in options or str(right) in options for right, options in pairs)
-    are_single = sum(len(numbers) > 1 for numbers in named) <= len(named) / 4
-    is_sure = bool(named) and all(named) and {1, last} <= found <= {*range(1, last + 1)}
-    return int(is_sure and are_single and last > 1 and not are_texts)
+    are_single = sum(len(numbers) > 1 for numbers, _ in named) <= len(named) / 4
+    has_last = any(count > 1 and count in numbers for numbers, count in named)
+    return int({0, 1} & found == {1} and has_last and are_single and not are_texts)
 
 
 def place_of(

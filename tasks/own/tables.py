@@ -456,11 +456,12 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
 
 def _with_classes(path: Place, table: Table) -> Table:
     """Name the classes in column 1 that count the lines of classes.txt in the same folder."""
-    beside = next((c for c in path.parent.iterdir() if c.name == "classes.txt"), None)
+    name = "classes.txt"
+    beside = path.parent / name if isinstance(path, Path) else path.parent.members.get(name)
     if beside is None or not beside.is_file() or "1" not in table.columns:
         return table
-    text, _ = text_of(beside, content_of(beside), "")
-    names = [name for line in text.split("\n") if (name := line.strip())]
+    lines = text_of(beside, content_of(beside), "")[0].split("\n")
+    names = [line.strip() for line in lines if line.strip()]
     named_by = {str(number): name for number, name in enumerate(names, start=1)}
     if len(set(names)) < max(2, len(names)) or not named_by.keys() >= {*table.columns["1"]}:
         return table

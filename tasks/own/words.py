@@ -130,15 +130,15 @@ MOST_TAGS, NEARLY_ALL = 100, 0.95
 
 # Penn's and the universal tags, signs, and those of spans; Brown's, which is cut at slashes, are
 # in small letters, as the words of snake_case are.
-_TAG = re.compile(r"[A-Z][A-Z0-9$+*-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-")
-_SMALL_TAG = re.compile(r"[a-z][a-z0-9$+*-]*")
+_TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
+_TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
 
 
 def sign_of_tags(text: str) -> str:
     """Return the sign between each word of a text and its tag; empty where words have no tags."""
     words = text[:20_000].rpartition("\n")[0].split()
     lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
-    fitting = {sign: tags for sign in "_/" if (tags := _tags_behind(words, sign))}
+    fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
     if not fitting or len(words) < 2 * lines:
         return ""
     return min(fitting, key=lambda sign: len(fitting[sign]))
@@ -147,15 +147,11 @@ def sign_of_tags(text: str) -> str:
 def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
     """Collect the tags behind a sign; none where too many words have none, or tags are many."""
     parts = [word.rpartition(sign) for word in words]
-    tags = [tag for word, _, tag in parts if word and _is_tag(tag, sign)]
+    tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
     is_whole = len(tags) >= NEARLY_ALL * len(words)
     # Words are more than tags are.
     is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
     return {*tags} if is_whole and is_few else set()
-
-
-def _is_tag(tag: str, sign: str) -> bool:
-    return bool(_TAG.fullmatch(tag) or (sign == "/" and _SMALL_TAG.fullmatch(tag)))
 
 
 def read_tagged(path: Place, text: str) -> Table:
@@ -163,7 +159,9 @@ def read_tagged(path: Place, text: str) -> Table:
     sign, rows = sign_of_tags(text), []
     for number, line in enumerate(text.split("\n"), start=1):
         parts = [word.rpartition(sign) for word in line.split()]
-        if bare := [f"{w}{s}{tag}" for w, s, tag in parts if not (w and _is_tag(tag, sign))]:
+        if bare := [
+            f"{w}{s}{tag}" for w, s, tag in parts if not (w and _TAGS[sign].fullmatch(tag))
+        ]:
             raise DataError(
                 f"{path.name} line {number} has no tag behind {bare[0][:60]!r}: expected one behind"
                 f" the last {sign!r} of each word."
