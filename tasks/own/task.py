@@ -30,7 +30,15 @@ from benchharness.tasks.own.columns import MISSING, Table, to_number
 from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, codes_of, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
-from benchharness.tasks.own.roles import SPLIT, ColumnMapping, Kind, mapping_of, place_of
+from benchharness.tasks.own.roles import (
+    SPLIT,
+    ColumnMapping,
+    Kind,
+    listed,
+    mapping_of,
+    numbers_in,
+    place_of,
+)
 from benchharness.tasks.own.tables import hub_table, read_table
 from benchharness.tasks.own.tags import kinds_of, to_iob
 from benchharness.tasks.own.verdicts import VERDICT, accepted
@@ -50,7 +58,8 @@ class OwnData:
     `title` is the file's name without its ending. `columns` are the columns by role (see roles.py),
     `labels` the names in the order of the logits: of classes, labels or tags. `metrics` are words
     of `--metric`, of which those that are scripts have an entry in `scripts`. `separator` is what
-    stands between several labels, `value_range` and `scale` are a number's, as in PairTask.
+    stands between several labels, `value_range` and `scale` are a number's, as in PairTask, and
+    `first_option` is the number that an answer calls the first option by.
 
     `splits` are the hub's names by ours, empty names for files; `held_out` is the share of train
     that is made dev, where the data have none. `encoding` and `no_header` are set where they were
@@ -70,6 +79,7 @@ class OwnData:
     value_range: tuple[float, float] | None = None
     scale: tuple[float, float] = (0.0, 1.0)
     no_answer: bool = False
+    first_option: int = 0
     splits: Mapping[str, str] = field(default_factory=lambda: {"train": "", "dev": ""})
     held_out: float = 0.0
     encoding: str = ""
@@ -504,6 +514,9 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
+        # A place may be a start and an end.
+        if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
+            starts = starts[:1]
         # A single start is the single answer's; without one each answer's first place is meant.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
@@ -511,11 +524,16 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         placed = [
             (str(text), find_answer(context, str(text), _start(start, place)))
             for text, start in zip(texts, starts, strict=True)
+            if not (text in NO_ANSWERS and context.endswith(text))
         ]
         # Answers that the context does not hold go last: training takes the first.
         found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
     question = _text(row["question"][0], place)
     return SpanExample(id=name, question=question, context=context, answers=found)
+
+
+NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
+"""Words at the end of each context (SubjQA, QuAC) that are the answer where there is none."""
 
 
 def _start(value: Any, place: str) -> int:
@@ -528,7 +546,26 @@ def _start(value: Any, place: str) -> int:
         raise DataError(f"{place} has the start {value!r}: expected a whole number.") from None
 
 
-def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
+def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
+    """Return the answers that call options by their numbers or texts, each with its options."""
+    if "option" in own.columns or "keys" in own.columns:
+        return []
+    asked = [_asked(own, row) for row in _role_values(own.mapping, table, may_hide=True)]
+    return [(right, options) for right, options in asked if right not in (None, "")]
+
+
+def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[Any]]:
+    """Return the answer of a row and its options."""
+    right, given = row["answer"][0] if row["answer"] else None, row["options"]
+    right = right[0] if isinstance(right, list) and len(right) == 1 else right
+    if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
+        # In a column of its own the right one would always have the same place.
+        return right, sorted(listed(given), key=str)
+    is_list = len(given) == 1 and isinstance(given[0], list | None)
+    return right, given[0] or () if is_list else given
+
+
+def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
     if "option" in row:
         options: Sequence[Any] = row["option"][0]
         gold: tuple[int, ...] | None
@@ -537,17 +574,15 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
         if gold == ():
             raise DataError(f"{place} begins a question of which no option is right.")
     else:
-        given = row["options"]
-        is_list = len(given) == 1 and isinstance(given[0], list | None)
-        options = given[0] or () if is_list else given
-        right = row["answer"][0] if row["answer"] else None
-        right = right[0] if isinstance(right, list) and len(right) == 1 else right
+        right, options = _asked(own, row)
         keys = row["keys"][0] if row.get("keys") else None
-        found = None if right in (None, "") else place_of(right, options, keys)
-        if found is None and right not in (None, ""):
+        # Several right ones are read as none.
+        is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
+        found = place_of(right, options, keys, own.first_option) if is_one else None
+        if found is None and is_one:
             raise DataError(
                 f"{place} has the answer {right!r}, which is none of its {len(options)} options: "
-                "expected one of them, its number from 0, or its letter."
+                f"expected one of them, its number from {own.first_option}, or its letter."
             )
         gold = None if found is None else (found,)
     return ChoiceExample(
