@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from operator import contains
@@ -156,7 +156,7 @@ def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[Co
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
         column = next((c for c in rest if c.name == target), None)
-        if column is not None and _words_of(column) & CLASSES - NAMED["tags"] | (
+        if column is not None and column.words & CLASSES - NAMED["tags"] | (
             {column.key} & NAMED["label"]
         ):
             yield mapping
@@ -168,7 +168,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
     is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
     for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
         odd = column.odd_number
-        is_named = bool(_words_of(column) & (CLASSES | NAMED["number"]))
+        is_named = bool(column.words & (CLASSES | NAMED["number"]))
         if (
             odd is None
             or column.is_id
@@ -572,6 +572,9 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
+    # STS has the genre of two sentences beside their score.
+    if _are_numbered(texts) and _first(free, NAMED["number"]):
+        free = [column for column in free if column.key != "genre"]
     # "Q4_theme" is of the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
     coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
@@ -585,9 +588,70 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
         texts.append({**texts[0], "text2": (again[0].name,)})
     for target in targets:
-        for roles in texts:
+        for roles in _with_aspects(texts, target, columns, free):
             (role,) = target
             yield mapping_of({**roles, **target, **beside}, role)
+
+
+def _are_numbered(texts: Sequence[Mapping[str, Sequence[str]]]) -> bool:
+    """Return whether two texts alone are called alike but for a number: sentence1, sentence2."""
+    if len(texts) != 1 or "text2" not in texts[0]:
+        return False
+    one, other = texts[0]["text"][0], texts[0]["text2"][0]
+    return one[:-1] == other[:-1] and other[-1] == "2"
+
+
+MOST_ALIKE = 0.05
+"""The share of texts up to which other labels of the same text are the noise of people."""
+
+
+def _with_aspects(
+    texts: Sequence[dict[str, tuple[str, ...]]],
+    target: Mapping[str, Sequence[str]],
+    columns: Sequence[Column],
+    free: Sequence[Column],
+) -> Sequence[dict[str, tuple[str, ...]]]:
+    """Add what is judged in a text as a second text, where the text alone has several labels.
+
+    Without the text alone where that is an aspect by its name, or stands in the text.
+    """
+    by_name = {column.name: column for column in columns}
+    (names,) = target.values()
+    if len(texts) != 1 or len(texts[0]) > 1 or len(texts[0]["text"]) > 1 or len(names) > 1:
+        return texts
+    text, label = by_name[texts[0]["text"][0]], by_name[names[0]]
+    if _count_odd([text], label) <= max(2, MOST_ALIKE * len(text.distinct)):
+        return texts
+    found = [
+        column
+        for column in free
+        if column not in (text, label)
+        and column.mean_words
+        and len(column.distinct) > 1
+        and not column.is_origin
+        and not _count_odd([text, column], label)
+    ]
+    aspects = [
+        column
+        for column in found
+        if column.words & NAMED["aspect"]
+        or _nearly_all(
+            str(one).lower() in str(whole).lower()
+            for one, whole in zip(column.values, text.values, strict=True)
+            if one
+        )
+    ]
+    more = [{**texts[0], "text2": (column.name,)} for column in aspects or found]
+    return more if aspects else [*texts, *more]
+
+
+def _count_odd(given: Sequence[Column], label: Column) -> int:
+    """Count the values of columns that have several labels."""
+    labels: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for value, *key in zip(label.values, *(column.values for column in given), strict=True):
+        if value not in (None, ""):
+            labels[tuple(map(str, key))].add(str(value))
+    return sum(len(found) > 1 for found in labels.values())
 
 
 GRADES = (5, 7, 10)
@@ -711,7 +775,13 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # What describes a row is no label, where anything else may be one.
-    fitting = [pair for pair in fitting if not pair[0].is_origin] or fitting
+    plain = [pair for pair in fitting if not pair[0].is_origin]
+    is_held = any(_is_label(column) for column, _ in fitting if column.is_meta)
+    if not is_held or any(_is_label(column) or _is_called_label(column) for column, _ in plain):
+        fitting = plain or fitting
+    called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
+    if any(not column.is_fact for column, _ in called):
+        fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
     # Of "label" and "sentiment" with the same classes one may be what a model said.
@@ -739,12 +809,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
 def _is_called_label(column: Column) -> bool:
     """Return whether a word of the name is one for classes, or for numbers above numbers."""
     called = NAMED["category"] | {"category", "label", "class"}
-    return bool(_words_of(column) & (called if column.is_flag else called | NAMED["number"]))
-
-
-def _words_of(column: Column) -> set[str]:
-    """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
-    return {column.key, *re.split(r"[\W_]+", column.name.lower())}
+    return bool(column.words & (called if column.is_flag else called | NAMED["number"]))
 
 
 def _label_roles(column: Column) -> tuple[str, ...]:

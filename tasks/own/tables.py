@@ -447,12 +447,12 @@ def _delimiter(path: Place, text: str) -> str:
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     """Rows below the names of their columns, which are numbers from 1 where no row has them."""
+    if not no_header:
+        return named_table(path, rows)
     header: Sequence[Any] = rows[0][1] if rows else []
     rows, notes = _without_total(path, rows)
-    if no_header:
-        table = table_of_rows(path, numbers_of(header), rows)
-        return _with_classes(path, replace(table, has_header=False, notes=notes))
-    return named_table(path, rows, notes)
+    table = table_of_rows(path, numbers_of(header), rows)
+    return _with_classes(path, replace(table, has_header=False, notes=notes))
 
 
 def _with_classes(path: Place, table: Table) -> Table:
@@ -478,8 +478,9 @@ def numbers_of(row: Sequence[Any]) -> list[str]:
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
     """Rows with the names of their columns above them as a table."""
+    rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
-    return replace(table_of_rows(path, header, body), notes=(*said, *notes))
+    return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
@@ -487,7 +488,9 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     # Sheets have columns to the right that hold nothing, not even a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    header, body = [header[n] for n in kept], [(number, [f[n] for n in kept]) for number, f in body]
+    is_index = sum(header[n] == "" for n in kept) == 1  # pandas'
+    header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
+    body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
@@ -689,7 +692,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
             for title, rows in tables.items()
             if count_readings(read_cells(named_table(path, rows)))
         }
-        tables = readable if len(readable) == 1 else tables
+        tables = readable if len(readable) == 1 else _without_legends(tables)
     if len(sheets) < 2 or len(tables) == 1:
         chosen = tables or sheets
         rows = next(iter(chosen.values()), [])
@@ -711,6 +714,22 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
     ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]
     return Table(name=path.name, columns=columns, ids=ids, unit="row", has_header=True)
+
+
+MOST_LEGEND, LEGEND_SHARE = 20, 0.1
+"""Lines of a legend at most, and their share of those of the table that it explains."""
+
+
+def _without_legends(tables: Mapping[str, Lines]) -> Mapping[str, Lines]:
+    """Leave out sheets that are small next to the largest, and have other columns than that."""
+    largest = max(tables.values(), key=len)
+    names = split_header("", largest)[0]
+    return {
+        title: rows
+        for title, rows in tables.items()
+        if len(rows) > min(MOST_LEGEND, LEGEND_SHARE * len(largest))
+        or split_header("", rows)[0] == names
+    }
 
 
 def _is_sheet_of_rows(rows: Lines) -> bool:
