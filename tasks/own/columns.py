@@ -40,7 +40,8 @@ NAMED: Mapping[str, frozenset[str]] = {
         "hour weekday duration device browser os platform channel newspaper publisher outlet "
         "agency license licence version appversion progress finished annotator annotators coder "
         "rater labeler worker workerid confidence agreement kappa leadtime promptname",
-        "fact": "gradelevel gender sex age race ethnicity prompt set part source filename file school",
+        "fact": "gradelevel gender sex age race ethnicity prompt set part source filename file "
+        "school",
         "meta": "meta metadata",
         "aspect": "aspect term entity target",
         "coded": "theme topic code coded coding label category class sentiment stance emotion "
@@ -53,7 +54,8 @@ NAMED: Mapping[str, frozenset[str]] = {
 "right" is the right one of several options and "distractor" a wrong one, "why" what was written
 with the answer in sight; "origin" says where a row comes from, who judged it, when and how surely,
 "fact" what is known of its writer or its task, and "meta" holds both; "aspect" is a second text,
-which names what is judged in the first; and "coded" ends the name of a column that judges the text of the name before it."""
+which names what is judged in the first; and "coded" ends the name of a column that judges the text
+of the name before it."""
 
 NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
 """What databases and pandas write for an empty cell, in lower case."""

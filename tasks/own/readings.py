@@ -791,6 +791,9 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):
         best, named = [], varied
+    # Or on several: then the stance may be the label as well.
+    if [column.key for column, _ in best] == ["target"] and best[0][0].numbers is None:
+        best += [p for p in named if p[0].words & {"stance", "sentiment", "polarity"}]
     flags = [column for column, _ in fitting if column.is_flag]
     # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
     # may be classes as well.
@@ -823,7 +826,9 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    if not (is_bool or are_tags) and separator_of(column.known):
+    # Of three numbers between commas none is a decimal.
+    are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
+    if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
     if are_tags or column.odd_number is not None:
         return ()  # an odd number is said, if nothing else is meant
@@ -861,10 +866,12 @@ def _are_sentences_of_tags(column: Column) -> bool:
 
 def _number_roles(column: Column) -> tuple[str, ...]:
     # "1,2" beside "3" is 1.2, or the labels 1 and 2.
-    if column.decimal == "," and not all("," in word for word in column.distinct - MISSING):
-        if _are_sets(column.distinct):
+    if column.decimal == ",":
+        is_mixed = not all("," in word for word in column.distinct - MISSING)
+        if is_mixed and _are_sets(column.distinct - MISSING):
             return ("labels",)
-        return ("labels", "number") if separator_of(column.known) else ("number",)
+        may_be_sets = (is_mixed and separator_of(column.known)) or _may_be_sets(column.distinct)
+        return ("labels", "number") if may_be_sets else ("number",)
     if not column.is_whole:
         return ("number",)
     found = set(column.numbers or ())
@@ -885,15 +892,30 @@ def _are_sets(values: Collection[str]) -> bool:
 
     Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
     """
-    parts = [value.replace(" ", "").split(",") for value in values]
-    if not all(part.isdigit() for found in parts for part in found):
-        return False
-    several = [found for found in parts if len(found) > 1]
-    alone = {found[0] for found in parts if len(found) == 1}
+    several, alone = _sets_in(values), {value for value in values if value.isdigit()}
+    is_known = all(part in alone for found in several for part in found)
+    return _may_be_sets(values, is_even=True) and is_known and len(several) >= SETS
+
+
+def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
+    """Return whether values such as "3,10" ascend as the numbers of labels do.
+
+    Decimals do so too where they are of one length, which `is_even` allows.
+    """
+    several = _sets_in(values)
     lasts = {found[-1] for found in several}
     ascend = all(int(one) < int(after) for found in several for one, after in pairwise(found))
-    is_known = all(part in alone for found in several for part in found)
-    return ascend and is_known and len(several) >= SETS and len(lasts) >= LASTS
+    is_whole = not any(re.match(r"0\d", part) for found in several for part in found)
+    return ascend and is_whole and len(lasts) >= LASTS and (is_even or len({*map(len, lasts)}) > 1)
+
+
+def _sets_in(values: Collection[str]) -> list[list[str]]:
+    """Return the numbers in the values of two or more; none where a value holds anything else."""
+    parts = [
+        re.split(r"\s*,\s*", value.strip()) for value in values if value.lower() not in MISSING
+    ]
+    is_all = all(re.fullmatch(r"[0-9]{1,3}", part) for found in parts for part in found)
+    return [found for found in parts if len(found) > 1] if is_all else []
 
 
 def separator_of(values: Sequence[Any]) -> str:

@@ -455,7 +455,8 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
 
 def label_parts(value: Any, separator: str) -> list[str]:
     """The labels of a cell: of a list, or of a text with something between them."""
-    parts = value if isinstance(value, list) else str(value).split(separator or None)
+    single = [value] if not separator else str(value).split(separator)
+    parts = value if isinstance(value, list) else single
     return [name for part in parts if (name := class_name(part))]
 
 
