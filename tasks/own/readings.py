@@ -573,7 +573,8 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
     # STS has the genre of two sentences beside their score.
-    if _are_numbered(texts) and _first(free, NAMED["number"]):
+    keys = {column.key for column in columns}
+    if {"sentence1", "sentence2"} <= keys and _first(free, NAMED["number"]):
         free = [column for column in free if column.key != "genre"]
     # "Q4_theme" is of the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
@@ -593,14 +594,6 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
             yield mapping_of({**roles, **target, **beside}, role)
 
 
-def _are_numbered(texts: Sequence[Mapping[str, Sequence[str]]]) -> bool:
-    """Return whether two texts alone are called alike but for a number: sentence1, sentence2."""
-    if len(texts) != 1 or "text2" not in texts[0]:
-        return False
-    one, other = texts[0]["text"][0], texts[0]["text2"][0]
-    return one[:-1] == other[:-1] and other[-1] == "2"
-
-
 MOST_ALIKE = 0.05
 """The share of texts up to which other labels of the same text are the noise of people."""
 
@@ -617,32 +610,23 @@ def _with_aspects(
     """
     by_name = {column.name: column for column in columns}
     (names,) = target.values()
-    if len(texts) != 1 or len(texts[0]) > 1 or len(texts[0]["text"]) > 1 or len(names) > 1:
+    if len(texts) != 1 or [*map(len, texts[0].values()), len(names)] != [1, 1]:
         return texts
     text, label = by_name[texts[0]["text"][0]], by_name[names[0]]
     if _count_odd([text], label) <= max(2, MOST_ALIKE * len(text.distinct)):
         return texts
-    found = [
-        column
-        for column in free
-        if column not in (text, label)
-        and column.mean_words
-        and len(column.distinct) > 1
-        and not column.is_origin
-        and not _count_odd([text, column], label)
-    ]
-    aspects = [
-        column
-        for column in found
-        if column.words & NAMED["aspect"]
-        or _nearly_all(
-            str(one).lower() in str(whole).lower()
-            for one, whole in zip(column.values, text.values, strict=True)
-            if one
-        )
-    ]
+    # Words that, with the text, leave one label each.
+    found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
+    found = [c for c in found if len(c.distinct) > 1 and not _count_odd([text, c], label)]
+    aspects = [c for c in found if c.words & NAMED["aspect"] or _is_within(c, text)]
     more = [{**texts[0], "text2": (column.name,)} for column in aspects or found]
     return more if aspects else [*texts, *more]
+
+
+def _is_within(part: Column, whole: Column) -> bool:
+    """Return whether nearly all values of a column are words of those of another."""
+    pairs = [(one, str(text)) for one, text in zip(part.values, whole.values, strict=True) if one]
+    return _nearly_all(bool(re.search(rf"\b{re.escape(one)}\b", text)) for one, text in pairs)
 
 
 def _count_odd(given: Sequence[Column], label: Column) -> int:

@@ -722,6 +722,10 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
 
 
+MOST_LEGEND = 20
+"""Lines of a sheet that explains another one at most; it has a tenth of its lines at most too."""
+
+
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """The rows of the one sheet that is a table, or of one for each split with its name beside."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
@@ -732,7 +736,11 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
             for title, rows in tables.items()
             if count_readings(read_cells(named_table(path, rows)))
         }
-        tables = readable if len(readable) == 1 else _without_legends(tables)
+        # A legend is small, and has other columns.
+        largest = max(tables.values(), key=len)
+        most = min(MOST_LEGEND, 0.1 * len(largest))
+        large = {t: r for t, r in tables.items() if len(r) > most or r[0][1] == largest[0][1]}
+        tables = readable if len(readable) == 1 else large
     if len(sheets) < 2 or len(tables) == 1:
         chosen = tables or sheets
         rows = next(iter(chosen.values()), [])
@@ -754,22 +762,6 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
     ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]
     return Table(name=path.name, columns=columns, ids=ids, unit="row", has_header=True)
-
-
-MOST_LEGEND, LEGEND_SHARE = 20, 0.1
-"""Lines of a legend at most, and their share of those of the table that it explains."""
-
-
-def _without_legends(tables: Mapping[str, Lines]) -> dict[str, Lines]:
-    """Leave out sheets that are small next to the largest, and have other columns than that."""
-    largest = max(tables.values(), key=len)
-    names = split_header("", largest)[0]
-    return {
-        title: rows
-        for title, rows in tables.items()
-        if len(rows) > min(MOST_LEGEND, LEGEND_SHARE * len(largest))
-        or split_header("", rows)[0] == names
-    }
 
 
 def _is_sheet_of_rows(rows: Lines) -> bool:
