@@ -457,6 +457,8 @@ class BoardTable:
         known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
         known = known.astype(object).where(known.notna(), "")
         for place, entry in enumerate(self.board.entries):
+            if "score" in known:
+                known.loc[place, "score"] = entry.score_text
             for task, cell in entry.cells.items():
                 known.loc[place, title_of(task)] = cell.text
         return known

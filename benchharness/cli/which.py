@@ -177,9 +177,7 @@ def _score(answer: Answer, encoder: str) -> str:
     """The score with a star for what `Answer.best` has, "!" as on a board."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
-            # As on a board: the marks are at the tasks of a mean.
-            flags = candidate.flags if len(answer.tasks) == 1 else ()
-            score = marked(shown(candidate.score), flags)
+            score = marked(shown(candidate.score), candidate.flags)
             return f"{score}{'*' if encoder in answer.best else ''}"
     return ""
 

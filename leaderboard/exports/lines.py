@@ -112,7 +112,7 @@ def _line(
         ),
         parity=board.parity_of(runs),
         flags="; ".join(
-            entry.cells[task].notes if task in entry.cells else entry.notes(board.rule.cells)
+            entry.cells[task].notes if task in entry.cells else entry.score_notes
         ),
     )
 
