@@ -18,6 +18,7 @@ from benchharness.cli.options import (
     TrustCode,
     argument,
     page_beside,
+    pages_beside,
     with_options,
 )
 from benchharness.cli.output import tell_notes
@@ -109,8 +110,6 @@ def report(
         typer.launch(str(path.resolve()))
 
 
-FOLDER = "results/predictions"
-
 Other = Annotated[
     str | None,
     argument(
@@ -125,7 +124,11 @@ Other = Annotated[
 class Pages:
     """The pages of predictions."""
 
-    out: Path = option(Path(FOLDER), "The folder to write a page a task into.", metavar="DIR")
+    out: Path | None = option(
+        None,
+        "The folder to write a page per task into. Default: next to the database, predictions/NAME.",
+        metavar="DIR",
+    )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
     open_it: bool = option(False, "Open the first page in the browser.", flag="--open")
@@ -141,17 +144,18 @@ def predictions(
     """
     pages: list[Path] = []
     notes: dict[str, None] = {}
+    folder = pages_beside(chosen.db, written.out)
     with chosen.open() as store:
         systems = [system] if other is None else [system, other]
         found = chosen.rows(store, systems, paths=written.show_paths)
-        check_folder(written.out)
+        check_folder(folder)
         for board, entries, tasks in found:
             for task in tasks:
                 stored = StoredPredictions(store, paths=board.paths)
                 predicted = predicted_task(stored, board.data_label, task, entries, split)
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
-                page = written.out / page_name(board, task, entries)
+                page = folder / page_name(board, task, entries)
                 pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
                 write_page(pages[-1], replace(predicted, texts=not written.no_texts))
     tell_notes(notes)
