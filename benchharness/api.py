@@ -568,7 +568,7 @@ def model(
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))
         to = Path(place) / "model"
-        return next(take_run(found, to, task=task, collapsed_too=collapsed_too)).load()
+        return next(take_run(found, to, collapsed_too=collapsed_too)).load()
 
 
 @speaks_python

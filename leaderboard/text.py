@@ -5,7 +5,7 @@ import json
 import math
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EISDIR
 from numbers import Integral, Real
@@ -161,18 +161,18 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None) -> None:
     """Raises OSError, with the reason, where `whole_file` could not write `path`; changes nothing.
 
     A file is made where the first folder would be, and is gone at once: permissions alone do not
-    tell of a disk that is read-only or full, and not of /proc.
+    tell of a disk that is read-only or full, and not of /proc. `also` may try more with that file.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
     folder = next(folder for folder in path.absolute().parents if folder.exists())
     try:
-        with TemporaryFile(dir=folder):
-            pass
+        with TemporaryFile(dir=folder) as file:
+            also(file)
     except OSError as error:
         raise OSError(error.errno, f"{folder} takes no new file ({error.strerror})") from error
 

@@ -22,7 +22,7 @@ from benchharness.cli.options import (
     with_options,
 )
 from benchharness.cli.output import tell_notes
-from benchharness.cli.tables import watched
+from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots.section import Pages as Links
@@ -102,7 +102,7 @@ def report(
         if (runs := store.count()) > LARGE_STORE:
             tell_notes([f"the report reads {runs:,} runs."])
         pager = pages if written.predictions else None
-        make_report(store, path, wanted, pages=pager, watch=watched)
+        make_report(store, path, wanted, pages=pager, counting=counting)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
     typer.echo(visible(f"report: {path}"))
@@ -126,7 +126,7 @@ class Pages:
 
     out: Path | None = option(
         None,
-        "The folder to write a page per task into. Default: next to the database, predictions/NAME.",
+        "The folder for a page per task. Default: next to the database, predictions/NAME.",
         metavar="DIR",
     )
     no_texts: NoTexts = False

@@ -269,7 +269,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         with counting("runs checked", attempts) as watched:
             check_runs(watched(source.stored_runs()))  # an error before anything changes
         with counting("runs", attempts) as watched:
-            merged = store.merge(watched(source.stored_runs()))
+            merged = store.merge(watched(source.stored_runs()), are_checked=True)
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])

@@ -1,12 +1,11 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
@@ -71,19 +70,9 @@ class Wanted:
 
 _ANY = Wanted()
 
-Thing = TypeVar("Thing")
-
-
-class Watch(Protocol):
-    """Counts, for people, how many of so many things have gone by."""
-
-    def __call__(self, noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
-        """The same things."""
-
-
-def _unwatched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:  # noqa: ARG001
-    return iter(things)
-
+Outcomes = Iterator[Result | Failure]
+Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
+"""Says to people how many of so many runs have gone by, as `cli.tables.counting` does."""
 
 Pager = Callable[[Sequence[Board]], Pages]
 """Writes the pages of every prediction."""
@@ -96,14 +85,14 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
     *,
     last: Sequence[Board] = (),
     pages: Pager | None = None,
-    watch: Watch = _unwatched,
+    counting: Counting = lambda *_: nullcontext(iter),
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
     Of a large store that is the suites that ran last, before them those of the boards in `last`,
     and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
-    prediction, to which the report then leads; `watch` counts the runs whose details are written.
-    Raises BenchError where a file cannot be written.
+    prediction, to which the report then leads; `counting` counts the runs with details. Raises
+    BenchError where a file cannot be written.
     """
     mark = _mark(store, wanted, last)  # before others store more
     boards, notes, has_timed = _chosen(store, wanted, last)
@@ -124,7 +113,8 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
 
     def read_many(keys: Iterable[str]) -> Iterator[Result | Failure]:
         listed = list(keys)
-        return watch("runs in detail", read(listed), len(listed))
+        with counting("runs in detail", len(listed)) as counted:
+            yield from counted(read(listed))
 
     with _writing(out):
         background, faults = _background(store, boards, pages, sure=sure)
