@@ -195,8 +195,9 @@ def test_the_program_of_the_documentation_runs(tmp_path, monkeypatch):
     program = program.replace("max_steps=8", "max_steps=4").replace("limit=32", "limit=8")
     program = program.replace("report_to=[]", "report_to=[], use_cpu=True, disable_tqdm=True")
     exec(compile(program, "docs/training.md", "exec"), names)
-    shown = block("training.md", "log_history").splitlines()
-    (line,) = eval(shown[0], names)
-    assert line["step"] == 4
-    assert list(eval(shown[1], names)["model"]) == ["mine/checkpoint-4"]
-    assert "mine/checkpoint-4" in repr(eval(shown[2], names))
+    frame, logged, runs, board = (
+        eval(line, names) for line in block("training.md", "log_history").splitlines()
+    )
+    assert [line["step"] for line in logged] == [4]
+    assert list(frame["model"]) == list(runs["model"]) == ["mine/checkpoint-4"]
+    assert "mine/checkpoint-4" in repr(board)

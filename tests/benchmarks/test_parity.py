@@ -9,7 +9,18 @@ import pytest
 import torch
 
 from benchharness.recipes.classes import LACKING
-from benchmarks.certificate import CASES, LIMIT, Certified, Difference, certify
+from benchmarks.certificate import (
+    CASES,
+    LIMIT,
+    Certified,
+    Difference,
+    Start,
+    certify,
+    compare,
+    still,
+    train_ours,
+    train_theirs,
+)
 from benchmarks.parity_page import (
     DROPOUT_LIMIT,
     WHY_LACKING,
@@ -18,7 +29,8 @@ from benchmarks.parity_page import (
     page,
     shipped,
 )
-from benchmarks.planted import DROPOUT_SCALE, PLANTED
+from benchmarks.planted import DROPOUT_SCALE, PLANTED, planted
+from tests.helpers.families import save_family
 
 IN_PART = {
     ("bert", "pair"): "",
@@ -122,6 +134,27 @@ def test_the_page_has_every_cell():
     assert "-2.5 to -2.5" in text
     assert "Every cell holds, and so does every check" in text
     assert "All of it holds" not in text
+
+
+def test_a_cell_over_the_limit_holds_where_fp64_shows_that_both_sides_round():
+    pair = make_findings().cases[0]
+    over = replace(pair, fp32=replace(pair.fp32, weights=2e-5))
+    assert not over.holds
+    assert not replace(over, exact=(3e-5, 1e-5)).holds
+    assert not replace(over, exact=(float("nan"), float("nan"))).holds
+    rounded = replace(over, exact=(1.5e-5, 1e-5))
+    assert rounded.holds
+    text = page(Findings.of(asdict(make_findings(cases=[rounded]))), FACTS)
+    assert "From fp64 are bert pair 1.5e-05 (theirs 1.0e-05)." in text
+
+
+def test_a_fault_over_the_limit_stays_red_against_fp64(tmp_path: Path):
+    checkpoint = save_family(tmp_path / "bert", "bert", **still("bert"))
+    start = Start.of(str(checkpoint), "pair")
+    expected, double = train_theirs(start), train_theirs(start, double=True)
+    with planted("warm-up off by one"):
+        ours = train_ours(start, tmp_path / "ours")
+    assert compare(ours, double).largest > 1000 * compare(expected, double).largest
 
 
 def test_the_first_sentence_says_which_scores_on_real_data_are_not_alike():
