@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -57,7 +57,7 @@ class Wanted:
 
     `intervals` None: where few runs need be read. `split`: the details of runs in a folder next
     to the page; None: where they are many, and of very many those of the best rows alone.
-    `show_paths`: whole paths of this machine.
+    `show_paths`: whole paths of this machine. `last`: boards whose suites are shown in any case.
     """
 
     suites: Sequence[str] = ()
@@ -66,6 +66,7 @@ class Wanted:
     intervals: bool | None = None
     split: bool | None = None
     show_paths: bool = False
+    last: Sequence[Board] = ()
 
 
 _ANY = Wanted()
@@ -78,24 +79,23 @@ Pager = Callable[[Sequence[Board]], Pages]
 """Writes the pages of every prediction."""
 
 
-def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what else is written)
+def make_report(
     store: Store,
     out: Path,
     wanted: Wanted = _ANY,
     *,
-    last: Sequence[Board] = (),
     pages: Pager | None = None,
     counting: Counting = lambda *_: nullcontext(iter),
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
-    Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
+    Of a large store that is the suites that ran last, before them those of `wanted.last`, and the
+    report says so; a board has all of its rows. `pages` writes the boards' pages of every
     prediction, to which the report then leads; `counting` counts the runs with details. Raises
     BenchError where a file cannot be written.
     """
-    mark = _mark(store, wanted, last)  # before others store more
-    boards, notes, has_timed = _chosen(store, wanted, last)
+    mark = _mark(store, wanted)  # before others store more
+    boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
@@ -136,10 +136,10 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
         write_page(out, render_report(boards, details, generated, background, about))
 
 
-def _mark(store: Store, wanted: Wanted, last: Sequence[Board]) -> str:
-    options = {name: value for name, value in asdict(wanted).items() if name != "suites"}
-    asked = [] if replace(wanted, suites=()) == _ANY else [*options.values()]
-    return report_mark(store, wanted.suites, last, asked)
+def _mark(store: Store, wanted: Wanted) -> str:
+    options = [value for name, value in vars(wanted).items() if name not in ("suites", "last")]
+    asked = [] if replace(wanted, suites=(), last=()) == _ANY else options
+    return report_mark(store, wanted.suites, wanted.last, asked)
 
 
 @contextmanager
@@ -220,10 +220,9 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
     return {pair: contrasts for pair, contrasts in found.items() if contrasts}
 
 
-def _chosen(
-    store: Store, wanted: Wanted, last: Sequence[Board]
-) -> tuple[Sequence[Board], list[str], bool]:
+def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
     """The boards, what is said of suites that are not shown, and whether models may be timed."""
+    last = wanted.last
     known = {board.suite for board in last}
     recent = None if wanted.suites else recent_suites(store, first=known)
     shown = wanted.suites or (recent.shown if recent else ())
