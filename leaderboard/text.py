@@ -136,8 +136,12 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
     Where the writing fails or the power, what was there before stays. Raises OSError, which names
-    `path` where no file can be made there.
+    `path` where no file can be made there. A pipe or a device (/dev/stdout) is written to as it is.
     """
+    if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
+        with path.open("wb") as device:
+            yield device
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle, draft = mkstemp(dir=path.parent, prefix=f".{path.name}."[:200])

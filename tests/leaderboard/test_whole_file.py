@@ -37,3 +37,15 @@ def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
 def test_where_no_file_can_be_made_the_error_names_the_file_and_not_its_draft() -> None:
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
         pass
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with whole_file(pipe) as file:
+        file.write(b"rows")
+    assert os.read(reader, 9) == b"rows"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert [*tmp_path.iterdir()] == [pipe]
