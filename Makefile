@@ -1,6 +1,6 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, import layers and tests, as CI runs them
-# make check   the first three alone, and no dead code
+# make check   the first three alone, no dead code, and the limits of make house
 # make site    the documentation as a site, in build/site
 # make extras  installs the optional packages whose tests are skipped without them
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
@@ -9,7 +9,7 @@
 # make gpu MODEL=checkpoint DATA=folder         what a GPU is worth, in pieces that go on where they
 #              stopped; DEVICE=cpu tries the program with a tiny encoder, in some minutes;
 #              BIN=folder takes the Python there as it is, where nothing can be installed
-# make house   the size of the source and what it repeats, beside its limits
+# make house   the size of the core and of each extension, and what is counted of them, with their limits
 # make cli-page   writes docs/cli.md anew from the commands' options
 # make mutations   whether tests notice wrong operators in metrics, batching, statistics and keys;
 #              SAMPLE and SEED say how many of each file are tried, and which
@@ -67,6 +67,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+	$(BIN)/python -m benchmarks.house --check
 
 tests: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \

@@ -628,7 +628,7 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
 
 @speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Where another training differs from a run, the likeliest first: `bench compare explain`.
+    """Where another training differs from a run, the likeliest first: `bench explain`.
 
     `where` is a Trainer's output folder, a file, another run's key, or a published row. A line a
     value: `name`, `ours`, `theirs`, where each was read, its largest measured effect in `points`
@@ -679,7 +679,7 @@ def score(
 ) -> "Scores":
     """The official scores of predictions of a split, by default the first dev split.
 
-    `predictions` is a file in any form that `bench submit score` reads, a mapping or Series by the
+    `predictions` is a file in any form that `bench score` reads, a mapping or Series by the
     examples' ids, or one prediction an example in their order: a label's name or a number, an
     answer's text ("" for none), an option's index from 0, a sentence's tags, or a list of labels.
     `flags` of what is given are what must be known of the scores, such as constant predictions.

@@ -36,7 +36,7 @@ class BenchCallback(TrainerCallback):
     `tasks` and `options` are as `benchharness.run` takes them, but for the model; what one
     checkpoint has left undone, because something was killed, the next call of the same training
     does. The checkpoints are those of one pretraining run, called `name` (by default after the
-    folder that they are in), so `bench compare curve NAME` shows them. With `wait` the training
+    folder that they are in), so `bench curve NAME` shows them. With `wait` the training
     waits for the scores; without, another process computes them meanwhile (give it its own
     `device`), and they are logged at a later save or at the end. Of several processes that train
     together the first one benches. The others wait: raise their time-out, or give wait=False.

@@ -91,7 +91,7 @@ def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", help="the pretraining run, as `bench compare curve` takes it")
+    parser.add_argument("run", help="the pretraining run, as `bench curve` takes it")
     parser.add_argument("--full", required=True, help="store of the full protocol")
     parser.add_argument("--cheap", required=True, help="store of the cheap one")
     parser.add_argument("--task", action="append", help="of the full one; default: all")

@@ -27,7 +27,6 @@ class Traits(NamedTuple):
 
     texts:     all that is read, the context first, then what is asked
     shown:     what the question was, for a reader; the text where there is no question
-    prompt:    the context and what is asked, without options; "" where `shown` is that
     asked:     the question, "" where there is none
     claims:    the texts where a "not" matters: nearly every long passage holds some
     passage:   what other rows have too, and would give this one away; None where each has its own
@@ -40,7 +39,6 @@ class Traits(NamedTuple):
 
     texts: tuple[str, ...]
     shown: str
-    prompt: str = ""
     own_texts: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     asked: str = ""
@@ -140,7 +138,6 @@ class PairExample(Example):
         return Traits(
             texts=(one, other),
             shown=one if self.text_b is None else f"{one} / {other}",
-            prompt=one if self.text_b is None else f"{one}\n{other}",
             claims=(one, other),
             asked=next((text for text in (one, other) if text.rstrip().endswith("?")), ""),
             stratum=str(round(self.label) if isinstance(self.label, float) else self.label),
@@ -222,7 +219,6 @@ class SpanExample(Example):
         return Traits(
             texts=(self.context, self.question),
             shown=self.question,
-            prompt=f"{self.context}\n{self.question}".strip("\n"),
             own_texts=(self.context,),
             claims=(self.question,),
             asked=self.question,
@@ -280,7 +276,6 @@ class ChoiceExample(Example):
         return Traits(
             texts=texts,
             shown=self.question or self.context,
-            prompt=f"{self.context}\n{self.question}".strip("\n"),
             claims=(self.question,),
             asked=self.question,
             passage=self.context or None,

@@ -4,7 +4,8 @@ import shlex
 
 import pytest
 
-from benchharness.cli.app import UsageError, load_command, named
+from benchharness.cli.app import UsageError, load_command
+from benchharness.cli.commands import named
 from tests.helpers.doc_blocks import DOCS, blocks
 
 PAGES = sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"])

@@ -1,4 +1,4 @@
-"""`bench`: the commands, and what their errors mean to a shell."""
+"""`bench`: its parser, its help, and what errors mean to a shell."""
 
 import atexit
 import gc
@@ -14,72 +14,15 @@ from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
+from benchharness.cli.commands import COMMANDS, ELSEWHERE, GROUPS, inner, named
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError, DataError, JobError
-
-
-class Command(NamedTuple):
-    """Where a command is, as `module:name` of this package, its line in the help, and its group.
-
-    Without a place it is the name of those behind it alone, without a group one of them.
-    """
-
-    place: str
-    help: str
-    group: str = ""
-
-
-COMMANDS = {
-    "run": Command("run:run", "Fine-tune, score, store and show.", "Measure"),
-    "run watch": Command("watch:watch", "Watch a run from another terminal."),
-    "run fetch": Command("fetch:fetch", "Fetch models and data for offline runs."),
-    "run --write-task": Command("task:write_task", "Write the task of your data as a file."),
-    "which": Command("which:which", "Say which encoder is best, within a budget.", "Measure"),
-    "paper": Command("paper:paper", "Run and write the tables of a paper.", "Measure"),
-    "check": Command("check:check", "Fail where a model is worse than its baseline.", "Measure"),
-    "check --write": Command("check:write_baseline", "Write the baseline, from stored runs."),
-    "predict": Command("predict:predict", "Answer rows by a model that a run kept.", "Measure"),
-    "submit": Command("submit:submit", "Write, check or repair a submission.", "Measure"),
-    "submit score": Command("score:score", "Score a prediction file that anyone made."),
-    "leaderboard": Command("leaderboard:leaderboard", "Show the scores as a table.", "Read"),
-    "report": Command("report:report", "Write the leaderboard as an HTML page.", "Read"),
-    "report predictions": Command("report:predictions", "Write a page of every prediction."),
-    "compare": Command("compare:compare", "Compare two systems task by task.", "Read"),
-    "compare explain": Command("explain:explain", "Say why a number is another one."),
-    "compare plan": Command("compare:plan", "Say how many seeds tell two systems apart."),
-    "compare curve": Command("curve:curve", "Test where scores still improve."),
-    "compare ensemble": Command("ensemble:ensemble", "Average predictions into one system."),
-    "show": Command("show:show", "Show runs, models, tasks and suites.", "Read"),
-    "show suites": Command("show:suites", "List the suites."),
-    "show tasks": Command("show:tasks", "List the tasks."),
-    "show models": Command("show:models", "List the known models."),
-    "show published": Command("show:published", "List the published results."),
-    "show runs": Command("show:runs", "List the stored runs."),
-    "model": Command("model:model", "Write a run's model for transformers.", "Keep"),
-    "export": Command("export:export", "Export scores, or the whole store.", "Keep"),
-    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "Keep"),
-    "db": Command("", "Check, change, copy or fill the leaderboard's database.", "Keep"),
-    "db check": Command("rows:check", "Say what is wrong with the database."),
-    "db backup": Command("rows:backup", "Copy the database."),
-    "db merge": Command("rows:merge", "Take the runs of another database."),
-    "db import": Command("export:import_file", "Import runs, or scores made elsewhere."),
-    "db rename": Command("rows:rename", "Give a row of the board another name."),
-    "db hide": Command("rows:hide", "Leave rows out of boards, or show them again."),
-    "db delete": Command("rows:delete", "Delete stored runs; asks, and keeps a copy."),
-}
-"""Every command by the words that call it, the second of which may be a flag.
-
-A command's module imports what it needs at its top, and only the module of the command that was
-called is imported: `bench --help` and shell completion read this table alone."""
-
-ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""What may be typed from habit, besides the second words of commands."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -164,31 +107,25 @@ def _plain_value(value: Any, kind: Any, info: Any) -> Any:
     return found if fits and (kind is not bool or isinstance(value, bool)) else None
 
 
-def named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The command that the words after `bench` begin with, by its name, and the words for it."""
-    first, *rest = words
-    for word in inner(first):
-        if word in (rest if word.startswith("-") else rest[:1]):
-            rest.remove(word)
-            return f"{first} {word}", rest
-    return first, rest
+class InnerGroup(TyperGroup):
+    """The subcommands of a command."""
+
+    def __init__(self, name: str) -> None:
+        commands = {
+            word: TyperCommand(word, short_help=line.help) for word, line in inner(name).items()
+        }
+        facts: dict[str, Any] = {"help": COMMANDS[name].help, "commands": commands}
+        super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
+
+    def format_epilog(self, _: Any, formatter: Any) -> None:
+        """Write the example."""
+        _write_example(self.name or "", formatter)
 
 
-def inner(name: str) -> dict[str, str]:
-    """The words behind a command's name that make it another one, each with its line."""
-    return {
-        word: line.help
-        for words, line in COMMANDS.items()
-        for first, _, word in [words.partition(" ")]
-        if word and first == name
-    }
-
-
-def _inner_group(name: str) -> TyperGroup:
-    """The commands behind a command's name."""
-    commands = {word: TyperCommand(word, short_help=told) for word, told in inner(name).items()}
-    facts: dict[str, Any] = {"help": COMMANDS[name].help, "commands": commands}
-    return TyperGroup(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
+def _write_example(name: str, formatter: Any) -> None:
+    """End a command's help with its example, on one line so that it can be copied."""
+    with formatter.section("Example"):
+        formatter.write(f"{'':{formatter.current_indent}}bench {COMMANDS[name].example}\n")
 
 
 class LazyGroup(TyperGroup):
@@ -200,7 +137,7 @@ class LazyGroup(TyperGroup):
         known = {
             name: TyperCommand(name, short_help=line.help)
             for name, line in COMMANDS.items()
-            if line.group
+            if " " not in name
         }
         super().__init__(**settings | {"commands": known})
 
@@ -216,10 +153,10 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, _: Any, formatter: Any) -> None:
         """Writes the commands in their groups."""
-        for group in dict.fromkeys(line.group for line in COMMANDS.values() if line.group):
+        for group in GROUPS:
             with formatter.section(group):
-                found = {name: line.help for name, line in COMMANDS.items() if line.group == group}
-                formatter.write_dl([(f"{name:11}", told) for name, told in found.items()])
+                found = [(name, line) for name, line in COMMANDS.items() if line.group == group]
+                formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
         """Parses what stands behind the command's name, and calls the command."""
@@ -279,6 +216,9 @@ class GroupedCommand(TyperCommand):
             if (record := param.get_help_record(ctx)) is not None:
                 head = getattr(param, "rich_help_panel", None) or "Other options"
                 found.setdefault(head, []).append(record)
+        for word, line in inner(self.name or "").items():
+            if word.startswith("-"):
+                found.setdefault(line.group, []).append((word, line.help))
         if sum(map(len, found.values())) <= FEW_OPTIONS:
             super().format_options(ctx, formatter)
             return
@@ -287,14 +227,18 @@ class GroupedCommand(TyperCommand):
             with formatter.section(head):
                 formatter.write_dl(records)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Writes the commands whose name begins with that of this one."""
-        _inner_group(self.name or "").format_commands(ctx, formatter)
+    def format_epilog(self, _: Any, formatter: Any) -> None:
+        """Write the commands whose name begins with that of this one, and the example."""
+        name = self.name or ""
+        if words := [(w, line.help) for w, line in inner(name).items() if not w.startswith("-")]:
+            with formatter.section("Commands"):
+                formatter.write_dl(words)
+        _write_example(name, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Proposes options, and words that make this another command."""
         behind = copy(ctx)
-        behind.command = _inner_group(self.name or "")
+        behind.command = InnerGroup(self.name or "")
         words = behind.command.shell_complete(behind, incomplete)
         found = super().shell_complete(ctx, incomplete)
         return [*found, *(each for each in words if each.value in behind.command.commands)]
@@ -304,7 +248,7 @@ def load_command(name: str) -> Any:
     """A command of the table, as click calls it; without a place the group of those behind it."""
     module, _, member = COMMANDS[name].place.partition(":")
     if not module:
-        return _inner_group(name)
+        return InnerGroup(name)
     found = getattr(import_module(f"benchharness.cli.{module}"), member)
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)

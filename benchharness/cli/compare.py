@@ -1,4 +1,4 @@
-"""`bench compare` and `bench compare plan`: two systems, and the seeds to tell them apart."""
+"""`bench compare` and `bench plan`: two systems, and the seeds to tell them apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -202,7 +202,7 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
     }
 
 
-# `bench compare plan`
+# `bench plan`
 
 
 @with_options()

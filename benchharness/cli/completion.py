@@ -15,7 +15,7 @@ from pathlib import Path
 
 import typer
 
-from benchharness.cli.app import inner
+from benchharness.cli.commands import inner
 from benchharness.driver.options import DATABASE
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
@@ -150,9 +150,7 @@ def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Models that have runs, and the runs; first what makes the command another one."""
-    if not ctx.params.get("one"):
-        yield from inner(ctx.info_name or "").items()
+    """Models that have runs, and the runs."""
     yield from stored_models(ctx, incomplete)
     yield from keys(ctx, incomplete)
 
@@ -168,7 +166,7 @@ def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
         return
     if not before:
         yield "recipe", "the values that a model is trained with"
-        yield from inner("show").items()
+        yield from ((word, line.help) for word, line in inner("show").items())
     for some in (suites, tasks, models, keys):
         yield from some(ctx, incomplete)
 

@@ -1,4 +1,4 @@
-"""`bench compare curve`: scores by the step of a pretraining run, or by the layer of a model."""
+"""`bench curve`: scores by the step of a pretraining run, or by the layer of a model."""
 
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""`bench compare ensemble`: the stored predictions of several runs as one system."""
+"""`bench ensemble`: the stored predictions of several runs as one system."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`bench compare explain`: why is my number another one?"""
+"""`bench explain`: why is my number another one?"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass

@@ -3,14 +3,12 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 
-from benchharness import __version__
 from benchharness.cli.chosen import Chosen
 from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argument, with_options
 from benchharness.cli.output import print_json, tell_notes, writing
@@ -20,10 +18,8 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
     check_learned,
-    every_eval_ever_record,
     send,
     to_eval_results,
-    to_every_eval_ever,
     to_model_index,
 )
 from benchharness.leaderboard.exports.latex import to_latex
@@ -31,7 +27,6 @@ from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.exports.predictions import (
     ExportedSplit,
     write_csv,
-    write_every_eval_ever,
     write_jsonl,
     write_parquet,
 )
@@ -60,7 +55,6 @@ class Format(StrEnum):
     LATEX = "latex"
     MODEL_INDEX = "model-index"
     EVAL_RESULTS = "eval-results"
-    EVERY_EVAL_EVER = "every-eval-ever"
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
@@ -72,9 +66,6 @@ WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
 CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     Format.MODEL_INDEX: to_model_index,
     Format.EVAL_RESULTS: to_eval_results,
-    Format.EVERY_EVAL_EVER: lambda boards: to_every_eval_ever(
-        boards, datetime.now(UTC), __version__
-    ),
 }
 
 PUSHED = (Format.MODEL_INDEX, Format.EVAL_RESULTS)
@@ -98,15 +89,10 @@ class Written:
         Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format), head=OUTPUT
     )
     out: Path | None = option(
-        None,
-        "The file to write; of every-eval-ever with --predictions a folder. Default: stdout.",
-        metavar="FILE",
-        head=OUTPUT,
+        None, "The file to write. Default: stdout.", metavar="FILE", head=OUTPUT
     )
     predictions: bool = option(
-        False,
-        "Write every prediction instead of scores: csv, jsonl, parquet or every-eval-ever.",
-        head=OUTPUT,
+        False, "Write every prediction instead of scores: csv, jsonl or parquet.", head=OUTPUT
     )
     push: str | None = option(
         None,
@@ -149,7 +135,6 @@ class Style:
         head=_TABLE,
     )
     no_spread: bool = option(False, "In a table, leave out the spread over seeds.", head=_TABLE)
-    siunitx: bool = option(False, "In LaTeX, align the numbers by siunitx's columns.", head=_TABLE)
     caption: str | None = option(
         None, "In LaTeX, this caption, as LaTeX has it.", metavar="TEXT", head=_TABLE
     )
@@ -249,9 +234,7 @@ def _check_format(form: Format, style: Style, columns: Sequence[str]) -> None:
     """Raises BenchError where an option says nothing to the format."""
     asked: dict[str, tuple[object, Sequence[Format]]] = {
         "columns": (columns, WITH_COLUMNS),
-        **{
-            name: (getattr(style, name), [Format.LATEX]) for name in ("siunitx", "caption", "label")
-        },
+        **{name: (getattr(style, name), [Format.LATEX]) for name in ("caption", "label")},
         **{name: (getattr(style, name), TABLES) for name in ("published", "ties")},
     }
     for name, (value, formats) in asked.items():
@@ -267,7 +250,7 @@ def _text(form: Format, boards: Sequence[Board], choice: Choice, style: Style) -
             return to_markdown(boards, choice)
         case Format.LATEX:
             texts = {"caption": style.caption or "", "label": style.label or ""}
-            return to_latex(boards, choice, siunitx=style.siunitx, **texts)
+            return to_latex(boards, choice, **texts)
     if form not in CARDS:
         raise BenchError(f"{form} is a format of predictions: add --predictions.")
     return CARDS[form](boards)
@@ -284,27 +267,16 @@ def _put_predictions(
                 notes[f"without gold answers: {split.reason}"] = None
             yield split
 
-    if form is Format.EVERY_EVAL_EVER:
-        if out is None:
-            raise BenchError("every-eval-ever with --predictions is two files: give --out FOLDER.")
-        record = every_eval_ever_record(boards, datetime.now(UTC), __version__)
-        with writing(out):
-            path, count = write_every_eval_ever(out, record, noted())
-        said = f"export: {path}, {count} samples next to it"
-    else:
-        count = _put_rows(form, noted(), out)
-        said = f"export: {out}, {count} predictions"
+    count = _put_rows(form, noted(), out)
     tell_notes(notes)
     if out is not None:
-        typer.echo(visible(said))
+        typer.echo(visible(f"export: {out}, {count} predictions"))
 
 
 def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -> int:
     write = PREDICTIONS.get(form)
     if write is None:
-        raise BenchError(
-            f"predictions are written as {', '.join(PREDICTIONS)} or every-eval-ever, not {form}."
-        )
+        raise BenchError(f"predictions are written as {' or '.join(PREDICTIONS)}, not {form}.")
     if out is None:
         if form is Format.PARQUET:
             raise BenchError("parquet is no text for a terminal: give --out FILE.")

@@ -1,4 +1,4 @@
-"""`bench run fetch`: bring checkpoints and data into the cache, so that a run needs no network.
+"""`bench fetch`: bring checkpoints and data into the cache, so that a run needs no network.
 
     python -P -m benchharness.cli.fetch model ID REVISION
     python -P -m benchharness.cli.fetch task NAME
@@ -72,7 +72,7 @@ def fetch(
     if wanted and go_offline_if_unreachable():
         raise DataError(
             "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
-            "fetched; run `bench run fetch` where there is a network."
+            "fetched; run `bench fetch` where there is a network."
         )
     fetched = [_watch(words, timeout) for words in wanted]
     command = _offline_command(model or (), options.suite, task or ())

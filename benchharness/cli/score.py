@@ -1,4 +1,4 @@
-"""`bench submit score`: scores a prediction file that anyone made, and can put it on the board."""
+"""`bench score`: scores a prediction file that anyone made, and can put it on the board."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -55,8 +55,7 @@ def _surplus(message: str, command: str, help_line: str) -> str:
     if found is None:
         return f"{message} {help_line}"
     is_unquoted = (
-        command in {"bench run", "bench compare curve"}
-        and Path(found[1].partition(" ")[0]).is_dir()
+        command in {"bench run", "bench curve"} and Path(found[1].partition(" ")[0]).is_dir()
     )
     quotes = "write a pattern of checkpoints in quotes ('DIR/step-*'); " if is_unquoted else ""
     return f"`{command}` does not take {found[1]!r}: {quotes}{help_line}"

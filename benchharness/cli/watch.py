@@ -1,4 +1,4 @@
-"""`bench run watch`: how a run that another process drives goes on, until it ends."""
+"""`bench watch`: how a run that another process drives goes on, until it ends."""
 
 import json
 import time

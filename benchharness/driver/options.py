@@ -362,6 +362,8 @@ _SHELL = {
     "predict": "bh.predict",
     "paper": "bh.paper",
     "compare": "bh.compare",
+    "explain": "bh.explain",
+    "score": "bh.score",
     "leaderboard": "bh.boards",
     "show runs": "bh.runs",
     "show published": "bh.published",

@@ -163,7 +163,6 @@ def _background(
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
-        past=store.past_runs(_runs(boards)),
         stages=stages,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
         predictions={} if pages is None else pages(boards),

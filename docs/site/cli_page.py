@@ -1,14 +1,16 @@
 """Writes what docs/cli.md says of each command and option: `make cli-page`.
 
-A section is the command's help, the notes that stand between the two comments, which are written by
-hand and kept, and its options. An option that was last described in the same words is only named.
+A section is the command's help and example, the notes that stand between the two comments, which
+are written by hand and kept, and its options. An option that was last described in the same words
+is only named. An option that makes another command has a section below that of the command.
 """
 
 import re
 from pathlib import Path
 from typing import Any
 
-from benchharness.cli.app import COMMANDS, load_command
+from benchharness.cli.app import load_command
+from benchharness.cli.commands import COMMANDS, inner
 
 PAGE = Path(__file__).parents[1] / "cli.md"
 NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
@@ -40,17 +42,21 @@ def section(words: str, command: Any, notes: str, seen: dict[str, str]) -> str:
     options = dict(option(each) for each in command.params if "--help" not in each.opts)
     new = {name: line for name, line in options.items() if seen.get(name) != line}
     seen.update(item for item in new.items() if item[0].startswith("-"))
-    lines = list(new.values())
+    flags = {word: line.help for word, line in inner(words).items() if word.startswith("-")}
+    lines = [*new.values(), *(f"* `{word}`: {text} See below." for word, text in flags.items())]
     if above := [f"`{name}`" for name in options if name not in new]:
         lines.append(f"* As above: {', '.join(above)}.")
-    return "\n".join(
-        (f"## `bench {words}`\n", f"{command.help}\n", f"{notes}\n" * bool(notes), *lines, "")
-    )
+    head = "###" if " --" in words else "##"
+    example = f"    bench {COMMANDS[words].example}\n"
+    texts = [f"{head} `bench {words}`\n", f"{command.help}\n", f"{notes}\n" * bool(notes)]
+    if example.strip() not in notes:
+        texts.insert(2, example)
+    return "\n".join((*texts, *lines, ""))
 
 
 def page(old: str) -> str:
     """The page as it should be, with the introduction and the notes of the old one."""
-    first, *rest = re.split(r"(?m)^## (?=`bench )", old)
+    first, *rest = re.split(r"(?m)^###? (?=`bench )", old)
     notes = {}
     for part in rest:
         kept = NOTES.search(part)

@@ -88,24 +88,6 @@ def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _W
     return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
 
 
-def recipe_names(runs: Iterable[RunRow]) -> dict[tuple[str, str], str]:
-    """What runs of one task are called by their recipes, by its label and the values' digest."""
-    firsts: dict[tuple[str, str], RunRow] = {}
-    for run in runs:
-        firsts.setdefault((run.recipe_label, run.recipe_digest), run)
-    names = {key: run.shown_recipe for key, run in firsts.items()}
-    for name, found in grouped((run.shown_recipe, run) for run in firsts.values()).items():
-        if len(found) > 1:
-            words = _differing([{run.task: _plain(run)} for run in found])
-            if len(set(words)) < len(found):
-                words = [_digest_word("values", "values", run.recipe_digest) for run in found]
-            for run, more in zip(found, words, strict=True):
-                said = (word.shown for word in more)
-                key = run.recipe_label, run.recipe_digest
-                names[key] = ", ".join(dict.fromkeys((*name.split(", "), *said)))
-    return names
-
-
 def _setting_words(
     names: Iterable[str], tasks: Iterable[Mapping[str, str | float]]
 ) -> Iterator[Word]:

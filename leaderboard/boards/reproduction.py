@@ -79,7 +79,7 @@ class Reproduction:
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"
-        return shlex.join(("bench", "compare", "explain", self.run[:12], "--from", row))
+        return shlex.join(("bench", "explain", self.run[:12], "--from", row))
 
     @property
     def difference(self) -> float | None:

@@ -1,10 +1,8 @@
 """The official data sets as the hub names them, and which boards are of them."""
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -49,12 +47,11 @@ def official(boards: Iterable[Board]) -> list[Board]:
     if whole:
         raise BenchError(
             f"a model card names data sets of the hub, and {whole[0].title} is not of one. The "
-            "formats csv, json, markdown, latex and every-eval-ever take it."
+            "formats csv, json, markdown and latex take it."
         )
     raise BenchError(
         "only scores on the official data, without --limit, go onto a model card; what fits here "
-        "was measured on mini or cut data. The formats csv, json, markdown, latex and "
-        "every-eval-ever take that too."
+        "was measured on mini or cut data. The formats csv, json, markdown and latex take that too."
     )
 
 
@@ -274,113 +271,3 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
 
 def _joined(*words: str) -> str:
     return ", ".join(word for word in words if word)
-
-
-# A model's scores as JSON of Every Eval Ever, the shared schema of evaluation results.
-#
-# Fields are those of its schema 0.3.0 (github.com/evaleval/every_eval_ever, in the package's
-# every_eval_ever/schemas/eval.schema.json).
-
-_SCHEMA_VERSION = "0.3.0"
-
-_CORRELATIONS = ("mcc", "pearson", "spearman")  # their scale begins at -1
-
-
-def to_every_eval_ever(boards: Iterable[Board], made: datetime, library_version: str) -> str:
-    """The record as text, with a line a field."""
-    record = every_eval_ever_record(boards, made, library_version)
-    return json.dumps(record, indent=2, allow_nan=False) + "\n"
-
-
-def every_eval_ever_record(
-    boards: Iterable[Board], made: datetime, library_version: str
-) -> dict[str, Any]:
-    """The record of one model's scores, made at that time by that version of benchharness.
-
-    Raises BenchError where the boards hold several models or boards of one suite.
-    """
-    listed = list(boards)
-    if len({board.suite for board in listed}) < len(listed):
-        titles = "; ".join(f"{board.title} on {board.data_label}" for board in listed)
-        raise BenchError(f"this format describes one board of a suite: say --data for {titles}.")
-    entries = the_model(listed)
-    stamp, first = str(int(made.timestamp())), entries[0]
-    model = {
-        "name": first.model,
-        "id": first.model,
-        "additional_details": {
-            "deployment_type": "unknown" if first.kind == "scored" else "self_deployed",
-            # A checkpoint of a folder may be anybody's, and open or not.
-            "model_availability": "unknown",
-            "weights": first.runs[0].weights,
-            "recipe": first.recipe_label,
-            "precision": first.precision,
-        },
-    }
-    return {
-        "schema_version": _SCHEMA_VERSION,
-        "evaluation_id": f"{'+'.join(board.suite for board in listed)}/{model['id']}/{stamp}",
-        "evaluation_timestamp": max(run.finished for entry in entries for run in entry.runs),
-        "retrieved_timestamp": stamp,
-        "source_metadata": {
-            "source_name": "benchharness",
-            "source_type": "evaluation_run",
-            "source_organization_name": "unknown",
-            "evaluator_relationship": "other",
-        },
-        "eval_library": {"name": "benchharness", "version": library_version},
-        "model_info": model,
-        "evaluation_results": [
-            _evaluation_result(board, line) for board in listed for line in _counted_lines(board)
-        ],
-    }
-
-
-def _evaluation_result(board: Board, line: ScoreLine) -> dict[str, Any]:
-    # What is known of the seeds; the schema's own uncertainty is one over examples.
-    details = {"what": "the median over seeds", "seeds": str(line.seeds), "mean": repr(line.mean)}
-    if line.spread is not None:
-        details["standard_deviation_over_seeds"] = repr(line.spread)
-    if line.selection:
-        details["weights"] = line.selection
-    details |= _said(line)
-    return {
-        "evaluation_result_id": f"{line.task}/{line.split}/{line.metric}",
-        "evaluation_name": line.task,
-        "evaluation_timestamp": line.date,
-        "source_data": _source(board, line),
-        "metric_config": {
-            "metric_id": METRICS.get(line.metric, line.metric),
-            "metric_name": line.metric,
-            "metric_kind": METRICS.get(line.metric, line.metric),
-            "metric_unit": "proportion",
-            "lower_is_better": False,
-            "score_type": "continuous",
-            "min_score": -1.0 if line.metric.startswith(_CORRELATIONS) else 0.0,
-            "max_score": 1.0,
-        },
-        "score_details": {
-            "score": line.score,
-            "details": details,
-        },
-    }
-
-
-def _source(board: Board, line: ScoreLine) -> dict[str, Any]:
-    """The hub's data set, or for mini, cut and own data a private one."""
-    source = TASKS[line.task].source
-    split = source.splits[line.split].hub or line.split
-    if not (board.is_whole and source.hub):
-        details = {"rows": board.data_label, "split": split}
-        return {"dataset_name": line.task, "source_type": "other", "additional_details": details}
-    revision = _hub_revision(TASKS[line.task], board)
-    return {
-        "dataset_name": line.task,
-        "source_type": "hf_dataset",
-        "hf_repo": source.hub,
-        "hf_split": split,
-        "additional_details": {
-            "config": source.config,
-            **({"revision": revision} if revision else {}),
-        },
-    }

@@ -1,8 +1,8 @@
 """Boards as LaTeX tables for papers: booktabs, and no wider than the text.
 
 A table with few columns stands in one column of a page, any other across it. LaTeX itself measures
-it, and scales what is too wide. The text needs booktabs and graphicx, with `siunitx` that package
-too, and compiles with pdflatex, lualatex and xelatex alike.
+it, and scales what is too wide. The text needs booktabs and graphicx, and compiles with pdflatex,
+lualatex and xelatex alike.
 """
 
 import re
@@ -35,7 +35,6 @@ def to_latex(
     boards: Iterable[Board],
     choice: Choice = Choice(),  # noqa: B008  (frozen)
     *,
-    siunitx: bool = False,
     caption: str = "",
     label: str = "",
 ) -> str:
@@ -54,14 +53,14 @@ def to_latex(
             f"--label takes letters, digits and : . / + _ -, found {label!r}: as in tab:glue."
         )
     seen: Counter[str] = Counter()
-    packages = ("booktabs", "graphicx", *(["siunitx"] if siunitx else ()))
+    packages = ("booktabs", "graphicx")
     texts = ["".join(f"% \\usepackage{{{package}}} in the preamble\n" for package in packages)]
     for table in build_tables(boards, choice, official=True):
         name = label or f"tab:{table.suite}"
         seen[name] += 1
         number = f"-{seen[name]}" if seen[name] > 1 else ""
         title = caption or f"{latex_escaped(table.caption)}."
-        texts += _Setting(table, siunitx, _marks(table)).environments(title, name + number)
+        texts += _Setting(table, _marks(table)).environments(title, name + number)
     return "\n".join(texts)
 
 
@@ -150,10 +149,9 @@ def _marks(table: Table) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Setting:
-    """A table, how its numbers are aligned, and the marks that lead to its notes."""
+    """A table, and the marks that lead to its notes."""
 
     table: Table
-    siunitx: bool
     marks: Mapping[str, str]
 
     def environments(self, caption: str, label: str) -> Iterator[str]:
@@ -190,9 +188,8 @@ class _Setting:
 
     def _tabular(self, rows: Sequence[TableRow]) -> Iterator[str]:
         table = self.table
-        numbers = "".join(map(self._column, range(len(table.columns))))
         # @{} takes away the space at both sides of the table.
-        yield rf"\begin{{tabular}}{{@{{}}l{'l' * len(table.facts)}{numbers}@{{}}}}"
+        yield rf"\begin{{tabular}}{{@{{}}l{'l' * len(table.facts)}{'r' * len(table.columns)}@{{}}}}"
         yield r"\toprule"
         yield from self._heads()
         yield r"\midrule"
@@ -228,14 +225,9 @@ class _Setting:
 
     def _value(self, cell: TableCell) -> str:
         if not cell.value:
-            # In braces, or siunitx would read a number.
-            return "{--}"
-        after = self._after(cell)
-        if self.siunitx:
-            value = rf"\bfseries {cell.value}" if cell.best else cell.value
-            return f"{value} {{{after}}}" if after else value
+            return "--"
         number = cell.value.replace("-", "$-$", 1)
-        return (rf"\textbf{{{number}}}" if cell.best else number) + after
+        return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
         """What stands behind a value: the marks of what it is of, and its spread as an index.
@@ -248,24 +240,6 @@ class _Setting:
         if cell.ends:
             return mark + "$_{{{}}}^{{{}}}$".format(*cell.ends)
         return mark + (rf"$_{{{cell.spread}}}$" if cell.spread else "")
-
-    def _column(self, place: int) -> str:
-        """The kind of a column of numbers: of siunitx as many digits as its values have.
-
-        It also needs to know how much stands behind a value.
-        """
-        if not self.siunitx:
-            return "r"
-        cells = [row.cells[place] for row in self.table.rows]
-        parts = [cell.value.partition(".") for cell in cells]
-        # table-format=-2.1 leaves room for a sign, two digits and one more behind the point.
-        sign = "-" if any(integer.startswith("-") for integer, _, _ in parts) else ""
-        before = max(len(integer.lstrip("-")) for integer, _, _ in parts) or 1
-        behind = max(len(decimals) for _, _, decimals in parts) or 1
-        # Room for the widest letter that a mark can be.
-        after = re.sub(r"(superscript){[a-z]}", r"\1{m}", max(map(self._after, cells), key=len))
-        room = f",table-space-text-post={{{after}}}" if after else ""
-        return f"S[table-format={sign}{before}.{behind},detect-weight,mode=text{room}]"
 
     def _notes(self) -> Iterator[str]:
         yield r"\par\smallskip"

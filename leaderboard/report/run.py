@@ -155,7 +155,7 @@ def command_of(job: Job) -> str:
             words = ["run", "--model", job.model, *_task(job), *_splits(job), "--no-baselines"]
         case "ensemble":
             members = dict.fromkeys(setting.source for setting in job.settings.values())
-            words = ["compare", "ensemble", *members, *_task(job), "--name", job.model]
+            words = ["ensemble", *members, *_task(job), "--name", job.model]
         case _ if job.recipe == TIMED:
             words = ["run", *_model(job), *_task(job), "--precision", job.precision]
             words += [*_chosen(job), *_splits(job), *trusted]
@@ -233,7 +233,7 @@ def _chosen(job: Job) -> Iterator[str]:
 def _scoring(job: Job) -> Iterator[str]:
     """What scores the prediction files again; the settings' sources are the files."""
     files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
-    yield from ("submit", "score", *files, "--task", job.task, "--data", job.data)
+    yield from ("score", *files, "--task", job.task, "--data", job.data)
     for _, split in job.predicted_splits:
         yield from ("--split", split)
     if (threshold := job.settings.get("na_prob_threshold")) is not None:

@@ -96,10 +96,7 @@ def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
-        "scored": (
-            "Scored here",
-            "files of others, scored by bench submit score; unranked",
-        ),
+        "scored": ("Scored here", "files of others, scored by bench score; unranked"),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained for it; unranked"),
         "baseline": ("Baselines", "learned without an encoder; unranked"),

@@ -3,12 +3,12 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import (
     Column,
@@ -202,56 +202,6 @@ def _count_rows(db: Connection, *conditions: ColumnElement[bool]) -> int:
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
     """The keys, each once, as many at a time as a statement takes."""
     return portions(sorted(set(keys)), KEYS_AT_ONCE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PastRun:
-    """One result, also where a newer one has taken its place, and the code that made it.
-
-    `code` is a version and the commit's first seven digits, "0.1.0 2aed800", with a "+" where files
-    differed from the commit; empty where nothing was recorded.
-    """
-
-    row: RunRow
-    code: str
-
-
-def past_runs(
-    db: Connection, annotations: Sequence[Annotation], names: Set[tuple[str, str]] | None
-) -> list[PastRun]:
-    """Every result of each model, task and seed that has several, oldest first.
-
-    `names` are the models and suites to look at, None for all. They are attempts at one job
-    (`--force`), or jobs that differ in recipe, data or method.
-    """
-    # The headline's task and not the run's: of tasks trained together it has every name.
-    alike = (RUNS.c.model, HEADLINES.c.task, RUNS.c.seed)
-    each = func.count().over(partition_by=alike).label("each")
-    asked: list[ColumnElement[bool]] = []
-    if names is not None:
-        asked.append(HEADLINES.c.model.in_({model for model, _ in names}))
-        asked.append(_has_one_of(db, HEADLINES.c.suite, {suite for _, suite in names}))
-    ours = (
-        select(RUNS.c.id, each)
-        .join(HEADLINES, HEADLINES.c.job_key == RUNS.c.job_key)
-        .where(*asked, RUNS.c.status == FINISHED)
-        .subquery()
-    )
-    several = select(ours.c.id).where(ours.c.each > 1)
-    runs = read_runs(db, RUNS.c.id.in_(several), with_rows=False)
-    rows = [_row_of_run(run) for run in runs]
-    named = annotated(_with_settings(db, rows), annotations)
-    codes = (_code(run.provenance or {}) for run in runs)
-    return [PastRun(row=row, code=code) for row, code in zip(named, codes, strict=True)]
-
-
-def _code(provenance: Mapping[str, Any]) -> str:
-    found = provenance.get("code")
-    if not isinstance(found, dict) or not found.get("version"):
-        return ""
-    commit = str(found.get("commit") or "")[:7]
-    changed = "+" if found.get("dirty") else ""
-    return f"{found['version']} {commit}{changed}".strip()
 
 
 Names = str | Collection[str] | None
@@ -573,19 +523,6 @@ class Store:
 
     def _placed(self, found: Result | Failure) -> Result | Failure:
         return replace(found, job=replace(found.job, data=self._data)) if self._data else found
-
-    def past_runs(self, rows: Iterable[RunRow] | None = None) -> list[PastRun]:
-        """Where a seed of a model was run more than once on a task, every result of it.
-
-        Of the models and suites of these rows, or of all.
-        """
-        names = None if rows is None else {(row.model, row.suite) for row in rows}
-        with reading(self._engine) as db:
-            annotations = read_annotations(db)
-            if names is not None:
-                stored = {name: stored_names([name], annotations) for name, _ in names}
-                names = {(each, suite) for name, suite in names for each in stored[name]}
-            return past_runs(db, annotations, names)
 
     def annotations(self) -> list[Annotation]:
         """What the user has said of rows."""

@@ -286,7 +286,7 @@ class AnswerType:
         return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
 
     def spoken(self, prediction: Any, example: Any, *, texts: bool = True) -> str:
-        """An answer as a text that a model could have given (Every Eval Ever)."""
+        """An answer as a text that a model could have given."""
         return self.written(prediction, texts=texts) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:

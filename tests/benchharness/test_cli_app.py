@@ -13,6 +13,7 @@ import pytest
 
 from benchharness import __version__
 from benchharness.cli import app as module
+from benchharness.cli.commands import COMMANDS, OLD_WORDS, named
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
 from benchharness.tasks.suites import find_task
 
@@ -28,11 +29,11 @@ NOT_IN_THE_TABLE = ("numpy", "scipy", "sqlalchemy", "rich", "benchharness.cli.ru
 
 
 def test_commands_of_two_words_are_named_by_the_help_of_the_first(bench):
-    for name in module.COMMANDS:
+    for name in COMMANDS:
         first, _, second = name.partition(" ")
         assert not second or re.search(f"(?m)^  {second} +[A-Z]", bench(first, "--help").out), name
-        assert module.named([*name.split(), "more"]) == (name, ["more"])
-    assert module.named(["check", "--model", "m", "--write"]) == ("check --write", ["--model", "m"])
+        assert named([*name.split(), "more"]) == (name, ["more"])
+    assert named(["check", "--model", "m", "--write"]) == ("check --write", ["--model", "m"])
 
 
 def test_help_and_completion_import_no_command():
@@ -43,7 +44,7 @@ def test_help_and_completion_import_no_command():
         "assert [item.value for item in context.command.shell_complete(context, 'lea')]"
         " == ['leaderboard']; "
         "assert {name for name in sys.modules if name.startswith('benchharness.cli')}"
-        " == {'benchharness.cli', 'benchharness.cli.app'}"
+        " == {'benchharness.cli', 'benchharness.cli.app', 'benchharness.cli.commands'}"
     )
     command = (sys.executable, "-P", "-c", code)
     found = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -91,12 +92,61 @@ def test_help_of_a_run_fits_two_screens_and_all_options_are_one_word_away(bench)
     assert bench("run", "--teacher", "bert").err.startswith("bench: `bench run` needs --model")
 
 
-def test_help_has_every_command_in_one_of_three_groups(bench):
+def test_help_has_every_command_in_one_of_five_groups(bench):
     text = bench("--help").out
-    assert re.findall(r"(?m)^(\w+):$", text) == ["Options", "Measure", "Read", "Keep"]
+    groups = ["Options", "Measure", "Read", "Compare", "Use the model", "Keep"]
+    assert re.findall(r"(?m)^([A-Z][a-z ]+):$", text) == groups
     listed = re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text)
-    assert sorted(listed) == sorted({name.split()[0] for name in module.COMMANDS})
-    assert len(listed) <= 14
+    assert listed == [name for name in COMMANDS if " " not in name]
+    assert {"score", "explain", "watch", "fetch", "curve", "plan", "ensemble"} < set(listed)
+    assert len(text.splitlines()) <= 50
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_an_example_that_the_command_takes(bench, name):
+    text, example = bench(*name.split(), "--help").out, COMMANDS[name].example
+    assert text.endswith(f"\nExample:\n  bench {example}\n")
+    called, words = named(shlex.split(example))
+    assert called == name or (not COMMANDS[name].place and called.startswith(f"{name} "))
+    module.load_command(called).make_context(called, words)
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_WORDS.items())
+def test_old_words_of_a_command_work_and_no_help_shows_them(bench, old, new):
+    first, second = old.split()
+    assert bench(first, second, "--help") == bench(new, "--help")
+    assert named([first, second, "more"]) == (new, ["more"])
+    shown = bench(first, "--help-all" if first == "run" else "--help").out
+    assert not re.search(f"(?m)^  {second} ", shown)
+    assert new in COMMANDS
+    assert old not in COMMANDS
+
+
+def test_a_flag_that_makes_another_command_is_shown_as_an_option(bench):
+    for name, head in (("run --write-task", "Your own data"), ("check --write", "What to run")):
+        first, flag = name.split()
+        text = bench(first, "--help").out
+        (section,) = (part for part in text.split("\n\n") if f"\n  {flag} " in part)
+        assert section.startswith(f"{head}:\n")
+        assert "\nCommands:\n" not in text
+
+
+def test_the_changelog_has_the_old_words():
+    text = (DOCS.parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| `bench (.+?)` \| `bench (.+?)` \|$", text)
+    assert dict(rows) == OLD_WORDS
+
+
+def test_the_documentation_has_no_old_words():
+    old = re.compile(rf"bench\s+({'|'.join(OLD_WORDS)})\b")
+    root = DOCS.parents[1]
+    places = [root / "README.md", *DOCS.parent.glob("*.md"), *root.glob("benchharness/**/*.py")]
+    places += [*root.glob("tasks/**/*.py"), *root.glob("leaderboard/**/*.[pjh]*")]
+    texts = {path: path.read_text(encoding="utf-8") for path in places if path.is_file()}
+    allowed = "Former words (`bench compare explain`) work until 0.2"
+    found = {path: old.search(text.replace(allowed, "")) for path, text in texts.items()}
+    assert not [(path, match[0]) for path, match in found.items() if match]
+    assert allowed in texts[DOCS]
 
 
 def test_help_ends_with_the_exit_codes(bench):
@@ -195,7 +245,7 @@ def test_documented_commands_can_be_typed():
     assert len(lines) > 150
     known = commands()
     for words in lines:
-        name, rest = module.named(words)
+        name, rest = named(words)
         asked = known[name].make_context("bench", rest).params
         if not (asked.get("suite") or asked.get("plugin")):
             tasks = asked.get("task") or ()

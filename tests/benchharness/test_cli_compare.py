@@ -249,5 +249,5 @@ def test_predictions_that_are_not_for_the_rows_are_a_sentence(bench, tmp_path, c
         ended = bench(*words, "--db", "odd.sqlite")
         assert (ended.code, ended.err.count("\n")) == (4, 1), ended
         assert re.search("rows that are there now|none of that task", ended.err)
-    for words in (("leaderboard", "--intervals"), ("compare", "plan", "good", "odd"), ("report",)):
+    for words in (("leaderboard", "--intervals"), ("plan", "good", "odd"), ("report",)):
         assert bench(*words, "--db", "odd.sqlite").code == 0

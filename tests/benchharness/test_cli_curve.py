@@ -1,4 +1,4 @@
-"""`bench compare curve`, and the plot of a pretraining run on the page."""
+"""`bench curve`, and the plot of a pretraining run on the page."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def stored(board, tmp_path, monkeypatch):
 
 
 def curves(bench, *words):
-    ended = bench("compare", "curve", *words, "--db", "board.sqlite", "--json")
+    ended = bench("curve", *words, "--db", "board.sqlite", "--json")
     assert ended.code == 0, ended.err
     return json.loads(ended.out)
 
@@ -75,7 +75,7 @@ def test_a_curve_as_json(bench, stored):
 
 
 def test_a_curve_in_the_terminal(bench, stored):
-    ended = bench("compare", "curve", "small", "--task", "glue/rte", "--db", "board.sqlite")
+    ended = bench("curve", "small", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     assert "GLUE on mini data: small, paper, fp32" in ended.out
     assert re.search(r"1,000 +1,000,000 +\d+\.\d ±\d\.\d +3", ended.out)
@@ -97,7 +97,7 @@ def test_a_curve_in_the_terminal(bench, stored):
     ],
 )
 def test_what_has_no_curve_is_said_in_a_sentence(bench, stored, words, sentence):
-    ended = bench("compare", "curve", *words, "--db", "board.sqlite")
+    ended = bench("curve", *words, "--db", "board.sqlite")
     assert ended.code in {2, 4}
     assert ended.err.startswith(f"bench: {sentence}")
     assert ended.err.count("\n") == 1
@@ -107,7 +107,7 @@ def test_a_checkpoint_that_lacks_a_task_has_an_empty_cell(bench, stored):
     with open_store("board.sqlite") as store:
         for seed in range(2):
             store.add_result(run_of(2000, RTE, seed, 20))
-    ended = bench("compare", "curve", "small", "--db", "board.sqlite")
+    ended = bench("curve", "small", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     # two seeds show no interval, and without CoLA there is no mean of all checkpoints
     assert re.search(r"2,000 +2,000,000 +\d\d\.\d +2", ended.out)
@@ -120,7 +120,7 @@ def test_unlike_families_on_one_curve_are_refused_and_the_page_says_why(bench, s
     with open_store("board.sqlite") as store:
         store.add_result(replace(other, job=replace(other.job, stage=stage)))
         make_report(store, Path("page.html"))
-    ended = bench("compare", "curve", "small", "--db", "board.sqlite")
+    ended = bench("curve", "small", "--db", "board.sqlite")
     assert ended.code == 2
     assert "small has checkpoints of unlike families" in ended.err
     assert ended.err.count("\n") == 1
@@ -217,7 +217,7 @@ def test_the_layers_of_a_model_have_a_row_each(bench, tmp_path, monkeypatch):
                 store.add_result(layer_run(features, RTE, seed, wrong + seed))
         store.add_result(layer_run("layer-1", COLA, 0, 30))
         store.add_result(layer_run("layer-2", COLA, 0, 20))
-    shown = bench("compare", "curve", "small", "--db", "board.sqlite")
+    shown = bench("curve", "small", "--db", "board.sqlite")
     assert shown.code == 0, shown.err
     assert "GLUE on mini data: small, fp32" in shown.out
     rows = [line.split() for line in shown.out.splitlines() if line.strip()[:1].isdigit()]
@@ -231,7 +231,7 @@ def test_the_layers_of_a_model_have_a_row_each(bench, tmp_path, monkeypatch):
     assert cola["points"][0]["interval"] is None
     (only,) = curves(bench, "small", "--task", RTE)
     assert only == rte
-    ended = bench("compare", "curve", "small", "--task", "mrpc", "--db", "board.sqlite")
+    ended = bench("curve", "small", "--task", "mrpc", "--db", "board.sqlite")
     assert ended.err.startswith("bench: no two layers of small")
     page = Path("page.html")
     with open_store("board.sqlite") as store:

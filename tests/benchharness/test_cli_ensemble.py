@@ -61,7 +61,7 @@ def ensembles():
 
 
 def test_the_seeds_of_a_model_become_one_result(bench, stored):
-    ended = bench("compare", "ensemble", "minilm", "--task", "glue/rte", "--db", "board.sqlite")
+    ended = bench("ensemble", "minilm", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     (result,) = ensembles()
     dev, test = result.evaluations
@@ -80,14 +80,12 @@ def test_the_seeds_of_a_model_become_one_result(bench, stored):
 
 def test_the_same_ensemble_is_stored_once_and_another_beside_it(bench, stored):
     for words in (("minilm",), ("minilm",), ("minilm", "bert"), ("minilm", "--name", "mine")):
-        assert bench("compare", "ensemble", *words, "--db", "board.sqlite").code == 0
+        assert bench("ensemble", *words, "--db", "board.sqlite").code == 0
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
 def test_several_models_and_json(bench, stored):
-    ended = bench(
-        "compare", "ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json"
-    )
+    ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")
     assert list(made["members"].values()) == ["bert:paper:fp32", *["minilm:paper:fp32"] * 3]
@@ -106,15 +104,15 @@ def test_several_models_and_json(bench, stored):
     ],
 )
 def test_what_makes_no_ensemble_is_one_sentence(bench, stored, words, sentence):
-    ended = bench("compare", "ensemble", *words, "--db", "board.sqlite")
+    ended = bench("ensemble", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err
     assert ensembles() == []
 
 
 def test_an_ensemble_is_no_member(bench, stored):
-    bench("compare", "ensemble", "minilm", "--db", "board.sqlite")
-    ended = bench("compare", "ensemble", "minilm x3", "bert", "--db", "board.sqlite")
+    bench("ensemble", "minilm", "--db", "board.sqlite")
+    ended = bench("ensemble", "minilm x3", "bert", "--db", "board.sqlite")
     assert "is an ensemble" in ended.err
 
 

@@ -108,7 +108,7 @@ def test_a_task_whose_rows_cannot_be_read_has_no_ties(bench, official):
     assert r"\caption{Ours.}" in ended.out
 
 
-@pytest.mark.parametrize("form", ["model-index", "eval-results", "every-eval-ever"])
+@pytest.mark.parametrize("form", ["model-index", "eval-results"])
 def test_cards_and_records_are_of_one_model(bench, official, form):
     ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
     assert ended.code == 0
@@ -211,7 +211,6 @@ def test_what_is_said_of_a_push_that_failed_is_what_is_known(
         (["--format", "latex", "--columns", "rte,nope"], "no table has 'nope': the columns are"),
         (["--columns", "nope"], "no line has 'nope': the columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns is for --format csv or"),
-        (["--siunitx"], "--siunitx is for --format latex, not csv"),
         (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
         (["--format", "latex", "--published", "models"], "published numbers are of whole"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),

@@ -28,7 +28,7 @@ def result(model, task, seed, scores):
 
 
 def test_the_table_says_how_many_seeds(bench, stored):
-    ended = bench("compare", "plan", "good", "bad", "--db", "board.sqlite")
+    ended = bench("plan", "good", "bad", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     lines = [line.split() for line in ended.out.splitlines()]
     assert ended.out.startswith("GLUE on mini data: good, bert and bad, bert")
@@ -44,7 +44,7 @@ def test_the_table_says_how_many_seeds(bench, stored):
 def test_json_and_other_chances(bench, stored):
     words = ("--power", "0.95", "--alpha", "0.01", "--task", "rte", "--suite", "glue")
     (found,) = json.loads(
-        bench("compare", "plan", "good", "bad", "--db", "board.sqlite", *words, "--json").out
+        bench("plan", "good", "bad", "--db", "board.sqlite", *words, "--json").out
     )
     assert found["systems"] == ["good:bert:float32", "bad:bert:float32"]
     assert (found["alpha"], found["power"]) == (0.01, 0.95)
@@ -66,7 +66,7 @@ def test_json_and_other_chances(bench, stored):
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(bench, stored, words, sentence):
-    ended = bench("compare", "plan", *words, "--db", "board.sqlite")
+    ended = bench("plan", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err
     assert ended.out == ""

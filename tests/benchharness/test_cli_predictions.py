@@ -176,7 +176,6 @@ def test_the_report_leads_to_a_page_of_every_cell(stored):
         (["export", "--format", "jsonl"], "add --predictions"),
         (["export", "--predictions", "--format", "latex"], "not latex"),
         (["export", "--predictions", "--format", "parquet"], "give --out FILE"),
-        (["export", "--predictions", "--format", "every-eval-ever"], "give --out FOLDER"),
         (["export", "--predictions", "--all", "x.jsonl.gz"], "--all writes the whole store"),
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
@@ -219,11 +218,6 @@ def test_what_cannot_be_read_is_exported_without_gold_answers(bench, folder):
     assert {(row["gold"], row["right"], row["predicted"]) for row in rows} == {
         (None, None, "entailment")
     }
-    words = ("--format", "every-eval-ever", "--out", "eee")
-    ended = bench("export", "--predictions", *words, *DB)
-    assert (ended.code, ended.out) == (2, "")
-    assert "no example has a gold answer" in ended.err
-    assert not list(Path("eee").rglob("*.json*"))
 
 
 def test_two_recipes_of_one_model_have_names_of_their_own(bench):

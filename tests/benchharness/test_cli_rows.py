@@ -214,10 +214,10 @@ def test_the_help_of_run_has_its_options_under_heads(bench):
         "What to trust:",
         "What comes out:",
         "Other options:",
-        "Commands:",
+        "Example:",
     ]
     assert text.index("--model") < text.index("How to train:") < text.index("--recipe")
-    assert text.partition("Other options:")[2].partition("Commands:")[0].split() == [
+    assert text.partition("Other options:")[2].partition("Example:")[0].split() == [
         *("-h,", "--help", "Show", "this", "message", "and", "exit.")
     ]
 

@@ -36,7 +36,7 @@ def made(bench, tmp_path):
 
 
 def call(bench, *words):
-    ended = bench("submit", "score", *words, "--data", "mini", "--json")
+    ended = bench("score", *words, "--data", "mini", "--json")
     assert ended.code == 0, ended.err
     return json.loads(ended.out)
 
@@ -169,14 +169,14 @@ def test_missing_answers_of_squad_1_count_as_wrong_as_in_the_script(bench, made)
     path, guesses, examples = made("squad/v1.1")
     answers = {p.id: p.text for p in guesses[13:]}
     path.write_text(json.dumps(answers))
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini", "--json")
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", "--json")
     found = json.loads(ended.out)["splits"]["dev"]
     expected = evaluate_v1(plain(examples), answers)
     assert found["official"] == expected
     assert 100 * found["scores"]["f1"] == pytest.approx(expected["f1"])
     assert found["missing"] == 13
     assert found["flags"] == [f"13 of {len(examples)} answers missing"]
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini")
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert f"13 of {len(examples)} questions are missing" in ended.err
     assert "each counts as wrong, as in evaluate-v1.1.py" in ended.err
     assert f"! 13 of {len(examples)} answers missing" in ended.out
@@ -185,7 +185,7 @@ def test_missing_answers_of_squad_1_count_as_wrong_as_in_the_script(bench, made)
 def test_missing_answers_are_refused_where_they_are_not_wanted(bench, made):
     path, guesses, _ = made("squad/v1.1")
     path.write_text(json.dumps({p.id: p.text for p in guesses[1:]}))
-    words = ("submit", "score", path, "--task", "squad/v1.1", "--data", "mini")
+    words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
     ended = bench(*words, "--strict")
     assert (ended.code, ended.err.count("\n")) == (4, 1)
     assert "leaves 1 of" in ended.err
@@ -255,9 +255,7 @@ def test_the_official_files_are_scored_as_the_scripts_do(version, bench, tmp_pat
         for e in examples
     }
     (tmp_path / "predictions.json").write_text(json.dumps(answers))
-    ended = bench(
-        "submit", "score", "predictions.json", "--task", task.name, "--data", folder, "--json"
-    )
+    ended = bench("score", "predictions.json", "--task", task.name, "--data", folder, "--json")
     assert ended.code == 0, ended.err
     if version == "v1.1":
         expected = evaluate_v1(plain(examples), answers)
@@ -268,7 +266,7 @@ def test_the_official_files_are_scored_as_the_scripts_do(version, bench, tmp_pat
 
 def test_the_text_says_what_was_scored(bench, made):
     path, _, examples = made("squad/v1.1")
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini")
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     first, *lines = ended.out.splitlines()
     assert first == f"SQuAD 1.1 dev (mini), {len(examples)} predictions"
     assert lines[0].split()[0] == "em"
@@ -279,7 +277,7 @@ def test_the_text_says_what_was_scored(bench, made):
 def test_what_was_read_leniently_is_on_stderr(bench, made):
     path, _, _ = made("glue/rte")
     path.write_text(path.read_text().replace("prediction", "predictions"))
-    ended = bench("submit", "score", path, "--task", "glue/rte", "--data", "mini")
+    ended = bench("score", path, "--task", "glue/rte", "--data", "mini")
     assert ended.code == 0
     assert ended.err.startswith("bench: RTE.tsv line 1: the header is")
 
@@ -379,7 +377,7 @@ def test_the_report_shows_how_it_was_scored(bench, made):
 )
 def test_bad_input_is_one_sentence_and_its_exit_code(words, code, sentence, bench, made):
     path, _, _ = made("glue/rte")
-    ended = bench("submit", "score", path, *words, "--data", "mini")
+    ended = bench("score", path, *words, "--data", "mini")
     assert ended.code == code, ended.err
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
@@ -434,7 +432,7 @@ def squad(made):
     ],
 )
 def test_what_a_file_of_squad_is_is_told_by_its_content(words, code, sentence, bench, squad):
-    ended = bench("submit", "score", *words, "--task", "squad/v2.0", "--data", "mini")
+    ended = bench("score", *words, "--task", "squad/v2.0", "--data", "mini")
     assert ended.code == code, ended.err
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
@@ -456,7 +454,7 @@ def test_quoted_odds_are_read_whatever_the_file_is_called(bench, squad):
 def test_squad_1_has_no_odds(option, bench, made):
     path, _, _ = made("squad/v1.1")
     value = path if option == "--na-prob" else "0.5"
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
     assert ended.code == 4
     assert f"only SQuAD 2.0 takes {option}." in ended.err
 
@@ -465,7 +463,7 @@ def test_squad_1_has_no_probabilities_in_a_list(bench, squad, made):
     path, guesses, _ = made("squad/v1.1")
     rows = [{"id": p.id, "prediction_text": p.text, "no_answer_probability": 0.1} for p in guesses]
     path.write_text(json.dumps(rows))
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini")
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert ended.code == 4
     assert "which squad/v1.1 does not take" in ended.err
 
@@ -473,14 +471,14 @@ def test_squad_1_has_no_probabilities_in_a_list(bench, squad, made):
 def test_answers_to_other_questions_alone_are_refused(bench, made):
     path, _, _ = made("squad/v1.1")
     path.write_text(ANSWERS)
-    ended = bench("submit", "score", path, "--task", "squad/v1.1", "--data", "mini")
+    ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert ended.code == 4
     assert "none of its 1 answers is to one" in ended.err
 
 
 def test_more_files_than_splits_are_refused(bench, made):
     path, _, _ = made("glue/rte")
-    ended = bench("submit", "score", path, path, "--task", "glue/rte", "--data", "mini")
+    ended = bench("score", path, path, "--task", "glue/rte", "--data", "mini")
     assert ended.code == 2
     assert "2 prediction files do not pair" in ended.err
 
@@ -494,7 +492,7 @@ def test_scoring_needs_no_torch(made):
         "import sys\n"
         "from benchharness.cli.app import app\n"
         f"for path, task in {files!r}:\n"
-        "    words = ['submit', 'score', path, '--task', task, '--data', 'mini', '--json']\n"
+        "    words = ['score', path, '--task', task, '--data', 'mini', '--json']\n"
         "    app(words, standalone_mode=False)\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )

@@ -7,6 +7,7 @@ import typer
 
 from benchharness.cli import app as module
 from benchharness.cli.app import UsageError
+from benchharness.cli.commands import COMMANDS
 
 RUN = ("run", "--model", "bert")
 HELP = "--help` shows what there is."
@@ -19,8 +20,8 @@ HELP = "--help` shows what there is."
         ((*RUN, "--test=3"), f"--test takes no value, found '3': `bench run {HELP}"),
         (("run",), f"`bench run` needs --model NAME|DIR|NAME=DIR: `bench run {HELP}"),
         (
-            ("compare", "plan", "a"),
-            f"`bench compare plan` needs SYSTEM SYSTEM: `bench compare plan {HELP}",
+            ("plan", "a"),
+            f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}",
         ),
         (("show",), f"`bench show` needs NAME...: `bench show {HELP}"),
         (
@@ -40,7 +41,9 @@ HELP = "--help` shows what there is."
         ((*RUN, "extra"), f"`bench run` does not take 'extra': `bench run {HELP}"),
         (("db", "chekc"), "no command of `bench db` is called 'chekc'. Did you mean 'check'?"),
         (("db", "check", "a b"), f"`bench db check` does not take 'a b': `bench db check {HELP}"),
-        (("plan",), "no command of `bench` is called 'plan': it is `bench compare plan`."),
+        (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
+        (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
+        (("explian",), "no command of `bench` is called 'explian'. Did you mean 'explain'?"),
         (("list", "runs"), "no command of `bench` is called 'list': it is `bench show`."),
     ],
     ids=" ".join,
@@ -60,7 +63,7 @@ def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> 
 
 def options() -> list[tuple[str, str]]:
     """Every option of a command that takes numbers or one of a few words."""
-    known = module.COMMANDS.items()
+    known = COMMANDS.items()
     commands = {name: module.load_command(name) for name, line in known if line.place}
     return [
         (name, param.opts[0])
@@ -82,10 +85,10 @@ def test_a_value_that_an_option_cannot_have_is_one_sentence(
     bench, command: str, option: str
 ) -> None:
     model = ("--model", "bert") if command in ("run", "check", "check --write") else ()
-    words = ("a", "b") if command in ("compare", "compare plan") else ()
-    task = ("a.json", "--task", "glue/rte") if command == "submit score" else ()
+    words = ("a", "b") if command in ("compare", "plan") else ()
+    task = ("a.json", "--task", "glue/rte") if command == "score" else ()
     ended = bench(*command.split(), *model, *words, *task, option, "no such value")
-    if command == "submit score" and option == "--split":  # any name, which the task is asked for
+    if command == "score" and option == "--split":  # any name, which the task is asked for
         return
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"bench: {option}: ")

@@ -1,4 +1,4 @@
-"""`bench run watch`: a run of another process, in lines, in bars and as JSON."""
+"""`bench watch`: a run of another process, in lines, in bars and as JSON."""
 
 import io
 import json
@@ -57,13 +57,13 @@ def ending_soon(file, monkeypatch):
 
 
 def test_without_a_run_it_says_so(bench, db):
-    ended = bench("run", "watch", "--db", db)
+    ended = bench("watch", "--db", db)
     assert (ended.code, ended.out, ended.err) == (0, "", f"no run goes on next to {db}.\n")
 
 
 def test_lines_until_the_end(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
-    ended = bench("run", "watch", "--db", db)
+    ended = bench("watch", "--db", db)
     thread.join()
     lines = ended.out.splitlines()
     assert lines[0] == "[1/3] tiny CoLA seed 0: mcc 0.500 in 2 s  █▁"
@@ -79,7 +79,7 @@ def test_lines_until_the_end(bench, db, run, monkeypatch):
 
 def test_json_is_a_snapshot_and_a_line_a_change(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
-    first, *others = map(json.loads, bench("run", "watch", "--db", db, "--json").out.splitlines())
+    first, *others = map(json.loads, bench("watch", "--db", db, "--json").out.splitlines())
     thread.join()
     assert (first["event"], first["done"], first["jobs"]) == ("run", 1, 3)
     assert first["ended"][0]["losses"] == [1.0, 0.1]
@@ -91,7 +91,7 @@ def test_json_is_a_snapshot_and_a_line_a_change(bench, db, run, monkeypatch):
 
 
 def test_once_shows_bars_and_does_not_wait(bench, db, run):
-    ended = bench("run", "watch", "--db", db, "--once")
+    ended = bench("watch", "--db", db, "--once")
     assert ended.code == 0
     head, bar = ended.out.splitlines()
     assert "1 of 3 jobs done, about" in head
@@ -99,7 +99,7 @@ def test_once_shows_bars_and_does_not_wait(bench, db, run):
     assert "90%" in bar
     assert "━" in bar
     assert "█▁" in bar
-    (snapshot,) = bench("run", "watch", "--db", db, "--once", "--json").out.splitlines()
+    (snapshot,) = bench("watch", "--db", db, "--once", "--json").out.splitlines()
     assert json.loads(snapshot)["running"][0]["name"] == "tiny CoLA seed 1"
 
 
@@ -127,7 +127,7 @@ def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, t
     command = (sys.executable, "-c", script, str(tmp_path))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as driver:
         driver.stdout.readline()
-        words = (sys.executable, "-m", "benchharness", "run", "watch", "--db", str(db))
+        words = (sys.executable, "-m", "benchharness", "watch", "--db", str(db))
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdout.readline().startswith("0 of 1 jobs done, about 20 s left")
             driver.kill()
@@ -135,8 +135,8 @@ def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, t
             assert watching.stdout.read() == "the run was killed: 0 of 1 jobs done.\n"
             assert watching.wait(10) == 1
     assert len(list((tmp_path / LIVE).iterdir())) == 1, "the next run deletes it"
-    ended = bench("run", "watch", "--db", db, "--once")
+    ended = bench("watch", "--db", db, "--once")
     assert ended.code == 1
     assert ended.out.endswith("the run was killed: 0 of 1 jobs done.\n")
-    told = bench("run", "watch", "--db", db, "--once", "--json").out.splitlines()
+    told = bench("watch", "--db", db, "--once", "--json").out.splitlines()
     assert [json.loads(line)["event"] for line in told] == ["run", "over"]

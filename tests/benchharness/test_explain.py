@@ -1,4 +1,4 @@
-"""`bench compare explain`: what differs between a run and a training of another tool."""
+"""`bench explain`: what differs between a run and a training of another tool."""
 
 import io
 import json
@@ -472,7 +472,7 @@ def test_wrong_places_exit_with_a_sentence_each(bench, place, tmp_path):
         (key, rte, 2, "was trained on rte"),
         (key, labels, 2, "has the labels maybe, no, yes"),
     ):
-        ended = bench("compare", "explain", asked, "--from", other, "--db", place / "board.sqlite")
+        ended = bench("explain", asked, "--from", other, "--db", place / "board.sqlite")
         assert ended.code == code, (other, ended)
         assert ended.err.startswith(words)
         assert ended.err.count("\n") == 1
@@ -486,7 +486,7 @@ def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monk
     folder = write_folder(tmp_path / "out", place / "small", learning_rate=3e-5, warp_factor=9)
     with open_store(place / "board.sqlite") as store:
         key = store.runs(task="glue/mrpc")[0].key
-    words = ("compare", "explain", key[:12], "--from", folder, "--db", place / "board.sqlite")
+    words = ("explain", key[:12], "--from", folder, "--db", place / "board.sqlite")
     ended = bench(*words)
     assert ended.code == 0
     assert "accuracy: the run 70.0, the other 75.0, +5.0" in ended.out
@@ -524,7 +524,7 @@ def test_try_runs_the_likeliest_differences_one_by_one(bench, tmp_path, monkeypa
         "--learning_rate 1e-3 --num_train_epochs 2 --warmup_ratio 0.1 --weight_decay 0.01 "
         "--adam_epsilon 1e-6 --seed 1 --group_by_length"
     )
-    words = ("compare", "explain", run.job.key, "--from", "other.sh", "--db", "x.sqlite")
+    words = ("explain", run.job.key, "--from", "other.sh", "--db", "x.sqlite")
     words += ("--try", "3", "--limit", "24", "--json")
     ended = bench(*words)
     assert ended.code == 1

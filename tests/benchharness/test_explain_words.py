@@ -1,4 +1,4 @@
-"""`bench compare explain` reads every word that it knows of another training."""
+"""`bench explain` reads every word that it knows of another training."""
 
 import json
 import os

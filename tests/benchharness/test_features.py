@@ -246,8 +246,8 @@ def test_the_command_and_python_run_the_same_rows(
     )
     with open_store("board.sqlite") as store:
         assert sorted(again.keys) == sorted(row.key for row in store.runs())
-    shown = bench("compare", "curve", "tiny", "--db", "board.sqlite").out
+    shown = bench("curve", "tiny", "--db", "board.sqlite").out
     assert [line.split()[0] for line in shown.splitlines()[4:7]] == ["0", "1", "2"]
-    (curve,) = json.loads(bench("compare", "curve", "tiny", "--db", "board.sqlite", "--json").out)
+    (curve,) = json.loads(bench("curve", "tiny", "--db", "board.sqlite", "--json").out)
     assert (curve["model"], curve["task"]) == ("tiny", "glue/cola")
     assert [point["layer"] for point in curve["points"]] == [0, 1, 2]

@@ -16,7 +16,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import benchharness as bh
-from benchharness.cli.app import COMMANDS
+from benchharness.cli.commands import COMMANDS
 from benchharness.cli.export import PREDICTIONS, Format
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -25,7 +25,6 @@ from benchharness.leaderboard.exports.table import Choice
 from benchharness.leaderboard.job import Setting, Stage
 from benchharness.leaderboard.report.plots import NamedEntry, named_entries
 from benchharness.leaderboard.report.plots.lines import (
-    histories,
     layer_figures,
     shot_figures,
     stage_figures,
@@ -40,7 +39,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import PastRun, open_store
+from benchharness.leaderboard.store.store import open_store
 from benchharness.loggers import LOGGERS, Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
@@ -122,14 +121,14 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
         "pages",
     ),
     "compare": ("compare", "stuck", "good"),
-    "compare plan": ("compare", "plan", "stuck", "good"),
-    "compare curve": ("compare", "curve", "pre"),
-    "compare explain": ("compare", "explain", key("stuck"), "--from", key("good")),
-    "compare ensemble": ("compare", "ensemble", "stuck"),
+    "plan": ("plan", "stuck", "good"),
+    "curve": ("curve", "pre"),
+    "explain": ("explain", key("stuck"), "--from", key("good")),
+    "ensemble": ("ensemble", "stuck"),
     "show": ("show", key("stuck")),
     "show runs": ("show", "runs"),
     "export": ("export", "--model", "stuck"),
-    "submit score": ("submit", "score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
+    "score": ("score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
     "check --write": ("check", "--write", "--model", "stuck", "--out", "b.json", "--allow-weak"),
 }
 """Commands that show numbers of stored runs, as they are called here."""
@@ -138,7 +137,7 @@ ELSEWHERE = {
     "run": "test_a_trained_run_is_flagged_wherever_it_goes",
     "model": "test_a_trained_run_is_flagged_wherever_it_goes",
     "predict": "test_a_trained_run_is_flagged_wherever_it_goes",
-    "run watch": "test_what_is_said_of_a_job_that_ends_has_its_flags",
+    "watch": "test_what_is_said_of_a_job_that_ends_has_its_flags",
     "paper": "test_each_number_of_a_paper_has_its_flags",
     "which": "test_the_answer_of_which_is_marked",
     "check": "test_a_check_says_which_of_its_runs_collapsed",
@@ -146,7 +145,7 @@ ELSEWHERE = {
 """Those that train or wait, with the tests of this file that call them."""
 
 WITHOUT_NUMBERS = {
-    "run fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
+    "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete",
 }  # fmt: skip
@@ -175,12 +174,12 @@ def test_a_command_says_what_must_be_known_of_its_numbers(command: str, bench: A
 
 
 def db(command: str) -> tuple[str, ...]:
-    return () if command == "submit score" else ("--db", DB)
+    return () if command == "score" else ("--db", DB)
 
 
 def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
     for form in ((), ("--json",)):
-        ended = bench("compare", "curve", "layered", "--db", DB, *form)
+        ended = bench("curve", "layered", "--db", DB, *form)
         assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
 
 
@@ -266,7 +265,7 @@ def averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "leaderboard": (("leaderboard",), r"65\.0!"),
-    "plan": (("compare", "plan", "stuck", "good"), r"65\.00!"),
+    "plan": (("plan", "stuck", "good"), r"65\.00!"),
     "page": (("report", "--out", "page.html"), r'65\.0</span>\n*<abbr class="flag"'),
     "csv": (("export", "--format", "csv"), f"stuck,squad,.*{CONSTANT}"),
     "latex": (("export", "--format", "latex"), r"65\.0\}?\\textsuperscript\{!\}"),
@@ -440,7 +439,7 @@ def test_what_is_said_of_a_job_that_ends_has_its_flags() -> None:
 
 # Parts of the page, and a paper.
 
-OTHERS = {"anchor", "title", "data", "entries", "first", "more_histories"}
+OTHERS = {"anchor", "title", "data", "entries", "first"}
 
 
 def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) -> Result:
@@ -491,16 +490,6 @@ def category_figure() -> object:
     return categories_of_task(named_entries(board, "b"), board.rule, "squad/v2.0")
 
 
-def history_figures() -> object:
-    found = [
-        PastRun(
-            row=replace(row_of(flagged("stuck")), finished=f"2026-0{month}-01T00:00:00Z"), code=""
-        )
-        for month in (6, 8)
-    ]
-    return histories(one_board([run.row for run in found]), found, ())
-
-
 def stage_figure() -> object:
     stages = [Stage(run="pre", step=step) for step in (100, 200)]
     board = one_board(
@@ -515,7 +504,6 @@ FIGURES: Mapping[str, Callable[[], object]] = {
     "tradeoffs": cost_figures,
     "spreads": spread_figure,
     "categories": category_figure,
-    "histories": history_figures,
     "stages": stage_figure,
     "shots": lambda: shot_figures(*set_to("shots", 8, 32)),
     "layers": lambda: layer_figures(*set_to("features", "layer-1", "layer-2")),

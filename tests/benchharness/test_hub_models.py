@@ -183,7 +183,7 @@ def test_code_of_another_repository_is_fetched_where_it_is_trusted(
     hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
 ) -> None:
     spec = MODELS["gte-en-mlm-base"]
-    asked = ("run", "fetch", "--model", f"{spec.checkpoint}{at}")
+    asked = ("fetch", "--model", f"{spec.checkpoint}{at}")
     cached = tmp_path / "home" / "hub" / "models--Alibaba-NLP--new-impl"
     for option in options:
         code = 0 if option else 4

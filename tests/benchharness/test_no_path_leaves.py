@@ -21,7 +21,8 @@ import pytest
 import benchharness as bh
 from benchharness import loggers
 from benchharness.cli import model, which
-from benchharness.cli.app import COMMANDS, load_command
+from benchharness.cli.app import load_command
+from benchharness.cli.commands import COMMANDS
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
@@ -214,13 +215,13 @@ def exports(machine):
             chosen = (*chosen, "--collapsed-too")
         if form not in (Format.JSONL, Format.PARQUET):
             machine.stored("export", "--format", form, *chosen, "--out", f"scores.{form}")
-        if form in PREDICTIONS or form is Format.EVERY_EVAL_EVER:
+        if form in PREDICTIONS:
             words = ("--predictions", "--format", form, *chosen, "--out", f"predictions.{form}")
             machine.stored("export", *words)
 
 
 def cards_of():
-    return (Format.MODEL_INDEX, Format.EVAL_RESULTS, Format.EVERY_EVAL_EVER)
+    return (Format.MODEL_INDEX, Format.EVAL_RESULTS)
 
 
 def predictions(machine):
@@ -398,7 +399,6 @@ WRITING = {
     "benchharness/trained/card.py": "model --to",
     "benchharness/trained/take.py": "model --to",
     "benchharness/encoder/tokenizer.py": "model --to",
-    "leaderboard/exports/predictions.py": "export --out",
     "leaderboard/report/write.py": "report --out",
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",

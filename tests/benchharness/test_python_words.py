@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import benchharness as bh
-from benchharness.cli.app import COMMANDS
+from benchharness.cli.commands import COMMANDS
 from benchharness.driver.options import OPTIONS, in_python
 
 ROOT = Path(__file__).parents[2]

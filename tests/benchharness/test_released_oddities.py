@@ -34,7 +34,7 @@ def test_a_run_says_stores_and_submits_what_is_odd(bench: Any, folder: Path) -> 
     words = ("submit", "--model", "bag-of-words", "--suite", "retrieval", "--db", "b.sqlite")
     written = bench(*words, "--out", "sent")
     assert written.code == 0, written.err
-    scored = bench("submit", "score", "sent/folder/run.trec", *task, "--json", "--split", "test")
+    scored = bench("score", "sent/folder/run.trec", *task, "--json", "--split", "test")
     assert scored.code == 0, scored.err
     (found,) = json.loads(scored.out)["splits"].values()
     assert found["scores"] == shown["evaluations"]["retrieval/folder:test"]["scores"]

@@ -52,7 +52,7 @@ def repositories(tmp_path):
 @pytest.mark.soak
 def test_32_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
     with serve_hub(repositories) as server:
-        fetched, fetching = bench(tmp_path, server.endpoint, "run", "fetch", *CHOICE, "--json")
+        fetched, fetching = bench(tmp_path, server.endpoint, "fetch", *CHOICE, "--json")
         endpoint = server.endpoint
     assert fetched.returncode == 0, fetched.stderr
     model, task = json.loads(fetched.stdout)["fetched"]

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 import benchharness as bh
-from benchharness.cli.app import COMMANDS
+from benchharness.cli.commands import COMMANDS
 from benchharness.driver.drive import _require_trust
 from benchharness.driver.options import RunOptions
 from benchharness.leaderboard.job import Job, code_of
@@ -182,8 +182,8 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
         ("run", "--model", "majority", "--task", "TASK", "--data", "ROWS", *DB),
         ("run", "--model", "tiny", "--task", "TASK", "--data", "ROWS", "--dry-run", *DB),
     ],
-    "run watch": [("run", "watch", "--once", *DB)],
-    "run fetch": [("run", "fetch", "--model", "tiny")],
+    "watch": [("watch", "--once", *DB)],
+    "fetch": [("fetch", "--model", "tiny")],
     "run --write-task": [("run", "--data-file", "ROWS", "--write-task", "--out", "task.py")],
     "which": [("which", "--among", "tiny", "--minutes", "0.001", "--task", "TASK", *DB)],
     "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)],
@@ -194,15 +194,15 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "check --write": [("check", "--write", "--model", "one", "--out", "c.json", *DB)],
     "predict": [("predict", "FOLDER", "ROWS"), ("predict", "RUN", "ROWS", *DB)],
     "submit": [("submit", "--model", "one", "--suite", "SUITE", "--out", "s.zip", *DB)],
-    "submit score": [("submit", "score", "ROWS", "--task", "TASK", "--data", "ROWS", *DB)],
+    "score": [("score", "ROWS", "--task", "TASK", "--data", "ROWS", *DB)],
     "leaderboard": [("leaderboard", *DB), ("leaderboard", "--intervals", *DB)],
     "report": [("report", "--out", "r.html", "--predictions", *DB)],
     "report predictions": [("report", "predictions", "one", "two", *DB)],
     "compare": [("compare", "one", "two", "--by-category", "--examples", "3", *DB)],
-    "compare explain": [("compare", "explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
-    "compare plan": [("compare", "plan", "one", "two", *DB)],
-    "compare curve": [("compare", "curve", "one", *DB)],
-    "compare ensemble": [("compare", "ensemble", "one", "two", *DB)],
+    "explain": [("explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
+    "plan": [("plan", "one", "two", *DB)],
+    "curve": [("curve", "one", *DB)],
+    "ensemble": [("ensemble", "one", "two", *DB)],
     "show": [("show", "KEY", *DB), ("show", "TASK", *DB)],
     "show suites": [("show", "suites")],
     "show tasks": [("show", "tasks")],
@@ -237,10 +237,10 @@ REFUSED = {
     "paper": [4],
     "check": [0, 2],
     "submit": [2],
-    "submit score": [4],
-    "compare explain": [2],
-    "compare curve": [2],
-    "compare ensemble": [4],
+    "score": [4],
+    "explain": [2],
+    "curve": [2],
+    "ensemble": [4],
     "model": [0, 4, 4],
     "export": [0, 0, 2],
 }
@@ -278,8 +278,8 @@ SAID = "is code that no command here has named for this leaderboard, so it was n
     [
         ("leaderboard", "--intervals"),
         ("compare", "one", "two"),
-        ("compare", "plan", "one", "two"),
-        ("compare", "ensemble", "one", "two"),
+        ("plan", "one", "two"),
+        ("ensemble", "one", "two"),
         ("report", "--out", "r.html"),
         ("run", "--model", "majority", "--task", "TASK", "--data", "ROWS"),
     ],

@@ -142,7 +142,7 @@ def test_36_only_what_is_trusted_is_fetched():
     "words",
     [
         ("model", "RUN", "--retrain-anyway"),
-        ("compare", "explain", "RUN", "--from", "OTHER", "--try", "1"),
+        ("explain", "RUN", "--from", "OTHER", "--try", "1"),
         ("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--teacher", "RUN"),
     ],
     ids=["retrained", "tried", "a teacher"],

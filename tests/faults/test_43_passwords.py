@@ -21,7 +21,8 @@ import pytest
 from sqlalchemy import text
 
 import benchharness as bh
-from benchharness.cli.app import COMMANDS, load_command
+from benchharness.cli.app import load_command
+from benchharness.cli.commands import COMMANDS
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import open_engine, writing
@@ -39,23 +40,23 @@ QUOTED = quote(PASSWORD, safe="")
 RUN = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
 CALLS: Mapping[str, Sequence[str]] = {
     "run": (*RUN, "--log", "tensorboard"),
-    "run watch": ("--once",),
+    "watch": ("--once",),
     "show": ("{key}",),
     "model": ("{key}", "--to", "taken"),
     "predict": ("{key}", "rows.csv"),
-    "compare explain": ("{key}", "--from", "{key}"),
+    "explain": ("{key}", "--from", "{key}"),
     "leaderboard": (),
     "report": (),
     "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper"),
-    "compare ensemble": ("one",),
+    "ensemble": ("one",),
     "compare": ("one", "other"),
     "report predictions": ("one",),
     "which": ("--among", "tiny,bert", "--task", "glue/rte", "--data", "mini", "--minutes", "0.001"),
-    "compare curve": ("small", "--task", "glue/rte"),
-    "compare plan": ("one", "other"),
+    "curve": ("small", "--task", "glue/rte"),
+    "plan": ("one", "other"),
     "check --write": ("--model", "one", "--allow-weak"),
     "check": ("--model", "tiny", "--task", "glue/cola"),
-    "submit score": (
+    "score": (
         "rte.tsv",
         "--task",
         "glue/rte",
@@ -73,7 +74,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     "db delete": ("--model", "renamed", "--yes"),
     "doctor": (),
     "run --write-task": ("--data-file", "rows.csv"),
-    "run fetch": (),
+    "fetch": (),
     "show suites": (),
     "show tasks": (),
     "show models": (),
@@ -85,7 +86,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """The words of each command; a new one is to be added here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "run fetch": 2, "model": 2, "predict": 2, "paper": 2}
+CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2}
 """What a command exits with that has nothing to do here."""
 
 
@@ -230,7 +231,7 @@ def test_43_nor_does_one_that_fails(call: Caller, url: str, tmp_path: Path, faul
     given = list(forms(bad).values())
     for number, name in enumerate(CALLS):
         ended = call(name, given[number % 3], {"key": "abc", "url": bad})
-        assert ended.code or name == "run watch" or not COMMAND_LINES[name], (name, ended)
+        assert ended.code or name == "watch" or not COMMAND_LINES[name], (name, ended)
     assert_nothing_is_left(tmp_path)
 
 
@@ -321,7 +322,7 @@ def test_43_any_form_of_url(bench: Any, place: str, shown: str) -> None:
     if SECRET in place:
         for words in (
             ("show", "glue/rte", "nothing"),
-            ("run", "watch"),
+            ("watch",),
             ("show", place),
             ("--db",),
         ):

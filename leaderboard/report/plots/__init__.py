@@ -6,7 +6,6 @@ Here is what every chart is made of: axes with ticks, lines, marks, labels, a ta
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -148,51 +147,6 @@ def log_axis(
     zero = low / (high / low) ** 0.08
     values, text_of = (zero, *axis.values), lambda value: "0" if value == zero else text(value)
     return replace(axis, low=zero, values=values, text=text_of)
-
-
-# Axes of time: ticks at full minutes, hours and days of UTC.
-
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_TIME_STEPS = (
-    *(_MINUTE * n for n in (1, 5, 15, 30)),
-    *(_HOUR * n for n in (1, 3, 6, 12)),
-    *(_DAY * n for n in (1, 2, 5, 10, 30, 90, 365, 3650)),
-)
-_MOST_DATES = 5  # a date with its hour takes a fifth of a chart's width
-
-
-def seconds_of(finished: str) -> float | None:
-    """Seconds since 1970 of a date as results carry it; None for what is no date."""
-    try:
-        moment = datetime.fromisoformat(finished)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def date_text(seconds: float) -> str:
-    """A moment in UTC, to the minute."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def date_axis(moments: Sequence[float], label: str, span: tuple[float, float]) -> Axis:
-    """An axis with a little room around the moments, at least five minutes wide."""
-    room = max((max(moments) - min(moments)) * 0.06, 150.0)
-    low, high = min(moments) - room, max(moments) + room
-    step = next((s for s in _TIME_STEPS if (high - low) / s <= _MOST_DATES), _TIME_STEPS[-1])
-    # A date is centred on its tick, so the outermost ones would hang over.
-    edge = 0.04 * (high - low)
-    numbers = range(math.ceil((low + edge) / step), math.floor((high - edge) / step) + 1)
-    form = "%Y-%m-%d" if step >= _DAY else "%m-%d %H:%M"
-    return Axis(
-        label=label,
-        low=low,
-        high=high,
-        start=span[0],
-        end=span[1],
-        values=tuple(float(number * step) for number in numbers),
-        text=lambda value: datetime.fromtimestamp(value, UTC).strftime(form),
-    )
 
 
 WIDTH = 520

@@ -1,25 +1,20 @@
-"""Plots of lines: learning curves, models over time, scores by rows, layers or checkpoints."""
+"""Plots of lines: learning curves, scores by rows, layers or checkpoints."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from statistics import fmean, median
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import Any
 
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import Cell, build_cell, marked, shown
-from benchharness.leaderboard.boards.grouping import evaluation_fingerprints
-from benchharness.leaderboard.boards.naming import recipe_names
+from benchharness.leaderboard.boards.cell import Cell, marked, shown
 from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, layer_curves
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.report.plots.cost import count_text
-from benchharness.leaderboard.report.table import run_anchor
-from benchharness.leaderboard.result import CurvePoint, RunRow
+from benchharness.leaderboard.result import CurvePoint
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.store.store import PastRun
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
@@ -299,125 +294,6 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
         label += " (logarithmic)"
         return chart.log_axis(places, label, _ACROSS, steps=_STEPS, text=count_text)
     return replace(chart.linear_axis([0.0, *places], label, _ACROSS, smallest=1), text=count_text)
-
-
-# A model over time: every run of a task by the day it finished, with the code that made it.
-
-
-class _Run(NamedTuple):
-    row: RunRow
-    code: str
-    seconds: float
-    score: float
-    recipe: str
-    flags: tuple[str, ...]
-
-
-_Batch = list[_Run]  # runs in a row of one recipe by one version of the code, each seed once
-
-
-def histories(
-    board: Board, past: Sequence[PastRun], sections: Iterable[str]
-) -> tuple[chart.Figure, ...]:
-    """The figures of a board: of each model and task where some seed was run more than once.
-
-    Only runs that were scored on the board's own rows are taken. `sections` are the keys that the
-    page can link to. The points of a sweep are no history.
-    """
-    keys, figures = frozenset(sections), list[chart.Figure]()
-    by_model = grouped(
-        (run.row.model, run)
-        for run in past
-        if run.row.is_single and not run.row.is_sweep and not run.row.is_hidden
-    )
-    # The fingerprints of all splits that the board's runs were scored on.
-    evaluated = {
-        split
-        for entry in board.entries
-        for cell in entry.cells.values()
-        for run in cell.runs
-        for split in evaluation_fingerprints(run).items()
-    }
-    for model in dict.fromkeys(entry.model for entry in board.entries if entry.is_single):
-        for task in board.tasks:
-            found = _runs_of(board, task, by_model.get(model, ()), evaluated)
-            if any(count > 1 for count in Counter(run.row.seed for run in found).values()):
-                figures.append(_history(model, title_of(task), found, keys))
-    return tuple(figures)
-
-
-def _runs_of(
-    board: Board, task: str, past: Sequence[PastRun], evaluated: set[tuple[str, str]]
-) -> list[_Run]:
-    """The runs with a score of the task on the board's rows, oldest first."""
-    found = []
-    names = recipe_names(run.row for run in past if task in run.row.scores)
-    for row, code in ((run.row, run.code) for run in past):
-        seconds, cell = chart.seconds_of(row.finished), build_cell(task, [row], board.rule)
-        # A run is of the board's rows if that has all splits of the task that the run predicted.
-        own = {s for s in evaluation_fingerprints(row).items() if s[0].startswith(f"{task}:")}
-        if cell and seconds is not None and own and own <= evaluated:
-            recipe = f"{names[row.recipe_label, row.recipe_digest]}, {row.precision}"
-            found.append(_Run(row, code, seconds, 100 * cell.median, recipe, cell.notes))
-    return sorted(found, key=lambda run: (run.seconds, run.row.key))
-
-
-def _history(model: str, name: str, runs: Sequence[_Run], keys: frozenset[str]) -> chart.Figure:
-    series: dict[str, list[_Batch]] = {}
-    for run in runs:
-        batches = series.setdefault(run.recipe, [])
-        last = batches[-1] if batches else []
-        # A batch ends where the code changes, or where a seed of it comes again.
-        again = any(run.row.seed == other.row.seed for other in last)
-        if last and run.code == last[0].code and not again:
-            last.append(run)
-        else:
-            batches.append([run])
-    every = sorted((b for found in series.values() for b in found), key=lambda b: b[0].seconds)
-    firsts: dict[str, chart.Corner] = {}
-    for batch in every:
-        firsts.setdefault(batch[0].code, _middle(batch))
-    return _line_figure(
-        [
-            _Line(
-                name=recipe,
-                points=[_past_point(run, keys) for batch in batches for run in batch],
-                corners=list(map(_middle, batches)),
-            )
-            for recipe, batches in series.items()
-        ],
-        chart.date_axis([run.seconds for run in runs], "finished (UTC)", _ACROSS),
-        name,
-        labels=[(code, [corner]) for code, corner in firsts.items() if code],
-        title=f"{model} on {name} over time",
-        description=f"{len(runs)} runs from {chart.date_text(runs[0].seconds)} to "
-        f"{chart.date_text(runs[-1].seconds)}. The table below has the median of each version.",
-        table=chart.Table(
-            columns=("first finished (UTC)", "last", "code", "recipe", "seeds", "median × 100"),
-            words=("last", "code", "recipe"),
-            rows=tuple(map(_batch_row, every)),
-        ),
-    )
-
-
-def _middle(batch: _Batch) -> chart.Corner:
-    return fmean(run.seconds for run in batch), median(run.score for run in batch)
-
-
-def _past_point(run: _Run, keys: frozenset[str]) -> _Point:
-    row, score, date = run.row, marked(f"{run.score:.1f}", run.flags), chart.date_text(run.seconds)
-    said = (f"seed {row.seed}", score, date, run.recipe, run.code, *run.flags)
-    note = ", ".join(filter(None, said))
-    href = "#" + run_anchor(row.key) if row.key in keys else ""
-    return _Point(x=run.seconds, y=run.score, note=note, href=href)
-
-
-def _batch_row(batch: _Batch) -> chart.TableRow:
-    first, last = chart.date_text(batch[0].seconds), chart.date_text(batch[-1].seconds)
-    flags = [flag for run in batch for flag in run.flags]
-    code, score = batch[0].code or "–", marked(shown(_middle(batch)[1] / 100), flags)
-    cells = (last, code, batch[0].recipe, str(len(batch)), score)
-    return chart.TableRow(name=first, cells=cells)
 
 
 # Learning curves: small charts of the loss and the dev scores over the steps of training.

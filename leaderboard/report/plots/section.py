@@ -11,7 +11,7 @@ from benchharness.leaderboard.report.plots import (
     named_entries,
 )
 from benchharness.leaderboard.report.plots.cost import Facts, Sizes, Timed
-from benchharness.leaderboard.report.plots.lines import histories, layer_figures, shot_figures
+from benchharness.leaderboard.report.plots.lines import layer_figures, shot_figures
 from benchharness.leaderboard.report.plots.rows import (
     MOST_ROWS,
     categories_of_task,
@@ -24,16 +24,12 @@ from benchharness.leaderboard.report.plots.tradeoff import (
     tradeoffs,
 )
 from benchharness.leaderboard.report.table import Contrasts
-from benchharness.leaderboard.store.store import PastRun
 from benchharness.tasks.suites import title_of
 
 _FEW_ROWS = 60  # of all spreads: one or two screens
 
 FEW_ENTRIES = 16
 """Of more, the plots are so many elements that a page with all of them opens slowly."""
-
-_MOST_HISTORIES = 40
-
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
@@ -53,7 +49,7 @@ def board_key(board: Board) -> BoardKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What plots show that is on no board: sizes and times of checkpoints, and runs over time.
+    """What plots show that is on no board, such as sizes and times of checkpoints.
 
     `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
     tests of two entries of a board, by their places on it. `predictions` are where runs lead to,
@@ -62,7 +58,6 @@ class Background:
 
     sizes: Sizes = field(default_factory=dict)
     timed: Timed = field(default_factory=Timed)
-    past: Sequence[PastRun] = ()
     stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
     predictions: Pages = field(default_factory=dict)
@@ -98,8 +93,6 @@ class Plots:
     tradeoffs: tuple[Tradeoff, ...]
     spreads: tuple[Figure, ...]
     categories: tuple[Figure, ...]
-    histories: tuple[Figure, ...]
-    more_histories: int
     stages: tuple[Figure, ...]
     shots: tuple[Figure, ...]
     layers: tuple[Figure, ...]
@@ -128,7 +121,6 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
     `facts` are those of the runs that have a section in the page.
     """
     named = named_entries(board, anchor)
-    past = histories(board, background.past, facts)
     found = tuple(_tradeoffs(board, anchor, named, facts, background))
     spreads = (spread_of_task(named, task) for task in board.tasks)
     categories = (categories_of_task(named, board.rule, task) for task in board.tasks)
@@ -142,8 +134,6 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         tradeoffs=found,
         spreads=tuple(filter(None, spreads)),
         categories=tuple(filter(None, categories)),
-        histories=past[:_MOST_HISTORIES],
-        more_histories=max(len(past) - _MOST_HISTORIES, 0),
         stages=background.stages.get(board_key(board), ()),
         shots=shot_figures(named, board),
         layers=layer_figures(named, board),

@@ -202,7 +202,7 @@ def _predictions_of(task: Task) -> Case:
 def _score(
     task: Task, split: str, rows: SplitRows, path: Path, no_answer: NoAnswer | None = None
 ) -> None:
-    """All of `bench submit score`, down to what is printed and what is stored."""
+    """All of `bench score`, down to what is printed and what is stored."""
     with patch("benchharness.stored.scoring.read", lambda *_: rows):
         scored = score_files([path], task.name, "mini", [split], no_answer)
     json.dumps([[one.official, one.evaluation.scores] for one in scored.splits], allow_nan=False)

@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.terminal import render
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
-    to_every_eval_ever,
     to_model_index,
 )
 from benchharness.leaderboard.exports.latex import to_latex
@@ -121,9 +119,6 @@ def test_a_card_says_so_of_each_score():
     board = one_board(rows_with(BEST))
     assert f"(median of 2 seeds, {SENTENCE})" in to_model_index([board])
     assert SENTENCE in to_eval_results([board]).replace("\n", " ").replace("  ", " ")
-    record = json.loads(to_every_eval_ever([board], datetime(2026, 1, 1, tzinfo=UTC), "1"))
-    details = [found["score_details"]["details"] for found in record["evaluation_results"]]
-    assert {detail["weights"] for detail in details} == {SENTENCE}
 
 
 def test_an_export_without_a_choice_is_what_it_was():

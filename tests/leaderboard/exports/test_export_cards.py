@@ -1,10 +1,7 @@
 """Scores for model cards and records, read back by the consumers' own classes."""
 
-import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
-    to_every_eval_ever,
     to_model_index,
 )
 from benchharness.leaderboard.exports.lines import score_lines
@@ -90,75 +86,10 @@ def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: An
     for write in (to_model_index, to_eval_results):
         with pytest.raises(BenchError, match="GLUE is not of one"):
             write([board])
-    results = json.loads(to_every_eval_ever([board], NOW, "0.1.0"))["evaluation_results"]
-    sources = {r["source_data"]["dataset_name"]: r["source_data"]["source_type"] for r in results}
-    assert sources["glue/rte"] == "other"
-    assert sources["glue/cola"] == "hf_dataset"
 
 
 def test_a_card_is_of_one_model(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
-    for write in (to_model_index, to_eval_results, lambda x: to_every_eval_ever(x, NOW, "1")):
+    for write in (to_model_index, to_eval_results):
         with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: say which"):
             write([two])
-
-
-def _strings(details: dict[str, Any]) -> bool:
-    return all(isinstance(value, str) for value in details.values())
-
-
-@pytest.mark.parametrize("fields", [{"data": "hub"}, {"data": "mini"}])
-@pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS[:3]])
-def test_every_eval_ever_has_what_its_schema_requires(name: str, fields: dict[str, Any]) -> None:
-    """The required fields, types and closed lists of the schema, written down from its text."""
-    board = one_board(make_rows(name, [0.5, 0.6], **fields))
-    record = json.loads(to_every_eval_ever([board], NOW, "0.1.0"))
-    assert set(record) == {
-        *("schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata"),
-        *("model_info", "eval_library", "evaluation_results", "evaluation_timestamp"),
-    }
-    assert record["evaluation_id"] == f"glue/{name}/{int(NOW.timestamp())}"
-    assert record["retrieved_timestamp"] == str(int(NOW.timestamp()))
-    assert record["source_metadata"]["source_type"] == "evaluation_run"
-    relations = ("first_party", "third_party", "collaborative", "other")
-    assert record["source_metadata"]["evaluator_relationship"] in relations
-    assert record["model_info"]["id"] == name
-    details = record["model_info"]["additional_details"]
-    assert _strings(details)
-    assert details["deployment_type"] == "self_deployed"
-    assert details["model_availability"] == "unknown"
-    assert record["eval_library"] == {"name": "benchharness", "version": "0.1.0"}
-    assert len(record["evaluation_results"]) == 13
-    for result in record["evaluation_results"]:
-        source, metric = result["source_data"], result["metric_config"]
-        kind = "hf_dataset" if fields["data"] == "hub" else "other"
-        assert (source["source_type"], source["dataset_name"]) == (kind, result["evaluation_name"])
-        assert ("hf_repo" in source) == (kind == "hf_dataset")
-        assert _strings(source["additional_details"])
-        assert (metric["lower_is_better"], metric["score_type"]) == (False, "continuous")
-        assert metric["min_score"] <= result["score_details"]["score"] <= metric["max_score"]
-        assert _strings(result["score_details"]["details"])
-    ids = [result["evaluation_result_id"] for result in record["evaluation_results"]]
-    assert len(set(ids)) == len(ids)
-    assert "glue/mnli/dev_mm/accuracy" in ids
-
-
-def test_every_eval_ever_fits_its_schema_file() -> None:
-    """BENCH_TEST_EVAL_SCHEMA is eval.schema.json 0.3.0 of the package every_eval_ever."""
-    if "BENCH_TEST_EVAL_SCHEMA" not in os.environ:
-        pytest.skip("BENCH_TEST_EVAL_SCHEMA is not set")
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(Path(os.environ["BENCH_TEST_EVAL_SCHEMA"]).read_text(encoding="utf-8"))
-    for fields in (
-        {"data": "hub"},
-        {"data": "mini"},
-        {"data": "hub", "recipe": "scored here", "kind": "scored"},
-    ):
-        board = one_board(make_rows("minilm", [0.5, 0.6], **fields))
-        jsonschema.validate(json.loads(to_every_eval_ever([board], NOW, "0.1.0")), schema)
-
-
-def test_every_eval_ever_takes_one_board_a_suite() -> None:
-    boards = [one_board(make_rows("m", data=data)) for data in ("hub", "mini")]
-    with pytest.raises(BenchError, match="say --data for GLUE on hub data"):
-        to_every_eval_ever(boards, NOW, "1")

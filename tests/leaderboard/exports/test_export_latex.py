@@ -52,7 +52,7 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
         assert text.count(word) == 1
     rows = _rows(text)
     assert rows["RoBERTa-base"][0] == r"\textbf{80.0}$_{10.0}$", "its name, and the best in bold"
-    assert rows["ours"][-2:] == [r"\textbf{99.0}", "{--}"]
+    assert rows["ours"][-2:] == [r"\textbf{99.0}", "--"]
     assert "textbf" not in "".join(rows["majority"])
     assert r"\emph{Baselines}" in text
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
@@ -232,11 +232,8 @@ def test_a_median_of_a_collapsed_run_is_not_bold(seeds: str, learned: bool, text
     cell = board.entries[0].cells["glue/rte"]
     assert (cell.has_learned, cell.text) == (learned, f"{text}!")
     number = rf"\textbf{{{text}}}" if learned else text
-    for siunitx in (False, True):
-        shown = _rows(to_latex([board], Choice(spread=False), siunitx=siunitx))["one"][0]
-        mark = r"\textsuperscript{!}"
-        bold = rf"\bfseries {text}" if learned else text
-        assert shown == (f"{bold} {{{mark}}}" if siunitx else f"{number}{mark}")
+    shown = _rows(to_latex([board], Choice(spread=False)))["one"][0]
+    assert shown == rf"{number}\textsuperscript{{!}}"
     assert ("**" in to_markdown([board]).partition(r"| one |")[2].partition("\n")[0]) is learned
     assert board.best("glue/rte") == (text if learned else "40.0")
 
@@ -342,15 +339,6 @@ def test_no_box_is_overfull_in_the_classes_of_publishers(tmp_path: Path, name: s
         text = rf"\title{{A paper}}\maketitle {text}"
     packages = ["booktabs", "graphicx"]
     assert _complaints(tmp_path, text, CLASSES[name], packages, name=name) == []
-
-
-@pytest.mark.soak  # siunitx takes ten seconds
-@pytest.mark.skipif(not _is_there("siunitx.sty"), reason="siunitx.sty is not installed")
-@pytest.mark.parametrize("choice", [Choice(), replace(WITH_PUBLISHED, spread=False)])
-def test_columns_of_siunitx_fit(tmp_path: Path, choice: Choice) -> None:
-    text = to_latex(_boards()[:3], choice, siunitx=True)
-    assert "S[table-format=2.1" in text
-    assert _complaints(tmp_path, text, "twocolumn", ["booktabs", "graphicx", "siunitx"]) == []
 
 
 def _complaints(

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from benchharness.leaderboard.exports.predictions import (
     ExportedSplit,
     prediction_rows,
     write_csv,
-    write_every_eval_ever,
     write_jsonl,
     write_parquet,
 )
@@ -33,11 +31,6 @@ TASKS = (
     "squad/v2.0",
     "conll2003/ner",
 )
-RECORD = {
-    "schema_version": "0.3.0",
-    "evaluation_id": "glue/someone/model/1",
-    "model_info": {"id": "someone/model"},
-}
 
 
 def exported(name: str, **fields: Any) -> ExportedSplit:
@@ -110,57 +103,3 @@ def test_without_texts_no_span_is_written(name: str) -> None:
     for row in prediction_rows(exported(name, texts=False)):
         assert (row["gold"], row["predicted"]) == (None, None)
         assert row["right"] is not None
-
-
-def samples(path: Path) -> list[dict[str, Any]]:
-    file = path.with_name(f"{path.stem}_samples.jsonl")
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_samples_average_to_the_results_that_they_name(name: str, tmp_path: Path) -> None:
-    """A result that is a mean of examples is that of its samples; others have one sample each."""
-    split = exported(name)
-    path, count = write_every_eval_ever(tmp_path, RECORD, [split])
-    assert path.parent == tmp_path / "data/benchharness/someone/model"
-    found = samples(path)
-    assert len(found) == count
-    details = json.loads(path.read_text())["detailed_evaluation_results"]
-    assert details["total_rows"] == count
-    assert details["file_path"] == f"data/benchharness/someone/model/{path.stem}_samples.jsonl"
-    by_result: dict[str, list[float]] = {}
-    for sample in found:
-        values = by_result.setdefault(sample["evaluation_result_id"], [])
-        values.append(sample["evaluation"]["score"])
-    assert all(len(values) == len(split.examples) for values in by_result.values())
-    if name in {"glue/stsb", "conll2003/ner"}:  # no example has a correlation, or an F1
-        assert len(by_result) == 1
-        return
-    means = {result: sum(values) / len(values) for result, values in by_result.items()}
-    for metric in split.task.metrics:
-        assert means[f"{name}/dev/{metric.name}"] == pytest.approx(split.scores[metric.name])
-
-
-def test_samples_without_texts_keep_their_hash_and_lose_their_words(tmp_path: Path) -> None:
-    both = [
-        samples(write_every_eval_ever(tmp_path, RECORD, [exported("squad/v2.0", texts=texts)])[0])
-        for texts in (True, False)
-    ]
-    for full, bare in zip(*both, strict=True):
-        assert full["sample_hash"] == bare["sample_hash"]
-        assert full["input"]["raw"]
-        assert bare["input"] == {"raw": "", "reference": []}
-        assert bare["output"] == {"raw": [""]}
-
-
-def test_samples_fit_their_schema_file(tmp_path: Path) -> None:
-    """It lies beside eval.schema.json, which BENCH_TEST_EVAL_SCHEMA names."""
-    if "BENCH_TEST_EVAL_SCHEMA" not in os.environ:
-        pytest.skip("BENCH_TEST_EVAL_SCHEMA is not set")
-    jsonschema = pytest.importorskip("jsonschema")
-    file = Path(os.environ["BENCH_TEST_EVAL_SCHEMA"]).with_name("instance_level_eval.schema.json")
-    check = jsonschema.Draft7Validator(json.loads(file.read_text(encoding="utf-8")))
-    for name in TASKS:
-        path, _ = write_every_eval_ever(tmp_path, RECORD, [exported(name)])
-        for sample in samples(path)[:20]:
-            check.validate(sample)

@@ -132,7 +132,7 @@ def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
     }
     both = replace(make_job(model="both"), settings=members, **ENSEMBLE)
     assert command_of(both) == (
-        "bench compare ensemble minilm:paper:fp32 bert:paper:fp32 --suite glue --task rte "
+        "bench ensemble minilm:paper:fp32 bert:paper:fp32 --suite glue --task rte "
         "--data mini --name both"
     )
     trusted = replace(make_job(), trust=Trust(remote_code=True, pickle=True))

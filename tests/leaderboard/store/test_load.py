@@ -302,7 +302,6 @@ def test_what_is_asked_for_is_searched_for(store: Store) -> None:
         store.result(key)
         store.attempts(key)
         store.count(suite="glue")
-        store.past_runs(store.runs(suite="made02"))
     found = {plan.split()[1] for plan in plans if plan.startswith("SEARCH")}
     assert found == set(TABLES)
     assert [plan for plan in plans if plan.startswith(SCANS)] == []

@@ -1,4 +1,4 @@
-"""`bench submit score` takes a file of every task, those of the documentation's plugins too."""
+"""`bench score` takes a file of every task, those of the documentation's plugins too."""
 
 import json
 import re

@@ -6,17 +6,12 @@ from hypothesis import strategies as st
 
 from benchharness.leaderboard.report.plots import (
     Axis,
-    date_axis,
-    date_text,
     linear_axis,
     log_axis,
-    seconds_of,
 )
 from benchharness.leaderboard.report.plots.cost import QUANTITIES
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
-
-DAY = 86400
 
 scores = st.lists(st.floats(-100, 100), min_size=1, max_size=8)
 costs = st.lists(st.floats(1.0, 1e12), min_size=1, max_size=8)
@@ -84,20 +79,3 @@ def test_logarithmic_axes_have_a_few_ticks_that_differ(
 )
 def test_costs_are_written_with_their_units(name: str, value: float, text: str) -> None:
     assert BY_NAME[name].text(value) == text
-
-
-def test_dates_are_read_with_and_without_zone() -> None:
-    assert seconds_of("1970-01-02T00:00:00Z") == DAY
-    assert seconds_of("1970-01-02T00:00:00+00:00") == DAY
-    assert seconds_of("1970-01-02T00:00:00") == DAY
-    assert seconds_of("yesterday") is None
-    assert date_text(DAY + 60) == "1970-01-02 00:01"
-
-
-@pytest.mark.parametrize("days", [0.0, 0.01, 0.3, 2, 45, 400, 9000])
-def test_days_and_hours_have_a_few_ticks(days: float) -> None:
-    start = 1.78e9
-    axis = date_axis([start, start + days * DAY], "finished", (40.0, 500.0))
-    assert 1 <= len(axis.ticks) <= 6
-    assert all(40.0 <= axis(value) <= 500.0 for value in (start, start + days * DAY))
-    assert len({tick.text for tick in axis.ticks}) == len(axis.ticks)

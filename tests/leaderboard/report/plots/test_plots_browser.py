@@ -11,7 +11,6 @@ from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.report.plots.section import FEW_ENTRIES, Background
 from benchharness.leaderboard.report.write import render_report, write_page
 from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import PastRun
 from tests.helpers.boards import GLUE, plotted, row_of, suite_of
 from tests.helpers.browser import Opened, Scheme, opened, save
 from tests.helpers.report_page import WHEN
@@ -27,7 +26,6 @@ ONE_OF_EACH = (
     ".choice:not([hidden])",
     ".spreads figure:first-child",
     ".categories",
-    ".histories",
 )
 
 
@@ -42,21 +40,16 @@ def with_ax(run: Result) -> Result:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models with two seeds each, of which one was run twice on RTE."""
+    """Three models with two seeds each."""
     levels = {"minilm": (0.6, 22e6), "bert-base": (0.7, 110e6), "too-large": (0.65, 340e6)}
     runs = [
         with_ax(run)
         for model, (score, size) in levels.items()
         for run in suite_of(model, score, (0, 1), parameters=int(size), seconds=size / 1e6)
     ]
-    twice = next(run for run in runs if run.job.model == "minilm" and run.job.task == "glue/rte")
-    past = [
-        PastRun(row=replace(row_of(twice), finished=f"2026-0{month}-01T00:00:00Z"), code="0.1.0")
-        for month in (5, 6)
-    ]
     file = tmp_path_factory.mktemp("plots") / "report.html"
     boards = build_boards([row_of(run) for run in runs], GLUE)
-    write_page(file, render_report(boards, runs, WHEN, Background(past=past)))
+    write_page(file, render_report(boards, runs, WHEN, Background()))
     return file
 
 
@@ -81,7 +74,6 @@ def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
     unfold(page)
     titles = shown(page)
     assert "GLUE-9 against parameters" in titles
-    assert "minilm on RTE over time" in titles
     assert "AX by category" in titles
     assert "WNLI, seed by seed" in titles
     sizes = page.run(

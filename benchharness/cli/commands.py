@@ -1,0 +1,213 @@
+"""The commands of `bench` by name: where each is, what its help says, and its former words."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: its function as `module:name` of this package, and the facts of its help.
+
+    `group` is its section of `bench --help`. For a flag that makes another command of the one
+    before it, `group` is the section of that command's options. A name without a function has
+    subcommands alone.
+    """
+
+    place: str
+    help: str
+    example: str
+    group: str = ""
+
+
+GROUPS = MEASURE, READ, COMPARE, USE, KEEP = (
+    "Measure",
+    "Read",
+    "Compare",
+    "Use the model",
+    "Keep",
+)
+"""The sections of `bench --help`, in order."""
+
+COMMANDS = {
+    "run": Command(
+        "run:run", "Fine-tune, score, store and show.", "run --model roberta --suite glue", MEASURE
+    ),
+    "run --write-task": Command(
+        "task:write_task",
+        "Write the task of your data as a file; runs nothing.",
+        "run --data-file reviews.csv --write-task",
+        "Your own data",
+    ),
+    "which": Command(
+        "which:which",
+        "Say which encoder is best, within a budget.",
+        "which --among bert,roberta --task glue/rte --minutes 60",
+        MEASURE,
+    ),
+    "watch": Command("watch:watch", "Watch a run from another terminal.", "watch", MEASURE),
+    "score": Command(
+        "score:score",
+        "Score a prediction file that anyone made.",
+        "score RTE.tsv --task glue/rte",
+        MEASURE,
+    ),
+    "check": Command(
+        "check:check",
+        "Fail where a model is worse than its baseline.",
+        "check --model tiny --suite glue --data mini",
+        MEASURE,
+    ),
+    "check --write": Command(
+        "check:write_baseline",
+        "Write the baseline, from stored runs.",
+        "check --write --model tiny --suite glue",
+        "What to run",
+    ),
+    "fetch": Command(
+        "fetch:fetch",
+        "Fetch models and data for offline runs.",
+        "fetch --model roberta --suite glue",
+        MEASURE,
+    ),
+    "paper": Command(
+        "paper:paper",
+        "Run and write the tables of a paper.",
+        "paper --model mine=./checkpoint --against bert,roberta --suite glue",
+        MEASURE,
+    ),
+    "leaderboard": Command(
+        "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
+    ),
+    "report": Command(
+        "report:report", "Write the leaderboard as an HTML page.", "report --suite glue", READ
+    ),
+    "report predictions": Command(
+        "report:predictions",
+        "Write a page of every prediction.",
+        "report predictions roberta --task glue/rte",
+    ),
+    "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
+    "show suites": Command("show:suites", "List the suites.", "show suites"),
+    "show tasks": Command("show:tasks", "List the tasks.", "show tasks"),
+    "show models": Command("show:models", "List the known models.", "show models"),
+    "show published": Command(
+        "show:published", "List the published results.", "show published --suite glue --split test"
+    ),
+    "show runs": Command("show:runs", "List the stored runs.", "show runs --model roberta"),
+    "compare": Command(
+        "compare:compare",
+        "Compare two systems task by task.",
+        "compare bert roberta --suite glue",
+        COMPARE,
+    ),
+    "explain": Command(
+        "explain:explain",
+        "Say why a number is another one.",
+        "explain 4f2a9c --from ../run_glue/out",
+        COMPARE,
+    ),
+    "plan": Command(
+        "compare:plan",
+        "Say how many seeds tell two systems apart.",
+        "plan bert roberta --task glue/rte",
+        COMPARE,
+    ),
+    "curve": Command(
+        "curve:curve", "Test where scores still improve.", "curve small --task glue/mnli", COMPARE
+    ),
+    "ensemble": Command(
+        "ensemble:ensemble",
+        "Average predictions into one system.",
+        "ensemble bert roberta --task glue/rte --name both",
+        COMPARE,
+    ),
+    "predict": Command(
+        "predict:predict",
+        "Answer rows by a model that a run kept.",
+        "predict 4f2a9c reviews.csv",
+        USE,
+    ),
+    "model": Command(
+        "model:model",
+        "Write a run's model for transformers.",
+        "model roberta --task glue/rte --to rte-model",
+        USE,
+    ),
+    "submit": Command(
+        "submit:submit",
+        "Write, check or repair a submission.",
+        "submit --model roberta --suite glue",
+        USE,
+    ),
+    "export": Command(
+        "export:export",
+        "Export scores, or the whole store.",
+        "export --suite glue --format latex",
+        KEEP,
+    ),
+    "db": Command("", "Check, change, copy or fill the leaderboard's database.", "db check", KEEP),
+    "db check": Command("rows:check", "Say what is wrong with the database.", "db check"),
+    "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
+    "db merge": Command(
+        "rows:merge", "Take the runs of another database.", "db merge other.sqlite"
+    ),
+    "db import": Command(
+        "export:import_file",
+        "Import runs, or scores made elsewhere.",
+        "db import results.jsonl.gz",
+    ),
+    "db rename": Command(
+        "rows:rename",
+        "Give a row of the board another name.",
+        "db rename minilm:lr=3e-4 minilm-hot",
+    ),
+    "db hide": Command(
+        "rows:hide", "Leave rows out of boards, or show them again.", "db hide minilm:lr=3e-4"
+    ),
+    "db delete": Command(
+        "rows:delete",
+        "Delete stored runs; asks, and keeps a copy.",
+        "db delete --model bert --task glue/rte",
+    ),
+    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "doctor", KEEP),
+}
+"""Every command by the words that call it, the second of which may be a flag.
+
+A command's module imports what it needs at its top, and only the module of the command that was
+called is imported: `bench --help` and shell completion read this table alone. The order is that of
+the help: sections by what a person wants, and in each the common commands first."""
+
+OLD_WORDS = {
+    "run watch": "watch",
+    "run fetch": "fetch",
+    "submit score": "score",
+    "compare explain": "explain",
+    "compare plan": "plan",
+    "compare curve": "curve",
+    "compare ensemble": "ensemble",
+}
+"""Former words of commands. No help or completion shows them; they work until 0.2."""
+
+ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
+"""What may be typed from habit, besides the second words of commands."""
+
+
+def named(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The command that the words after `bench` begin with, by its name, and the words for it."""
+    first, *rest = words
+    if now := OLD_WORDS.get(" ".join(words[:2])):
+        return now, rest[1:]
+    for word in inner(first):
+        if word in (rest if word.startswith("-") else rest[:1]):
+            rest.remove(word)
+            return f"{first} {word}", rest
+    return first, rest
+
+
+def inner(name: str) -> dict[str, Command]:
+    """The words and flags behind a command's name that make it another one."""
+    return {
+        word: line
+        for words, line in COMMANDS.items()
+        for first, _, word in [words.partition(" ")]
+        if word and first == name
+    }

@@ -1,0 +1,117 @@
+"""`make house`: what is counted in each room of the source, and what a limit says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import house
+from benchmarks.house import ANY, ANY_KEYWORDS, CIRCULAR, FILES, LINES, STRING_IMPORTS
+
+
+@pytest.fixture
+def tree(tmp_path: Path):
+    """Write modules by place, and measure them."""
+
+    def measure(**texts: str):
+        for name in ("benchharness/__init__", *texts):
+            path = tmp_path / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(texts.get(name, ""))
+        return house.measure(tmp_path)
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("text", "strings"),
+    [
+        ("import benchharness.b", 0),
+        ("from benchharness import b", 0),
+        ("from benchharness.b import ANYTHING", 0),
+        ("def f():\n    from benchharness.b import ANYTHING", 0),
+        ("if TYPE_CHECKING:\n    from benchharness.b import ANYTHING", 0),
+        ("f = resolve_name('benchharness.b:ANYTHING')", 1),
+        ("TABLE = {'name': 'benchharness.b'}", 1),
+        ("f = import_module(f'benchharness.{name}')", 1),
+        ("NAMES = ('b',)\nf = import_module(f'benchharness.{name}')", 1),
+        ("f = import_module(f'{__package__}.{name}')", 1),
+        ("f = import_module('benchharness.%s' % name)", 1),
+        ("f = import_module('benchharness.' + name)", 1),
+    ],
+)
+def test_every_way_of_importing_closes_a_circle(tree, text: str, strings: int) -> None:
+    rooms, circles = tree(
+        **{"benchharness/a": text, "benchharness/b": "from benchharness.c import x"},
+        **{"benchharness/c": "from benchharness.a import y", "benchharness/d": ""},
+    )
+    assert circles == [["benchharness.a", "benchharness.b", "benchharness.c"]]
+    assert (rooms["core"][CIRCULAR], rooms["core"][STRING_IMPORTS]) == (3, strings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""benchharness.b"""',
+        "# benchharness.b",
+        "COMMAND = (sys.executable, '-m', 'benchharness.b')",
+        "FILE = files('benchharness.b') / 'table.toml'",
+        "NAME = 'benchharness'",
+        "NAME = 'benchharness.json'",
+        "NAMES = ('c',)\nf = import_module(f'benchharness.other.{name}')",
+    ],
+)
+def test_strings_that_import_nothing_are_not_counted(tree, text: str) -> None:
+    rooms, circles = tree(
+        **{"benchharness/a": text, "benchharness/b": "from benchharness.a import x"}
+    )
+    assert (circles, rooms["core"][STRING_IMPORTS]) == ([], 0)
+
+
+def test_an_extension_is_a_room_of_its_own(tree) -> None:
+    rooms, _ = tree(
+        **{
+            "benchharness/extensions/__init__": "\n",
+            "benchharness/extensions/gate/__init__": "",
+            "benchharness/extensions/gate/hold": "def f(x: Any, **values: Any) -> None:\n    x\n",
+            "tasks/glue": "A = 1\nB: Any = 2\n",
+        }
+    )
+    assert {name: (room[LINES], room[FILES]) for name, room in rooms.items()} == {
+        "core": (3, 3),
+        "extensions/gate": (2, 2),
+    }
+    assert (rooms["core"][ANY], rooms["extensions/gate"][ANY]) == (1, 2)
+    assert (rooms["core"][ANY_KEYWORDS], rooms["extensions/gate"][ANY_KEYWORDS]) == (0, 1)
+
+
+def test_a_circle_between_an_extension_and_the_core_counts_in_both(tree) -> None:
+    rooms, _ = tree(
+        **{
+            "benchharness/a": "x = resolve_name('benchharness.extensions.gate:HOLD')",
+            "benchharness/extensions/gate/__init__": "from benchharness.a import x",
+        }
+    )
+    assert [room[CIRCULAR] for room in rooms.values()] == [1, 1]
+
+
+def test_a_limit_that_is_exceeded_asks_for_a_line_of_the_changelog() -> None:
+    limits = {"core": {LINES: 100, ANY: 5}}
+    assert not list(house.faults({"core": {LINES: 100, ANY: 5}}, limits))
+    (fault,) = house.faults({"core": {LINES: 1_000, ANY: 5}}, limits)
+    assert fault.startswith("core: 1,000 lines, over the limit of 100.")
+    assert "raise the limit to 1,100" in fault
+    assert "a line of CHANGELOG.md" in fault
+    (fault,) = house.faults({"extensions/new": {LINES: 20}}, limits)
+    assert fault.startswith("extensions/new has no limits: add `'extensions/new': {'lines': 22}`")
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "code"), [((), 9, 0), (("--check",), 9, 1), (("--check",), 10, 0)]
+)
+def test_only_a_check_ends_with_1(monkeypatch, capsys, words, lines: int, code: int) -> None:
+    monkeypatch.setattr(house, "measure", lambda: ({"core": {LINES: 10}}, []))
+    monkeypatch.setattr(house, "LIMITS", {"core": {LINES: lines}})
+    monkeypatch.setattr(sys, "argv", ["house", *words])
+    assert house.main() == code
+    assert ("over the limit" in capsys.readouterr().out) == (lines < 10)
