@@ -7,6 +7,7 @@ more than it and the rows.
 import hashlib
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -47,7 +48,7 @@ from benchharness.tasks.sources.formats import fields_of
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split
 from benchharness.tasks.squad import find_answer
-from benchharness.tasks.suites import SUITES, TASKS, ScoreRule, Suite, add_suite
+from benchharness.tasks.suites import SUITES, TASKS, ScoreRule, Suite, add_suite, forget_suite
 from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 
@@ -65,7 +66,8 @@ class OwnData:
     that is made dev, where the data have none. `encoding` and `no_header` are set where they were
     said, `decimal` is what numbers have before their decimals. `hub`, `config` and `revision` (a
     commit) say where on the hub the rows are. `unseen` are the labels that dev or test has and
-    train lacks: they are among `labels`, and a row of theirs counts as wrong.
+    train lacks: they are among `labels`, and a row of theirs counts as wrong. `digits` are those
+    of the name, where paths of scripts that made them were left out.
     """
 
     title: str
@@ -88,12 +90,14 @@ class OwnData:
     hub: str = ""
     config: str = ""
     revision: str = ""
+    digits: str = ""
 
     @property
     def name(self) -> str:
         """The task's name: the title, and digits that tell it from others of that title."""
         text = json.dumps(self.to_json(), sort_keys=True)
-        return f"{self.title}-{hashlib.sha256(text.encode()).hexdigest()[:6]}/{self.title}"
+        digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
+        return f"{self.title}-{digits}/{self.title}"
 
     @property
     def source(self) -> Source:
@@ -138,6 +142,8 @@ class OwnData:
             found["scripts"] = {word: Script(*script) for word, script in scripts}
             own = cls(**found)
             mapping_of(own.columns, own.title)
+            if own.digits and not re.fullmatch("[0-9a-f]{6}", own.digits):
+                raise ValueError(own.digits)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"the stored definition of a task is damaged: {error!r}.") from error
         return own
@@ -147,9 +153,16 @@ class OwnData:
 
 
 def define(data: Mapping[str, Any]) -> Task:
-    """The task of a stored definition, in the tables of tasks from then on."""
+    """The task of a stored definition, in the tables of tasks from then on.
+
+    A definition that makes its own digits goes before one that was given them: that has lost the
+    paths of its scripts, or was made by somebody to look like this one.
+    """
     own = OwnData.from_json(data)
-    return TASKS[own.name] if own.name in TASKS else add(own_task(own))
+    known = TASKS.get(own.name)
+    if known and known.definition and "digits" in known.definition and not own.digits:
+        forget_suite(known.suite)
+    return TASKS.get(own.name) or add(own_task(own))
 
 
 def add(task: Task) -> Task:

@@ -15,6 +15,7 @@ import pytest
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
+from benchharness.tasks.own import parts
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.leaks import find_leaks
 from benchharness.tasks.own.parts import read_parts
@@ -560,6 +561,25 @@ def test_lines_above_a_table_are_no_rows_where_it_is_read_in_parts(tmp_path):
     assert [*part.columns] == ["text", "n"]
     assert part.ids == [str(number) for number in range(4, 4 + len(TWO))]
     assert part.ids == read_table([tmp_path / "rows.csv"]).ids
+
+
+def test_each_row_of_a_part_is_measured_once(tmp_path, monkeypatch):
+    """Also in the first part, whose first row may be of names; odd rows are refused in each."""
+    measured = []
+    check = parts.check_widths
+    monkeypatch.setattr(parts, "PART_BYTES", 60)
+    monkeypatch.setattr(
+        parts, "check_widths", lambda *given: measured.extend(given[1]) or check(*given)
+    )
+    lines = [f"a text {n},{n}" for n in range(20)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,n", *lines, ""]))
+    assert sum(len(part.ids) for part in read_parts(str(tmp_path / "rows.csv"))) == 20
+    assert len(measured) == 21
+    for at in (1, 19):
+        odd = [*lines[:at], "a, text,1", *lines[at:]]
+        (tmp_path / "odd.csv").write_text("\n".join(["text,n", *odd, ""]))
+        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields where line 1 has 2"):
+            list(read_parts(str(tmp_path / "odd.csv")))
 
 
 def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, monkeypatch):
