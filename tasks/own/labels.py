@@ -101,7 +101,8 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
     # A program writes "None" into empty cells; a person who writes "pos" writes "none".
     others = (v for name, found in train.columns.items() if name != column for v in found)
-    is_program = not any(map(str.istitle, {*values} - {"None"})) or any(v == "None" for v in others)
+    is_capital = any(value[:1].isupper() for value in values if value != "None")
+    is_program = not is_capital or any(v == "None" for v in others)
     none = _no_labels({*values} - (set() if is_program else {"None"}))
     values = [value for value in values if value not in none]
     labels = tuple(sorted(set(values), key=_natural))

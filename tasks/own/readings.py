@@ -613,11 +613,13 @@ def _with_aspects(
     if len(texts) != 1 or [*map(len, texts[0].values()), len(names)] != [1, 1]:
         return texts
     text, label = by_name[texts[0]["text"][0]], by_name[names[0]]
-    if _count_odd([text], label) <= max(2, MOST_ALIKE * len(text.distinct)):
+    odd = _count_odd([text], label)
+    if odd <= max(2, MOST_ALIKE * len(text.distinct)):
         return texts
-    # Words that, with the text, leave one label each.
+    # Words that, with the text, leave one label each, but for a few.
     found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
-    found = [c for c in found if len(c.distinct) > 1 and not _count_odd([text, c], label)]
+    found = [c for c in found if len(c.distinct) > 1]
+    found = [c for c in found if _count_odd([text, c], label) <= FEW_ODD * odd]
     aspects = [c for c in found if c.words & NAMED["aspect"] or _is_within(c, text)]
     more = [{**texts[0], "text2": (column.name,)} for column in aspects or found]
     return more if aspects else [*texts, *more]
@@ -760,10 +762,11 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # What describes a row is no label, where anything else may be one.
     plain = [pair for pair in fitting if not pair[0].is_origin]
-    is_held = any(_is_label(column) for column, _ in fitting if column.is_meta)
-    if not is_held or any(_is_label(column) or _is_called_label(column) for column, _ in plain):
-        fitting = plain or fitting
+    # But what is called a label in "meta" may be one, where nothing else is called so.
     called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
+    if any(p in plain for p in called) or not any(column.is_meta for column, _ in called):
+        fitting = plain or fitting
+    called = [pair for pair in called if pair in fitting]
     if any(not column.is_fact for column, _ in called):
         fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]

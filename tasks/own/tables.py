@@ -472,13 +472,16 @@ def _with_names(path: Place, table: Table) -> Table:
         return table
     lines = text_of(files[0], content_of(files[0]), "")[0].split("\n")
     names = [line.strip() for line in lines if line.strip()]
-    splits = [
-        p for p in beside if split_of(path.name) and split_of(p.name) and kind_of(p) == "table"
-    ]
+    splits = [p for p in beside if split_of(p.name) and kind_of(p) == "table"]
+    splits = splits if split_of(path.name) else []
     for column, values in table.columns.items():
         is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row, and no names
         known = [value for value in values if value != ""]
-        if is_row or not all(isinstance(v, str) and _SET.fullmatch(v.strip()) for v in known):
+        if (
+            is_row
+            or not known
+            or not all(isinstance(v, str) and _SET.fullmatch(v.strip()) for v in known)
+        ):
             continue
         cells = [*known, *(v for p in splits for v in _cells_in(p, column, table.has_header))]
         is_several = any("," in cell for cell in cells)
