@@ -887,13 +887,17 @@ def _are_sets(values: Collection[str]) -> bool:
 def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
     """Return whether values such as "3,10" ascend as the numbers of labels do.
 
-    Decimals do so too where they are of one length, which `is_even` allows.
+    Decimals do so too where they are of one length, which `is_even` allows. But nobody writes
+    3,10 next to 25,9 for decimals.
     """
     several = _sets_in(values)
     lasts = {found[-1] for found in several}
     ascend = all(int(one) < int(after) for found in several for one, after in pairwise(found))
     is_whole = not any(re.match(r"0\d", part) for found in several for part in found)
-    return ascend and is_whole and len(lasts) >= LASTS and (is_even or len({*map(len, lasts)}) > 1)
+    if not is_whole or len(lasts) < LASTS:
+        return False
+    is_padded = any(len(last) > 1 and last[-1] == "0" for last in lasts)
+    return ascend if is_even else len({*map(len, lasts)}) > 1 and (ascend or is_padded)
 
 
 def _sets_in(values: Collection[str]) -> list[list[str]]:

@@ -111,6 +111,7 @@ COMMON = {
     # Numbers with commas between them.
     "GoEmotions": Layout(folder(train__tsv=emotions(range(60)), dev__tsv=emotions(range(61, 90)), emotions__txt="\n".join(FEELINGS)), "labels text=1,labels=2", sorted(set(FEELINGS)), said="column 2 of dev.tsv are named by the lines of emotions.txt"),
     "GoEmotions without names": Layout(csv("train.tsv", "text,emotions,id", lambda n: [sentence(n), SETS[n % 10], f"e{n}x"], "\t"), "asks text=text,labels=emotions or text=text,number=emotions"),
+    "numbers of labels in any order": Layout(csv("train.csv", "text,emotions", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "7,5")]), "asks text=text,labels=emotions or text=text,number=emotions"),
     "three numbers": Layout(csv("rows.csv", "text,codes", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "5,7,12")]), "labels text=text,labels=codes", tuple(map(str, range(13)))),
     "prices with a comma": Layout(csv("rows.csv", "text,price", lambda n: [sentence(n), f"{n % 9},{50 + n % 7 * 7}"], ";"), "number text=text,number=price"),
     "grades with a comma": Layout(csv("rows.csv", "text,grade", lambda n: [sentence(n), ("1", "1,3", "1,7", "2", "2,3", "2,7", "3", "3,3")[n % 8]], ";"), "asks text=text,labels=grade or text=text,number=grade"),
