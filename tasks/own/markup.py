@@ -56,13 +56,13 @@ def _value(path: Place, element: Any, several: set[tuple[str, str]], level: int 
     if level > MOST_LEVELS:
         raise DataError(f"{path.name} has elements more than {MOST_LEVELS} deep in each other.")
     said = (element.text or "").strip() or None
+    lists: dict[str, Any] = {}
     found: dict[str, Any] = dict(element.attrib)
     for child in element:
         value = _value(path, child, several, level + 1)
         if (element.tag, child.tag) in several:
-            found.setdefault(child.tag, []).append(value)
+            lists.setdefault(child.tag, []).append(value)
         else:
             found[child.tag] = value
-    if not found:
-        return said
-    return {**found, "text": said} if said else found
+    found |= lists | ({"text": said} if said else {})
+    return found if len(found) > bool(said) else said

@@ -139,7 +139,7 @@ COMMON = {
     "InterTASS": Layout(folder(**{"intertass-train__xml": xml(intertass), "stats__md": "about"}), "class text=content,label=sentiment.polarity.value", ("N", "NONE", "P")),
     "labels in attributes": Layout(text_file("docs.xml", "".join(["<docs>", *(f'<doc mood="{mood(n)}" n="{n}">{opinion(n)}</doc>' for n in ROWS), "</docs>"])), "class text=text,label=mood", MOODS),
     "two classes in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><topic>{team(n)}</topic><sentiment>{mood(n // 2)}</sentiment>")), "asks text=text,label=topic or text=text,label=sentiment"),
-    "aspects in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><terms>" + '<term term="a" polarity="pos"/>' * (1 + n % 3) + "</terms>")), "refuses no column of rows.xml can be a label"),
+    "aspects in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><terms term='an attribute of this name'>" + '<term term="a" polarity="pos"/>' * (1 + n % 3) + "</terms>")), "refuses no column of rows.xml can be a label"),
     "entities in XML": Layout(text_file("rows.xml", xml(intertass, '<!DOCTYPE r [<!ENTITY a "aaaa">]>\n')), "refuses declares entities"),
     "half an XML": Layout(text_file("rows.xml", xml(intertass)[:-20]), "refuses rows.xml line 3 column or is not XML"),
     "XML of no rows": Layout(text_file("rows.xml", "<a><b/><c>1</c></a>"), "refuses is XML, but no rows"),
