@@ -5,6 +5,7 @@ Imported only where something is wrong.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         path = context.command_path.split()[1:]
         named = next(w for w in words[len(path) :] if not w.startswith("-"))
         return unknown_name(f"command of `{command}`", named, context.command.commands, help_line)
+    # An option that stands where another needs its value was taken for that.
+    valued = {word for p in context.command.params for word in p.opts if not _is_flag(p)}
+    for word, value in pairwise(words):
+        if word in valued and value in _options(context.command):
+            return BenchError(f"{word} needs a value, found the option {value}: {help_line}")
     return BenchError(_surplus(str(error.message), command, help_line))
 
 
@@ -59,6 +65,10 @@ def _surplus(message: str, command: str, help_line: str) -> str:
     )
     quotes = "write a pattern of checkpoints in quotes ('DIR/step-*'); " if is_unquoted else ""
     return f"`{command}` does not take {found[1]!r}: {quotes}{help_line}"
+
+
+def _is_flag(param: Any) -> bool:
+    return getattr(param, "is_flag", False)
 
 
 def _options(command: Any) -> Iterator[str]:
