@@ -1,7 +1,7 @@
 """What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -29,8 +29,8 @@ class Rows(NamedTuple):
 Place = tuple[str, str, str]
 """A task, a split and the fingerprint of its rows."""
 
-Known = dict[Place, dict[str, Rows]]
-"""By a digest of the rows' ids the first run that has predicted them so. Of sound runs one each."""
+Known = dict[Place, dict[str, list[Rows]]]
+"""By a digest of the rows' ids the runs that have predicted them so. Sound runs have one each."""
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
@@ -66,22 +66,33 @@ def note_rows(run: Run, known: Known) -> None:
         if not _is_score_alone(run, split):
             rows = Rows(run.job_key, run.attempt, run.model, run.finished)
             place = split.task, split.split, split.fingerprint
-            known.setdefault(place, {}).setdefault(digest(_ids(split)), rows)
+            known.setdefault(place, {}).setdefault(digest(_ids(split)), []).append(rows)
 
 
-def differing(known: Known, here: Known) -> Known:
-    """Of runs from elsewhere the rows that all runs here have otherwise."""
-    return {
-        place: theirs
-        for place, theirs in known.items()
-        if place in here and not theirs.keys() & here[place].keys()
-    }
+def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
+    """Where runs from elsewhere contradict all runs here: one of theirs and one of these.
+
+    Not where a run from here is among theirs: they then come from one store, which had them all.
+    """
+    found: dict[Place, tuple[Rows, Rows]] = {}
+    for place, theirs in known.items():
+        ours = here.get(place, {})
+        new = [runs[0] for ids, runs in theirs.items() if ids not in ours]
+        if new and ours and not _names(theirs) & _names(ours):
+            found[place] = new[0], next(iter(ours.values()))[0]
+    return found
+
+
+def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
+    """What runs have in every store, whatever the number of the attempt there."""
+    return {(run.job_key, run.finished) for some in runs.values() for run in some}
 
 
 def contradictions(known: Known) -> Iterator[str]:
     """A sentence for each run that contradicts another, as their own store has them both."""
-    for place, (first, *others) in ((place, [*runs.values()]) for place, runs in known.items()):
-        for other in others:
+    for place, runs in known.items():
+        (first, *_), *others = runs.values()
+        for other, *_ in others:
             yield (
                 f"the runs {first} and {other} {contradict(place)}; `bench db delete KEY` removes "
                 "the wrong one."

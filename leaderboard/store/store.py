@@ -611,15 +611,14 @@ class Store:
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
         """Hold the rows of runs from elsewhere against those here; `source` is a file or a store.
 
-        Gives a sentence for each run that contradicts another. StoreError where every run here
-        contradicts all of theirs, but not for what this store itself has written: it `is_own`.
+        Gives a sentence for each run that contradicts another. StoreError where one of theirs
+        contradicts all here, but not of what comes from this store: it `is_own`, or has runs of it.
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
         # Where the one run here is wrong, others may be right.
         self._note_rows(differing(known, here), here)
-        for place, runs in {} if is_own else differing(known, here).items():
-            theirs, ours = next(iter(runs.values())), next(iter(here[place].values()))
+        for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
             raise StoreError(
                 f"nothing was taken in: the run {theirs} of {source} and the stored run {ours} "
@@ -630,13 +629,14 @@ class Store:
         return list(contradictions(both))
 
     def _note_rows(self, places: Iterable[Place], here: Known, most: int | None = None) -> None:
-        """Put to `here` what listed runs have predicted there, of all or of so many."""
+        """Put to `here` what runs have predicted there, all of them or so many for each place."""
         ids = set[int]()
         with reading(self._engine) as db:
             for task, split, fingerprint in places:
-                listed = select(HEADLINES.c.run_id).where(_has_one_of(db, HEADLINES.c.task, task))
+                keys = select(HEADLINES.c.job_key).where(_has_one_of(db, HEADLINES.c.task, task))
+                runs = select(RUNS.c.id).where(RUNS.c.job_key.in_(keys))
                 wanted = select(PREDICTIONS.c.run_id).where(
-                    PREDICTIONS.c.run_id.in_(listed),
+                    PREDICTIONS.c.run_id.in_(runs),
                     PREDICTIONS.c.task == task,
                     PREDICTIONS.c.split == split,
                     PREDICTIONS.c.fingerprint == fingerprint,

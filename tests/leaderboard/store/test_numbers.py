@@ -98,6 +98,17 @@ def _count(path: str) -> int:
         return store.attempt_count()
 
 
+def test_a_right_run_in_a_file_lets_no_wrong_one_in(
+    bench: Any, sound: Result, tmp_path: Path
+) -> None:
+    bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
+    here = _stored(tmp_path / "here.sqlite", sound)
+    theirs = _stored(tmp_path / "theirs.sqlite", made("better", "glue/rte", 2, {1}), bad)
+    ended = bench("db", "merge", theirs, "--db", here)
+    assert (ended.code, _count(here)) == (5, 1)
+    assert bad.job.key[:12] in ended.err
+
+
 @pytest.mark.parametrize("rows", OTHER_ROWS)
 @pytest.mark.parametrize("kind", ["import", "merge"])
 def test_runs_with_other_rows_than_those_here_are_refused_until_the_wrong_one_is_removed(
@@ -140,6 +151,8 @@ def test_archives_of_a_store_whose_runs_contradict_each_other_come_back(
     assert all(name in ended.out for name in names)
     assert len(ended.out.splitlines()) == 1
     bench("export", "--all", "self.jsonl.gz", "--db", here)
+    with open_store(here) as store:
+        store.add_result(replace(sound, finished="2026-09-01T12:00:00Z"))
     for place, added in ((here, 0), ("new.sqlite", 2)):
         ended = bench("db", "import", "self.jsonl.gz", "--db", place)
         assert (ended.code, f"{added} of 2 runs added" in ended.out) == (0, True)
@@ -149,7 +162,7 @@ def test_archives_of_a_store_whose_runs_contradict_each_other_come_back(
     deleted = bench("db", "delete", "--suite", "glue", "--yes", "--db", here)
     back = shlex.split(deleted.out.partition("To get them back: ")[2])[1:]
     assert bench(*back).code == 0
-    assert _count(here) == 2
+    assert _count(here) == 3
 
 
 def test_one_right_run_here_is_enough_for_further_ones(
