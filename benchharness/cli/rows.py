@@ -128,6 +128,7 @@ def delete(
 
 
 def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str]) -> None:
+    """Delete these jobs' runs and kept models once an archive has the runs, and say where it is."""
     archive, digests = _set_aside(store, keys)
     if not digests:
         archive.unlink()
@@ -135,7 +136,7 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
         return
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
     # Before anything is deleted: should this be killed, the next archive has only what is left.
-    tell_notes([f"all of them are in {archive}. To get them back: {back}"])
+    tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
     # Before the runs: of one that is deleted no command would find the model again.
     if used := delete_models(db, models):
         tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
