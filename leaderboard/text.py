@@ -134,11 +134,12 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
     Where the writing fails or the power, what was there before stays, and the draft of a process
-    that was killed goes with the next one. A pipe or a device (/dev/stdout) is written to as it is.
+    that was killed goes with the next one of that name, or where names differ each time with the
+    next that is `alike`. A pipe or a device (/dev/stdout) is written to as it is.
     Raises OSError, which names `path` where no file can be made there.
     """
     if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
@@ -146,7 +147,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             yield device
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    start = f".{path.name}."[:200]
+    start = f".{alike or path.name}."[:200]
     _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
     try:
         handle, temporary = _new_draft(path.parent, start)

@@ -31,7 +31,12 @@ from benchharness.leaderboard.exports.predictions import (
     write_parquet,
 )
 from benchharness.leaderboard.exports.table import Choice, to_markdown
-from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
+from benchharness.leaderboard.store.archive import (
+    archive_facts,
+    check_archive,
+    read_archive,
+    write_archive,
+)
 from benchharness.leaderboard.store.numbers import Known
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
@@ -327,8 +332,9 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
             )
     with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))
-        store.check_rows(theirs)
         if noun == "runs":
+            is_own = archive_facts(file).get("deleted_from") == store.place_digest
+            tell_notes(store.check_rows(theirs, str(file), is_own=is_own))
             added = store.add_stored(watched(read_archive(file)), are_checked=True)
         else:
             added = store.add_results(map(to_result, watched(read_rows(file))))

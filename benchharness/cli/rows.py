@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from itertools import count as numbers
@@ -24,6 +24,7 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store import stored_names
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.numbers import Known, check_runs
+from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
@@ -123,14 +124,32 @@ def delete(
         if not (yes or _agrees(f"delete {count} of {store.name}?")):
             typer.echo("nothing was deleted.")
             return
-        archive = _set_aside(store, chosen)
-        # Before the runs: of one that is deleted no command would find the model again.
-        if used := delete_models(of.db, models):
-            tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
-        deleted = store.delete(chosen)
-        if gone := len(chosen) - deleted:
-            tell_notes([f"another command has deleted {gone} of these runs meanwhile."])
-    back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(of.db)])
+        _delete(store, of.db, chosen, models)
+
+
+def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str]) -> None:
+    """Delete these jobs' runs and kept models once an archive has the runs, and say where it is."""
+    archive, digests = _set_aside(store, keys)
+    if not digests:
+        archive.unlink()
+        typer.echo("nothing was left to delete: another command has deleted these runs meanwhile.")
+        return
+    back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
+    # Before anything is deleted: should this be killed, the next archive has only what is left.
+    tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
+    # Before the runs: of one that is deleted no command would find the model again.
+    if used := delete_models(db, models):
+        tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+    try:
+        deleted = store.delete(keys, digests)
+    except StoreError as error:
+        if not models:
+            raise
+        raise type(error)(*error.args, "Kept models of these runs are deleted already.") from error
+    if gone := len(keys) - deleted:
+        tell_notes([f"another command has deleted {gone} of these runs meanwhile."])
+    if new := len(store.runs_with(keys)):
+        tell_notes([f"of {counted(new, 'run')} another attempt has come meanwhile, and stays."])
     typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
 
 
@@ -207,8 +226,8 @@ def _agrees(question: str) -> bool:
     return typer.confirm(visible(question), err=True)
 
 
-def _set_aside(store: Store, keys: Collection[str]) -> Path:
-    """Writes the runs to an archive beside the store, and gives its path."""
+def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
+    """Write the runs to an archive beside the store; gives its path and the runs' digests."""
     folder = store.kept_folder.with_suffix("")
     # Microseconds: two commands at once must not write the same file.
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
@@ -217,9 +236,17 @@ def _set_aside(store: Store, keys: Collection[str]) -> Path:
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
     archive = next(path for path in names if not (path.exists() or path.is_symlink()))
-    with writing(archive, "Nothing was deleted."), whole_file(archive) as file:
-        write_archive(file, store.stored_runs(keys), paths=True)
-    return archive
+    digests = set[str]()
+
+    def noted() -> Iterator[StoredRun]:
+        for run in store.stored_runs(keys):
+            digests.add(run.digest)
+            yield run
+
+    alike = f"{folder.name}.deleted"
+    with writing(archive, "Nothing was deleted."), whole_file(archive, alike) as file:
+        write_archive(file, noted(), paths=True, deleted_from=store.place_digest)
+    return archive, digests
 
 
 # Check, copy and merge the database itself.
@@ -273,7 +300,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         with counting("runs checked", attempts) as watched:
             known: Known = {}
             check_runs(watched(source.stored_runs()), known)  # an error before anything changes
-        store.check_rows(known)
+        tell_notes(store.check_rows(known, source.name))
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()), are_checked=True)
     typer.echo(f"{merged.added} runs added, of {total} jobs.")

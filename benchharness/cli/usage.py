@@ -5,6 +5,7 @@ Imported only where something is wrong.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         path = context.command_path.split()[1:]
         named = next(w for w in words[len(path) :] if not w.startswith("-"))
         return unknown_name(f"command of `{command}`", named, context.command.commands, help_line)
-    return BenchError(_surplus(str(error.message), command, help_line))
+    found = _swallowed(context.command, words) or _surplus(str(error.message), command)
+    return BenchError(f"{found} {help_line}")
 
 
 def _no_option(command: str, option: str, known: Sequence[str], help_line: str) -> BenchError:
@@ -49,16 +51,24 @@ def _no_option(command: str, option: str, known: Sequence[str], help_line: str) 
     return unknown_name(f"option of `{command}`", option, known, help_line)
 
 
-def _surplus(message: str, command: str, help_line: str) -> str:
+def _swallowed(command: Any, words: Sequence[str]) -> str:
+    """An option that was taken for the value of the option before it; empty where none was."""
+    valued = {n for p in command.params for n in p.opts if not getattr(p, "is_flag", False)}
+    options = {*_options(command)}
+    found = ((one, two) for one, two in pairwise(words) if one in valued)
+    return next((f"{one} needs a value, found {two}:" for one, two in found if two in options), "")
+
+
+def _surplus(message: str, command: str) -> str:
     """More words than the command takes; anything else that the parser says, as it says it."""
     found = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message, re.DOTALL)
     if found is None:
-        return f"{message} {help_line}"
+        return message
     is_unquoted = (
         command in {"bench run", "bench curve"} and Path(found[1].partition(" ")[0]).is_dir()
     )
     quotes = "write a pattern of checkpoints in quotes ('DIR/step-*'); " if is_unquoted else ""
-    return f"`{command}` does not take {found[1]!r}: {quotes}{help_line}"
+    return f"`{command}` does not take {found[1]!r}: {quotes}".rstrip()
 
 
 def _options(command: Any) -> Iterator[str]:

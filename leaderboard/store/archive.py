@@ -109,6 +109,12 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
+def archive_facts(path: Path) -> dict[str, Any]:
+    """The first line of an archive that `read_archive` has read."""
+    with gzip.open(path, "rb") as file:
+        return _parsed(path, _next_line(path, file, 1), 1)
+
+
 def _runs(path: Path) -> Iterator[StoredRun]:
     digest, count = hashlib.sha256(), 0
     with gzip.open(path, "rb") as file:
@@ -259,9 +265,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
     try:
         # Read to its end, where the digest is checked; ValueError where it has not just one run.
         (stored,) = read_archive(path)
-        with gzip.open(path, "rb") as file:
-            facts = _parsed(path, _next_line(path, file, 1), 1)
-        return stored_to_run(stored), bool(facts.get("force"))
+        return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:
         if not path.exists():
             raise FileNotFoundError(path) from error

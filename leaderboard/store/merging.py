@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from functools import partial
 from heapq import merge
+from itertools import chain
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, delete, exists, func, insert, select, text, update
@@ -27,7 +28,9 @@ from benchharness.leaderboard.store import (
     DamagedError,
 )
 from benchharness.leaderboard.store.database import name_of, reading, writing
+from benchharness.leaderboard.store.numbers import Known, contradictions, note_rows
 from benchharness.leaderboard.store.record import (
+    KEYS_AT_ONCE,
     Run,
     Thing,
     headline_columns,
@@ -297,8 +300,28 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
         for attempt, number in enumerate([row.id for row in ordered], start=1):
             statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
             db.execute(statement)
-    # The newest result, else the newest attempt, as `_append` would have left it.
-    listed = [row.id for row in ordered if row.status == FINISHED] or [ordered[-1].id]
+    _list_newest(db, key)
+
+
+def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | None) -> int:
+    """Delete the attempts at these jobs that have one of the digests, or all; of how many jobs."""
+    there = _attempts_at(db, keys)
+    gone = {
+        key: [one.id for one in tried if digests is None or one.digest in digests]
+        for key, tried in there.items()
+    }
+    for ids in portions(chain.from_iterable(gone.values()), KEYS_AT_ONCE):
+        db.execute(delete(RUNS).where(RUNS.c.id.in_(ids)))
+    for key, ids in gone.items():
+        if 0 < len(ids) < len(there[key]):
+            _list_newest(db, key)
+    return sum(map(bool, gone.values()))
+
+
+def _list_newest(db: Connection, key: str) -> None:
+    """Let lists show the newest result of a job, else its newest attempt, as `_append` would."""
+    tried = sorted(_attempts_at(db, [key])[key], key=lambda one: one.number)
+    listed = [one.id for one in tried if one.status == FINISHED] or [tried[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
         raise DamagedError(f"an index has run {listed[-1]}, which its table has not")
     db.execute(delete(HEADLINES).where(HEADLINES.c.job_key == key))
@@ -424,7 +447,8 @@ def _lists(db: Connection) -> Iterator[str]:
 
 
 def _runs(engine: Engine) -> Iterator[str]:
-    """Runs of which a byte is not what was written, and what lists show of them."""
+    """Runs of which a byte is not what was written, what lists show of them, and contradictions."""
+    known: Known = {}
     try:
         with reading(engine) as db:
             ids = run_ids(db)
@@ -438,7 +462,9 @@ def _runs(engine: Engine) -> Iterator[str]:
                 yield f"run number {number}: {fault}"
             elif isinstance(run, Run):
                 whole.append(run)
+                note_rows(run, known)
         yield from _said(engine, partial(_headlines, whole))
+    yield from contradictions(known)
 
 
 def _fault_of(run: Run | StoreError) -> str:

@@ -1,7 +1,7 @@
 """What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -15,17 +15,22 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """The ids of a split's rows, as a digest, and the run that has them."""
+    """A run that has predicted a split's rows."""
 
     job_key: str
     attempt: int
-    task: str
-    split: str
-    ids: str
+    model: str
+    finished: str
+
+    def __str__(self) -> str:
+        return f"{self.job_key[:12]} (attempt {self.attempt}, {self.model}, of {self.finished})"
 
 
-Known = dict[str, Rows]
-"""The rows that runs have predicted, by their fingerprint."""
+Place = tuple[str, str, str]
+"""A task, a split and the fingerprint of its rows."""
+
+Known = dict[Place, dict[str, list[Rows]]]
+"""By a digest of the rows' ids the runs that have predicted them so. Sound runs have one each."""
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
@@ -33,10 +38,9 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 
     Rows are known by their fingerprint: they are not read here. Those met go into `known`.
     """
-    known = {} if known is None else known
     for run in runs:
         for split in run.predictions:
-            for fault in _faults_of_split(run, split, known):
+            for fault in _faults_of_split(run, split):
                 raise _refused(run, f"{split.task} {split.split} {fault}")
         for score in run.scores:
             low, high = _bounds(score.task, score.name)
@@ -46,6 +50,8 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
                     f"{score.task} {score.split} has the {score.name} {score.value:g}, outside of "
                     f"{low:g} to {high:g}",
                 )
+        if known is not None:
+            note_rows(run, known)
         yield run
 
 
@@ -54,29 +60,70 @@ def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
     deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
-def check_against(known: Known, ours: Iterable[Run]) -> None:
-    """Hold the rows of runs from elsewhere against those of the store's own, as `fitting` does."""
-    for run in ours:
-        for split in run.predictions:
-            theirs = known.get(split.fingerprint)
-            if theirs and theirs.ids != digest(_ids(split)):
-                raise _refused(theirs, f"{theirs.task} {theirs.split} {_OTHER_ROWS}")
+def note_rows(run: Run, known: Known) -> None:
+    """Put the rows that a run has predicted to those known."""
+    for split in run.predictions:
+        if not _is_score_alone(run, split):
+            rows = Rows(run.job_key, run.attempt, run.model, run.finished)
+            place = split.task, split.split, split.fingerprint
+            known.setdefault(place, {}).setdefault(digest(_ids(split)), []).append(rows)
 
 
-_OTHER_ROWS = "has predictions for other rows than another run, and says that they are the same"
+def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
+    """Where runs from elsewhere contradict all runs here: one of theirs and one of these.
+
+    Not where a run from here is among theirs: they then come from one store, which had them all.
+    """
+    found: dict[Place, tuple[Rows, Rows]] = {}
+    for place, theirs in known.items():
+        ours = here.get(place, {})
+        new = [runs[0] for ids, runs in theirs.items() if ids not in ours]
+        if new and ours and not _names(theirs) & _names(ours):
+            found[place] = new[0], next(iter(ours.values()))[0]
+    return found
 
 
-def _refused(run: Run | Rows, what: str) -> StoreError:
+def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
+    """What runs have in every store, whatever the number of the attempt there."""
+    return {(run.job_key, run.finished) for some in runs.values() for run in some}
+
+
+def contradictions(known: Known) -> Iterator[str]:
+    """A sentence for each run that contradicts another, as their own store has them both."""
+    for place, runs in known.items():
+        (first, *_), *others = runs.values()
+        for other, *_ in others:
+            yield (
+                f"the runs {first} and {other} {contradict(place)}; `bench db delete KEY` removes "
+                "the wrong one."
+            )
+
+
+def contradict(place: Place) -> str:
+    """The predicate of a sentence about two runs."""
+    task, split, _ = place
+    return (
+        f"contradict each other: both say that they have predicted the same rows of {task} {split},"
+        " and these have other ids or another order"
+    )
+
+
+def _refused(run: Run, what: str) -> StoreError:
     return StoreError(
         f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
         "ask whoever has made it for another export."
     )
 
 
-def _faults_of_split(run: Run, split: SimpleNamespace, known: Known) -> Iterator[str]:
+def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
+    """Somebody else has predicted, and says the score alone."""
+    return bool(run.job["kind"] == "imported" and not split.rows)
+
+
+def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
     """What is wrong with the predictions of a split."""
-    if run.job["kind"] == "imported" and not split.rows:
-        return  # somebody else has predicted, and says the score alone
+    if _is_score_alone(run, split):
+        return
     name = f"{split.task}:{split.split}"
     if run.fingerprints.get(name) != split.fingerprint:
         yield "was predicted on other rows than the run says"
@@ -88,9 +135,6 @@ def _faults_of_split(run: Run, split: SimpleNamespace, known: Known) -> Iterator
     said = _rows_said(run.provenance, name, split.fingerprint)
     if said is not None and said != len(ids):
         yield f"has {len(ids)} predictions for {said} rows"
-    rows = Rows(run.job_key, run.attempt, split.task, split.split, digest(ids))
-    if known.setdefault(split.fingerprint, rows).ids != rows.ids:
-        yield _OTHER_ROWS
 
 
 def _ids(split: SimpleNamespace) -> list[Any]:

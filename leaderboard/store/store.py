@@ -2,10 +2,12 @@
 
 import json
 import re
+import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +19,6 @@ from sqlalchemy import (
     Engine,
     Subquery,
     Text,
-    delete,
     func,
     select,
     type_coerce,
@@ -66,13 +67,22 @@ from benchharness.leaderboard.store.merging import (
     Merged,
     append_missing,
     append_run,
+    delete_attempts,
     faults_in,
     in_pieces,
     merge_runs,
     run_ids,
     whole_runs,
 )
-from benchharness.leaderboard.store.numbers import Known, check_against, fitting
+from benchharness.leaderboard.store.numbers import (
+    Known,
+    Place,
+    contradict,
+    contradictions,
+    differing,
+    fitting,
+    note_rows,
+)
 from benchharness.leaderboard.store.own_code import (
     code_named_for,
     forget_code_named,
@@ -558,18 +568,13 @@ class Store:
                 fields = _fields_of_rows(db, keys, whole_model=whole)
                 take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
-    def delete(self, keys: Collection[str]) -> int:
-        """Delete every attempt at these jobs, as many as were here; what started from them stays.
+    def delete(self, keys: Collection[str], digests: Set[str] | None = None) -> int:
+        """Delete every attempt at these jobs, or those with the `digests`; gives of how many jobs.
 
-        Many take several transactions, as in `merge`; after each of them the store is whole.
+        What started from them stays. Many take several transactions, as in `merge`; after each of
+        them the store is whole.
         """
-
-        def drop(db: Connection, some: Sequence[str]) -> int:
-            are_these = RUNS.c.job_key.in_(some)
-            count = db.scalar(select(func.count(RUNS.c.job_key.distinct())).where(are_these))
-            db.execute(delete(RUNS).where(are_these))
-            return count or 0
-
+        drop = partial(delete_attempts, digests=digests)
         return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
@@ -603,24 +608,43 @@ class Store:
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
-    def check_rows(self, known: Known) -> None:
-        """StoreError where runs from elsewhere have other rows than one here, and say the same."""
+    def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
+        """Hold the rows of runs from elsewhere against those here; `source` is a file or a store.
+
+        Gives a sentence for each run that contradicts another. StoreError where one of theirs
+        contradicts all here, but not of what comes from this store: it `is_own`, or has runs of it.
+        """
+        here: Known = {}
+        self._note_rows(known, here, most=1)
+        # Where the one run here is wrong, others may be right.
+        self._note_rows(differing(known, here), here)
+        for place, (theirs, ours) in {} if is_own else differing(known, here).items():
+            remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
+            raise StoreError(
+                f"nothing was taken in: the run {theirs} of {source} and the stored run {ours} "
+                f"{contradict(place)}. If the stored one is wrong, `{remove}` removes it, else ask "
+                "for another export of the other."
+            )
+        both = {place: {**here.get(place, {}), **theirs} for place, theirs in known.items()}
+        return list(contradictions(both))
+
+    def _note_rows(self, places: Iterable[Place], here: Known, most: int | None = None) -> None:
+        """Put to `here` what runs have predicted there, all of them or so many for each place."""
         ids = set[int]()
         with reading(self._engine) as db:
-            for fingerprint, rows in known.items():
-                listed = select(HEADLINES.c.run_id).where(
-                    _has_one_of(db, HEADLINES.c.task, rows.task)
-                )
+            for task, split, fingerprint in places:
+                keys = select(HEADLINES.c.job_key).where(_has_one_of(db, HEADLINES.c.task, task))
+                runs = select(RUNS.c.id).where(RUNS.c.job_key.in_(keys))
                 wanted = select(PREDICTIONS.c.run_id).where(
-                    PREDICTIONS.c.run_id.in_(listed),
-                    PREDICTIONS.c.task == rows.task,
-                    PREDICTIONS.c.split == rows.split,
+                    PREDICTIONS.c.run_id.in_(runs),
+                    PREDICTIONS.c.task == task,
+                    PREDICTIONS.c.split == split,
                     PREDICTIONS.c.fingerprint == fingerprint,
                 )
-                ids.update(db.scalars(wanted.limit(1)))
-        # One that is damaged is like no other.
-        ours = (run for _, run in whole_runs(self._engine, ids) if isinstance(run, Run))
-        check_against(known, ours)
+                ids.update(db.scalars(wanted.limit(most)))
+        for _, run in whole_runs(self._engine, sorted(ids)):
+            if isinstance(run, Run):  # one that is damaged is like no other
+                note_rows(run, here)
 
     def faults(self) -> Iterator[str]:
         """A sentence for each thing that is wrong with the store; reads every byte of it."""

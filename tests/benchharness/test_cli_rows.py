@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.cli import rows as rows_module
-from benchharness.leaderboard.store.store import open_store
-from tests.helpers.results import make_evaluation, make_job, make_result
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.tasks.errors import StoreError
+from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")
 RATE = {"learning_rate": 3e-4, "epochs": 3}
@@ -211,6 +212,85 @@ def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypa
     with open_store("board.sqlite") as store:
         assert store.count() == 6
         assert list(store.faults()) == []
+
+
+def test_only_what_the_archive_has_is_deleted(bench, stored, monkeypatch):
+    """Another command ends an attempt, and another fails, between the archive and the deletion."""
+    with open_store("board.sqlite") as store:
+        again, fails = (store.result(row.key).job for row in store.runs(model="minilm")[:2])
+    ends = [replace(run("minilm"), job=again, finished="2026-09-01T12:00:00Z"), make_failure(fails)]
+    set_aside = rows_module._set_aside
+
+    def meanwhile(store, keys):
+        found = set_aside(store, keys)
+        with open_store("board.sqlite") as other:
+            other.add_result(ends[0])
+            other.add_failure(ends[1])
+        return found
+
+    monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
+    ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
+    assert "deleted: 4 runs" in ended.out
+    assert "of 2 runs another attempt has come meanwhile, and stays" in ended.err
+    with open_store("board.sqlite") as store:
+        assert [store.result(job.key) for job in (again, fails)] == ends
+        assert store.attempt_count() == 4
+        assert list(store.faults()) == []
+    assert bench("db", "import", next(Path().glob("*.deleted-*")), *DB).code == 0
+    with open_store("board.sqlite") as store:
+        assert store.attempt_count() == 8
+        assert store.result(again.key) == ends[0]
+        assert list(store.faults()) == []
+
+
+def test_where_another_command_was_first_no_empty_archive_is_left(bench, stored, monkeypatch):
+    set_aside = rows_module._set_aside
+
+    def meanwhile(store, keys):
+        store.delete(keys)
+        return set_aside(store, keys)
+
+    monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
+    ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
+    assert (ended.code, list(Path().glob("*.deleted-*"))) == (0, [])
+    assert ended.out.startswith("nothing was left to delete: ")
+
+
+def test_a_deletion_that_is_cut_short_has_named_its_archive_and_the_way_back(
+    bench, stored, monkeypatch
+):
+    """Its models are gone by then, and the error says so; the runs stay."""
+
+    def locked(store, keys, digests):
+        raise StoreError("it is locked.")
+
+    monkeypatch.setattr(rows_module, "kept_model", lambda db, key: Path())
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "delete", locked)
+        ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
+    assert ended.code == 5
+    assert ended.err.endswith(
+        "it is locked.\nbench: Kept models of these runs are deleted already.\n"
+    )
+    back = re.findall(r"To get them back: (.*)", ended.err)[0]
+    assert bench("db", "delete", "--model", "minilm", "--yes", *DB).code == 0
+    assert bench(*shlex.split(back)[1:]).code == 0
+    with open_store("board.sqlite") as store:
+        assert store.count() == 6
+
+
+def test_the_draft_of_a_killed_deletion_goes_with_the_next_deletion(bench, stored, monkeypatch):
+    def killed(file, runs, **facts):
+        drafts.extend(path.rename(f"{path}s") for path in Path().glob(".board*.draft"))
+        raise KeyboardInterrupt
+
+    drafts = list[Path]()
+    with monkeypatch.context() as patch:
+        patch.setattr(rows_module, "write_archive", killed)
+        bench("db", "delete", "--model", "minilm", "--yes", *DB)
+    (left,) = (path.rename(path.with_suffix(".draft")) for path in drafts)
+    assert bench("db", "delete", "--model", "minilm", "--yes", *DB).code == 0
+    assert not left.exists()
 
 
 def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):

@@ -41,6 +41,10 @@ HELP = "--help` shows what there is."
         ((*RUN, "extra"), f"`bench run` does not take 'extra': `bench run {HELP}"),
         (("db", "chekc"), "no command of `bench db` is called 'chekc'. Did you mean 'check'?"),
         (("db", "check", "a b"), f"`bench db check` does not take 'a b': `bench db check {HELP}"),
+        (
+            ("export", "--all", "--db", "a.db"),
+            f"--all needs a value, found --db: `bench export {HELP}",
+        ),
         (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
         (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
         (("explian",), "no command of `bench` is called 'explian'. Did you mean 'explain'?"),

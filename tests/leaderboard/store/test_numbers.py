@@ -1,5 +1,7 @@
 """Runs from elsewhere whose digests fit and whose numbers do not: nothing of them is taken in."""
 
+import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,12 +41,6 @@ def _saying(result: Result, rows: int) -> Result:
 
 
 FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
-    "fewer": (lambda r: _predicting(r, lambda rows: rows[:-1]), "says that they are the same"),
-    "none": (lambda r: _predicting(r, lambda rows: []), "says that they are the same"),
-    "another order": (
-        lambda r: _predicting(r, lambda rows: rows[::-1]),
-        "says that they are the same",
-    ),
     "a row twice": (
         lambda r: _predicting(r, lambda rows: [*rows[:-1], rows[0]]),
         "two predictions for one row",
@@ -83,39 +79,111 @@ def test_numbers_that_do_not_fit_are_refused_and_nothing_is_taken_in(
             assert here.attempt_count() == 0
 
 
-def test_runs_that_say_the_same_rows_have_the_same_ids(sound: Result, tmp_path: Path) -> None:
-    """Rows that are read nowhere here: a folder of official files, whose fingerprint is known."""
-    one, two = (
-        replace(run, job=replace(run.job, data="/their/folder"))
-        for run in (sound, _predicting(made("bad", "glue/rte", 1, {2}), lambda rows: rows[:-1]))
-    )
-    with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:
-        theirs.add_result(one)
-        theirs.add_result(two)
-        with pytest.raises(StoreError, match="says that they are the same"):
-            here.merge(theirs.stored_runs())
+OTHER_ROWS: dict[str, Callable[[list[dict[str, Any]]], list[Any]]] = {
+    "fewer": lambda rows: rows[:-1],
+    "none": lambda rows: [],
+    "another order": lambda rows: rows[::-1],
+}
 
 
-@pytest.mark.parametrize("kind", ["import", "merge"])
-def test_runs_with_other_rows_than_those_here_are_refused_before_anything_changes(
-    bench: Any, sound: Result, tmp_path: Path, kind: str
+def _stored(path: Path, *results: Result) -> str:
+    with open_store(path) as store:
+        for result in results:
+            store.add_result(result)
+    return str(path)
+
+
+def _count(path: str) -> int:
+    with open_store(path) as store:
+        return store.attempt_count()
+
+
+def test_a_right_run_in_a_file_lets_no_wrong_one_in(
+    bench: Any, sound: Result, tmp_path: Path
 ) -> None:
-    """They fit each other, and say that the rows are those of a run that the store has."""
-    here, path = tmp_path / "here.sqlite", tmp_path / "theirs.sqlite"
-    with open_store(here) as store, open_store(path) as theirs:
-        store.add_result(sound)
-        theirs.add_result(made("better", "glue/wnli", 1, {1}))
-        theirs.add_result(_predicting(made("bad", "glue/rte", 1, {2}), lambda rows: rows[:-1]))
-        if kind == "import":
-            path = tmp_path / "theirs.jsonl.gz"
-            with path.open("wb") as file:
-                write_archive(file, theirs.stored_runs())
-    ended = bench("db", kind, str(path), "--db", str(here))
+    bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
+    here = _stored(tmp_path / "here.sqlite", sound)
+    theirs = _stored(tmp_path / "theirs.sqlite", made("better", "glue/rte", 2, {1}), bad)
+    ended = bench("db", "merge", theirs, "--db", here)
+    assert (ended.code, _count(here)) == (5, 1)
+    assert bad.job.key[:12] in ended.err
+
+
+@pytest.mark.parametrize("rows", OTHER_ROWS)
+@pytest.mark.parametrize("kind", ["import", "merge"])
+def test_runs_with_other_rows_than_those_here_are_refused_until_the_wrong_one_is_removed(
+    bench: Any, sound: Result, tmp_path: Path, kind: str, rows: str
+) -> None:
+    """The sound ones come second: both are named, with the command that removes the stored one."""
+    bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS[rows])
+    here = _stored(tmp_path / "here.sqlite", bad)
+    theirs = _stored(tmp_path / "theirs.sqlite", made("better", "glue/wnli", 1, {1}), sound)
+    if kind == "import":
+        bench("export", "--all", "theirs.jsonl.gz", "--db", theirs)
+        theirs = "theirs.jsonl.gz"
+    ended = bench("db", kind, theirs, "--db", here)
     assert ended.code == 5
-    assert "glue/rte dev has predictions for other rows than another run" in ended.err
+    assert f"the run {sound.job.key[:12]} (attempt 1, good, of" in ended.err
+    assert f" of {theirs} and the stored run {bad.job.key[:12]} (attempt 1, bad, of" in ended.err
+    assert "the same rows of glue/rte dev" in ended.err
+    assert "was changed" not in ended.err
     assert len(ended.err.splitlines()) == 1
+    assert _count(here) == 1
+    remove = shlex.split(re.findall("`(bench db delete .*?)`", ended.err)[0])
+    assert bench(*remove[1:], "--yes").code == 0
+    assert bench("db", kind, theirs, "--db", here).code == 0
+    assert (_count(here), bench("db", "check", "--db", here).code) == (2, 0)
+    # And what was deleted comes back, whatever is here.
+    ended = bench("db", "import", next(tmp_path.glob("*.deleted-*")), "--db", here)
+    assert (ended.code, _count(here)) == (0, 3)
+    assert bad.job.key[:12] in ended.err
+
+
+def test_archives_of_a_store_whose_runs_contradict_each_other_come_back(
+    bench: Any, sound: Result, tmp_path: Path
+) -> None:
+    """`bench db check` names the runs, as a note does where they come in."""
+    bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["another order"])
+    here = _stored(tmp_path / "here.sqlite", bad, sound)
+    names = [run.job.key[:12] for run in (bad, sound)]
+    ended = bench("db", "check", "--db", here)
+    assert ended.code == 5
+    assert all(name in ended.out for name in names)
+    assert len(ended.out.splitlines()) == 1
+    bench("export", "--all", "self.jsonl.gz", "--db", here)
     with open_store(here) as store:
-        assert store.attempt_count() == 1
+        store.add_result(replace(sound, finished="2026-09-01T12:00:00Z"))
+    for place, added in ((here, 0), ("new.sqlite", 2)):
+        ended = bench("db", "import", "self.jsonl.gz", "--db", place)
+        assert (ended.code, f"{added} of 2 runs added" in ended.out) == (0, True)
+        assert all(name in ended.err for name in names)
+    assert bench("db", "delete", bad.job.key, "--yes", "--db", here).code == 0
+    assert bench("db", "import", "self.jsonl.gz", "--db", here).code == 0
+    deleted = bench("db", "delete", "--suite", "glue", "--yes", "--db", here)
+    back = shlex.split(deleted.out.partition("To get them back: ")[2])[1:]
+    assert bench(*back).code == 0
+    assert _count(here) == 3
+
+
+def test_one_right_run_here_is_enough_for_further_ones(
+    bench: Any, sound: Result, tmp_path: Path
+) -> None:
+    bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
+    here = _stored(tmp_path / "here.sqlite", bad, sound)
+    theirs = _stored(tmp_path / "theirs.sqlite", made("better", "glue/rte", 2, {1}))
+    assert bench("db", "merge", theirs, "--db", here).code == 0
+
+
+def test_a_score_without_predictions_contradicts_nothing(
+    bench: Any, sound: Result, tmp_path: Path
+) -> None:
+    score = replace(
+        _predicting(sound, OTHER_ROWS["none"]),
+        job=replace(sound.job, kind="imported", model="said"),
+    )
+    here, theirs = (_stored(tmp_path / n, run) for n, run in (("a", score), ("b", sound)))
+    assert bench("db", "merge", theirs, "--db", here).err == ""
+    assert bench("db", "check", "--db", here).code == 0
 
 
 def test_runs_that_fit_are_taken_in(sound: Result, tmp_path: Path) -> None:
