@@ -20,7 +20,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import COMMANDS, ELSEWHERE, GROUPS, inner, named
+from benchharness.cli.commands import ELSEWHERE, commands, inner, named
+from benchharness.discovery import at
+from benchharness.extension import GROUPS
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
@@ -111,10 +113,10 @@ class InnerGroup(TyperGroup):
     """The subcommands of a command."""
 
     def __init__(self, name: str) -> None:
-        commands = {
+        words = {
             word: TyperCommand(word, short_help=line.help) for word, line in inner(name).items()
         }
-        facts: dict[str, Any] = {"help": COMMANDS[name].help, "commands": commands}
+        facts: dict[str, Any] = {"help": commands()[name].help, "commands": words}
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
@@ -125,7 +127,7 @@ class InnerGroup(TyperGroup):
 def _write_example(name: str, formatter: Any) -> None:
     """End a command's help with its example, on one line so that it can be copied."""
     with formatter.section("Example"):
-        formatter.write(f"{'':{formatter.current_indent}}bench {COMMANDS[name].example}\n")
+        formatter.write(f"{'':{formatter.current_indent}}bench {commands()[name].example}\n")
 
 
 class LazyGroup(TyperGroup):
@@ -136,7 +138,7 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         known = {
             name: TyperCommand(name, short_help=line.help)
-            for name, line in COMMANDS.items()
+            for name, line in commands().items()
             if " " not in name
         }
         super().__init__(**settings | {"commands": known})
@@ -155,7 +157,7 @@ class LazyGroup(TyperGroup):
         """Writes the commands in their groups."""
         for group in GROUPS:
             with formatter.section(group):
-                found = [(name, line) for name, line in COMMANDS.items() if line.group == group]
+                found = [(name, line) for name, line in commands().items() if line.group == group]
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
@@ -166,9 +168,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
         name, rest = named(args)
-        if COMMANDS.get(name):
+        if commands().get(name):
             return name, load_command(name), rest
-        seconds = {words.partition(" ")[2]: words for words in COMMANDS} | ELSEWHERE
+        seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
         return super().resolve_command(ctx, args)
@@ -246,10 +248,10 @@ class GroupedCommand(TyperCommand):
 
 def load_command(name: str) -> Any:
     """A command of the table, as click calls it; without a place the group of those behind it."""
-    module, _, member = COMMANDS[name].place.partition(":")
-    if not module:
+    place = commands()[name].place
+    if not place:
         return InnerGroup(name)
-    found = getattr(import_module(f"benchharness.cli.{module}"), member)
+    found = at(place)
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
