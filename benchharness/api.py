@@ -274,6 +274,7 @@ def which(
 
 def watching(progress: bool | None) -> Any:
     """Watch a run by bars; by default where there is a terminal or a notebook."""
+
     @contextmanager
     def watch(schedule: Schedule, _store: Store) -> Iterator[Watcher]:
         console = Console(stderr=True, quiet=progress is False)

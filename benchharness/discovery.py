@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,8 +84,9 @@ def _entry_point_files() -> Iterator[bytes]:
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
-                    with suppress(OSError):  # most have none
-                        yield Path(entry.path, "entry_points.txt").read_bytes()
+                    # Most have none. Path takes twice as long.
+                    with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
+                        yield file.readall()
 
 
 # Code of others that is imported.

@@ -23,7 +23,6 @@ from benchharness import __version__
 from benchharness.cli.commands import ELSEWHERE, commands, inner, named
 from benchharness.discovery import at
 from benchharness.extension import GROUPS
-from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
@@ -311,6 +310,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
+        visible = import_module("benchharness.leaderboard.text").visible  # help does without
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)

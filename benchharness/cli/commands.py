@@ -25,13 +25,16 @@ CORE: Mapping[str, Command] = {
         "which --among bert,roberta --task glue/rte --minutes 60",
         MEASURE,
     ),
-    "watch": Command("watch:watch", "Watch a run from another terminal.", "watch", MEASURE,
- old="run watch"),
+    "watch": Command(
+        "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
+    ),
     "score": Command(
         "score:score",
         "Score a prediction file that anyone made.",
         "score RTE.tsv --task glue/rte",
-        MEASURE, old="submit score"),
+        MEASURE,
+        old="submit score",
+    ),
     "check": Command(
         "check:check",
         "Fail where a model is worse than its baseline.",
@@ -48,7 +51,9 @@ CORE: Mapping[str, Command] = {
         "fetch:fetch",
         "Fetch models and data for offline runs.",
         "fetch --model roberta --suite glue",
-        MEASURE, old="run fetch"),
+        MEASURE,
+        old="run fetch",
+    ),
     "leaderboard": Command(
         "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
     ),
@@ -78,15 +83,23 @@ CORE: Mapping[str, Command] = {
         "compare:plan",
         "Say how many seeds tell two systems apart.",
         "plan bert roberta --task glue/rte",
-        COMPARE, old="compare plan"),
+        COMPARE,
+        old="compare plan",
+    ),
     "curve": Command(
-        "curve:curve", "Test where scores still improve.", "curve small --task glue/mnli", COMPARE,
- old="compare curve"),
+        "curve:curve",
+        "Test where scores still improve.",
+        "curve small --task glue/mnli",
+        COMPARE,
+        old="compare curve",
+    ),
     "ensemble": Command(
         "ensemble:ensemble",
         "Average predictions into one system.",
         "ensemble bert roberta --task glue/rte --name both",
-        COMPARE, old="compare ensemble"),
+        COMPARE,
+        old="compare ensemble",
+    ),
     "predict": Command(
         "predict:predict",
         "Answer rows by a model that a run kept.",

@@ -1,16 +1,10 @@
-"""Fixtures: tables of a known width, and the command line without real jobs."""
+"""Fixtures: the command line without real jobs."""
 
 from functools import partial
 
 import pytest
 
 from tests.helpers.fake_worker import COMMAND
-
-
-@pytest.fixture(autouse=True)
-def a_wide_pipe(monkeypatch):
-    """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
