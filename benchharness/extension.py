@@ -23,7 +23,7 @@ class Command(NamedTuple):
     `group` is its section of `bench --help`. For a flag that makes another command of the one
     before it, `group` is the section of that command's options. A name without a function has
     subcommands alone. `old` are its former words, which work until 0.2, and `after` is the command
-    behind which it is listed, by default the last one.
+    behind which it is listed, by default the last of its section.
     """
 
     place: str

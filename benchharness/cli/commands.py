@@ -171,7 +171,7 @@ def commands() -> Mapping[str, Command]:
                     f"the extension {extension.name} has a command {name!r}, which is there "
                     "already: give it another name."
                 )
-            if " " not in name and line.group not in GROUPS:
+            if line.group not in GROUPS and name.partition(" ")[0] not in found:
                 raise BenchError(
                     f"the command {name!r} of the extension {extension.name} is in no section of "
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
@@ -187,10 +187,14 @@ def _placed(lines: Mapping[str, Command], package: str) -> Iterator[tuple[str, C
 
 
 def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
-    """Add a command behind the one that it is listed after."""
+    """Add a command behind the one that it is listed after, or the last of its section."""
     lines = list(known.items())
-    before = [n for n, (words, _) in enumerate(lines) if words.split(" ")[0] == line.after]
-    lines.insert(before[-1] + 1 if before else len(lines), (name, line))
+    first, _, second = name.partition(" ")
+    before = first if second else line.after
+    if before not in known:
+        before = [words for words, each in lines if each.group == line.group][-1]
+    place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
+    lines.insert(place + 1, (name, line))
     return dict(lines)
 
 

@@ -173,7 +173,7 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
-        ([MINE.replace(" MEASURE,", ' "Fun",')], "'greet' of the extension mine is in no section"),
+        ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
     ],
     ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
 )
