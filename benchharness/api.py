@@ -430,6 +430,8 @@ class BoardTable:
         known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
         known = known.astype(object).where(known.notna(), "")
         for place, entry in enumerate(self.board.entries):
+            if "score" in known:
+                known.loc[place, "score"] = entry.score_text
             for task, cell in entry.cells.items():
                 known.loc[place, title_of(task)] = cell.text
         return known
@@ -539,7 +541,7 @@ def model(
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))
         to = Path(place) / "model"
-        return next(take_run(found, to, task=task, collapsed_too=collapsed_too)).load()
+        return next(take_run(found, to, collapsed_too=collapsed_too)).load()
 
 
 @speaks_python

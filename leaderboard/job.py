@@ -5,11 +5,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from benchharness.leaderboard.text import digest
 from benchharness.tasks.foreign_code import Code
 from benchharness.tasks.suites import distinct_title
+
+if TYPE_CHECKING:
+    from benchharness.tasks.own.task import OwnData
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
 """What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
@@ -371,13 +374,19 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
         define(definition)
 
 
-def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """The code that the task which a job carries has for metrics; mostly none."""
+def own_data(definition: Mapping[str, Any] | None) -> "OwnData | None":
+    """What the task is made of that a job carries; mostly it carries none."""
     if not definition:
-        return []
+        return None
     from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)
 
-    return OwnData.from_json(definition).code
+    return OwnData.from_json(definition)
+
+
+def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
+    """The code that the task which a job carries has for metrics; mostly none."""
+    own = own_data(definition)
+    return own.code if own else []
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:

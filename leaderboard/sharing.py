@@ -15,7 +15,7 @@ from getpass import getuser
 from pathlib import Path, PurePath
 from typing import Any
 
-from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.job import Job, Setting, own_data
 from benchharness.leaderboard.result import Failure, Result, RunRow
 
 # Takes the path of "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing of
@@ -97,6 +97,7 @@ def shared_job(job: Job) -> Job:
     known = _places_of(job)
     return replace(
         job,
+        definition=_definition(job),
         model=without_paths(job.model, known),
         checkpoint=without_paths(job.checkpoint, known),
         data=without_paths(job.data, known),
@@ -104,6 +105,20 @@ def shared_job(job: Job) -> Job:
         settings=_settings(job.settings, known, is_file=job.kind == "scored"),
         start=job.start and replace(job.start, name=without_paths(job.start.name, known)),
     )
+
+
+def _definition(job: Job) -> Mapping[str, Any] | None:
+    """What makes the job's task, without paths of scripts; it keeps the name that they made."""
+    own = own_data(job.definition)
+    places = [code.place for code in own.code] if own else []
+    if own is None or not any(map(_is_path, places)):
+        return job.definition
+    return replace(
+        own,
+        metrics=tuple(without_paths(word, places) for word in own.metrics),
+        scripts={without_paths(word, places): script for word, script in own.scripts.items()},
+        digits=own.name[len(own.title) + 1 :][:6],
+    ).to_json()
 
 
 def _places_of(job: Job) -> tuple[str, ...]:

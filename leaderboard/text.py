@@ -6,7 +6,7 @@ import json
 import math
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EISDIR
 from glob import escape
@@ -138,9 +138,13 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of `path` at the end; folders above it are made.
 
     Where the writing fails or the power, what was there before stays, and the draft of a process
-    that was killed goes with the next one. Raises OSError, which names `path` where no file can be
-    made there.
+    that was killed goes with the next one. A pipe or a device (/dev/stdout) is written to as it is.
+    Raises OSError, which names `path` where no file can be made there.
     """
+    if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
+        with path.open("wb") as device:
+            yield device
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     start = f".{path.name}."[:200]
     _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
@@ -186,18 +190,18 @@ def _delete_left(folder: Path, pattern: str) -> None:
             draft.unlink()
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None) -> None:
     """Raises OSError, with the reason, where `whole_file` could not write `path`; changes nothing.
 
     A file is made where the first folder would be, and is gone at once: permissions alone do not
-    tell of a disk that is read-only or full, and not of /proc.
+    tell of a disk that is read-only or full, and not of /proc. `also` may try more with that file.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
     folder = next(folder for folder in path.absolute().parents if folder.exists())
     try:
-        with TemporaryFile(dir=folder):
-            pass
+        with TemporaryFile(dir=folder) as file:
+            also(file)
     except OSError as error:
         raise OSError(error.errno, f"{folder} takes no new file ({error.strerror})") from error
 

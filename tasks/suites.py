@@ -293,6 +293,12 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
     _tasks.update((task.name, task) for task in tasks)
 
 
+def forget_suite(name: str) -> None:
+    """Takes such a suite with its tasks out of both tables again."""
+    for task in _suites.pop(name).tasks:
+        del _tasks[task]
+
+
 def _check_scores(suite: Suite, task: Task) -> None:
     found = [m.name + ending_of(task, s) for s in task.source.splits for m in _metrics(task)]
     if not task.metrics:

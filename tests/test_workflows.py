@@ -33,10 +33,10 @@ def steps_of(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def check_uses(step: Mapping[str, Any]) -> None:
-    """What a step uses has a version, and of our action no input that it lacks."""
+    """What a step uses is one commit, and of our action it has no input that it lacks."""
     used = step.get("uses", "")
     ours = ("./", "benchharness/benchharness@COMMIT")
-    assert used in ours or re.fullmatch(r"[\w-]+/[\w-]+@v\d+(\.\d+)*", used), used
+    assert used in ours or re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", used), used
     if used in ours:
         given = step["with"]
         assert given.keys() <= ACTION["inputs"].keys()
@@ -136,6 +136,17 @@ def test_the_action_runs_the_check_and_passes_on_its_exit_code(runner: dict[str,
     assert ACTION["outputs"]["exit-code"]["value"] == step
 
 
+def test_each_step_of_the_action_is_one_commit() -> None:
+    for step in ACTION["runs"]["steps"]:
+        if "uses" in step:
+            check_uses(step)
+
+
+def test_no_arguments_are_no_word(runner: dict[str, str]) -> None:
+    assert run_step("bench check", runner, ARGUMENTS=" ", BASELINE="b.json") == 0
+    assert words_of(runner, "bench")[:2] == ["check", "--baseline"]
+
+
 def test_the_action_checks_nothing_by_half_of_its_arguments(runner: dict[str, str]) -> None:
     given = {"ARGUMENTS": "--model tiny --suite glue 'oops", "BASELINE": "b.json"}
     assert run_step("bench check", runner, **given)
@@ -159,7 +170,7 @@ def test_the_dockerfile_has_no_complaint_and_its_commands_can_be_typed() -> None
     ended = subprocess.run((hadolint, file), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (0, "")
     typed = re.findall(r"(?m)^#   docker run .* bench run (.*)$", file.read_text(encoding="utf-8"))
-    assert len(typed) == 2
+    assert len(typed) == len(re.findall("docker run .*--user ", file.read_text())) == 2
     for words in typed:
         parse("run", shlex.split(words))
     sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
@@ -174,6 +185,7 @@ def test_the_hook_of_pre_commit_is_a_check_that_can_be_typed() -> None:
     )
     (used,) = project["hooks"]
     assert used["id"] == hook["id"]
+    assert hook["language"] == "system", "nothing is installed without our constraints"
     command, name = hook["entry"].split()
     assert command == "bench"
     parse(name, used["args"])

@@ -329,7 +329,7 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
         tell_notes(store.taken.sentences(store.name))
         store.check_rows(theirs)
         if noun == "runs":
-            added = store.add_stored(watched(read_archive(file)))
+            added = store.add_stored(watched(read_archive(file)), are_checked=True)
         else:
             added = store.add_results(map(to_result, watched(read_rows(file))))
     if as_json:

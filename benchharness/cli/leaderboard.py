@@ -149,7 +149,7 @@ def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
         "started_from": entry.starts,
         **(student if teacher else {}),
         "score": entry.score,
-        "flags": list(entry.notes(board.rule.cells)),
+        "flags": list(entry.score_notes),
         "spread": entry.spread,
         "seed_scores": list(entry.seed_scores),
         **(intervals or {}),

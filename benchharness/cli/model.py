@@ -75,12 +75,11 @@ def model(  # noqa: PLR0913  (its options)
         raise BenchError("--variant, --rows and --strict go with --check.")
     if to is None and not (retrain or retrain_anyway):
         raise BenchError("give --to DIR, the folder to write.")
-    task = chosen.task[0] if len(chosen.task) == 1 else ""
     if retrain or retrain_anyway:
         with chosen.open() as store:
             found = find_run(store, chosen.db, name, chosen.within)
         if not (to is None or collapsed_too):  # or it would be trained for nothing
-            check_learned(found.result, task)
+            check_learned(found)
         options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
         key = found.result.job.key
         train_kept(key, options, anyway=retrain_anyway, as_json=chosen.as_json)
@@ -90,7 +89,6 @@ def model(  # noqa: PLR0913  (its options)
             taken = take_run(
                 run,
                 Path(to),
-                task=task,
                 trust=chosen.trust_remote_code,
                 collapsed_too=collapsed_too,
                 anyway=retrain_anyway,

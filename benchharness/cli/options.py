@@ -30,6 +30,12 @@ def page_beside(db: str, out: str | None = None) -> Path:
     return folder / f"{Path(urlsplit(db).path if is_url else db).stem or 'leaderboard'}.html"
 
 
+def pages_beside(db: str, out: Path | None) -> Path:
+    """The folder for pages of predictions: one for each database, as its report."""
+    report = page_beside(db)
+    return report.parent / "predictions" / report.stem if out is None else out
+
+
 def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
     """What a shell proposes: words, or by a function of cli/completion.py, imported when asked."""
 

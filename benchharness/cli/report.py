@@ -18,10 +18,11 @@ from benchharness.cli.options import (
     TrustCode,
     argument,
     page_beside,
+    pages_beside,
     with_options,
 )
 from benchharness.cli.output import tell_notes
-from benchharness.cli.tables import watched
+from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots.section import Pages as Links
@@ -101,15 +102,13 @@ def report(
         if (runs := store.count()) > LARGE_STORE:
             tell_notes([f"the report reads {runs:,} runs."])
         pager = pages if written.predictions else None
-        make_report(store, path, wanted, pages=pager, watch=watched)
+        make_report(store, path, wanted, pages=pager, counting=counting)
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
     typer.echo(visible(f"report: {path}"))
     if written.open_it:
         typer.launch(str(path.resolve()))
 
-
-FOLDER = "results/predictions"
 
 Other = Annotated[
     str | None,
@@ -125,7 +124,11 @@ Other = Annotated[
 class Pages:
     """The pages of predictions."""
 
-    out: Path = option(Path(FOLDER), "The folder to write a page a task into.", metavar="DIR")
+    out: Path | None = option(
+        None,
+        "The folder for a page per task. Default: next to the database, predictions/NAME.",
+        metavar="DIR",
+    )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
     open_it: bool = option(False, "Open the first page in the browser.", flag="--open")
@@ -141,17 +144,18 @@ def predictions(
     """
     pages: list[Path] = []
     notes: dict[str, None] = {}
+    folder = pages_beside(chosen.db, written.out)
     with chosen.open() as store:
         systems = [system] if other is None else [system, other]
         found = chosen.rows(store, systems, paths=written.show_paths)
-        check_folder(written.out)
+        check_folder(folder)
         for board, entries, tasks in found:
             for task in tasks:
                 stored = StoredPredictions(store, paths=board.paths)
                 predicted = predicted_task(stored, board.data_label, task, entries, split)
                 if predicted.reason:
                     notes[f"a page without texts: {predicted.reason}"] = None
-                page = written.out / page_name(board, task, entries)
+                page = folder / page_name(board, task, entries)
                 pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
                 write_page(pages[-1], replace(predicted, texts=not written.no_texts))
     tell_notes(notes)

@@ -275,7 +275,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
             check_runs(watched(source.stored_runs()), known)  # an error before anything changes
         store.check_rows(known)
         with counting("runs", attempts) as watched:
-            merged = store.merge(watched(source.stored_runs()))
+            merged = store.merge(watched(source.stored_runs()), are_checked=True)
     typer.echo(f"{merged.added} runs added, of {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])

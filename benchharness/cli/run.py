@@ -181,7 +181,8 @@ def _conclude(
     rows = store.runs_with(finished)
     tell_notes([*truncated_words(rows), *reading_words(rows)])
     if not is_large and (outcomes or not is_reported(store, out, boards)):
-        _report().make_report(store, out, last=boards)
+        report = _report()
+        report.make_report(store, out, report.Wanted(last=boards))
     if as_json:
         summary = _summary(schedule, failures, finished, None if is_large else out)
         typer.echo(json.dumps({**summary, **left_out}, indent=2))

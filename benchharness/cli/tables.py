@@ -111,12 +111,6 @@ MANY = 2_000
 """More things than these are counted from the first hundred on, in lines too."""
 
 
-def watched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
-    """The things, which `counting` counts."""
-    with counting(noun, total) as counted:
-        yield from counted(things)
-
-
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
     """Counts, on stderr, the things of an iterable that go by: a bar in a terminal, else lines."""

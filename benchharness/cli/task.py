@@ -1,5 +1,6 @@
 """`bench run --write-task`: the task of somebody's own data as lines to keep and to edit."""
 
+import os
 import shlex
 from pathlib import Path
 from pprint import pformat
@@ -15,6 +16,7 @@ from benchharness.driver.request import find_own_data
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found
+from benchharness.tasks.own.metrics import EVALUATE
 
 
 @with_options(plugins=False, but=OPTIONS.keys() - {"data_file", "hf", *OF_OWN_DATA})
@@ -34,7 +36,7 @@ def write_task(
     if path.exists():
         raise BenchError(f"{path} is there already: give another --out, or move it away.")
     with writing(path), whole_file(path) as draft:
-        draft.write(lines_of(found).encode())
+        draft.write(lines_of(found, path.resolve().parent).encode())
     for sentence in found.sentences:
         typer.echo(visible(sentence))
     command = ["bench", "run", "--model", "M", "--plugin", str(path)]
@@ -43,21 +45,37 @@ def write_task(
     typer.echo(visible(f"wrote {path}; run it with `{shlex.join(command)}`"))
 
 
-def lines_of(found: Found) -> str:
-    """The plugin of a task."""
+def lines_of(found: Found, folder: Path) -> str:
+    """The plugin of a task, whose scripts are found from the folder that it is in."""
     plain = found.own.to_json()
     plain["columns"] = {role: tuple(names) for role, names in found.own.columns.items()}
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in plain.items()}
     scripts = values.pop("scripts", {})
+    words = {word: _word(word, folder) for word in values.pop("metrics")}
     fields = "".join(f"{name}={pformat(v, width=80)},\n" for name, v in values.items())
+    fields += f"metrics=({', '.join(words.values())},),\n"
     if scripts:
-        made = "".join(f"{w!r}: Script({d!r}, {b!r}),\n" for w, (d, b) in scripts.items())
+        made = "".join(f"{words[w]}: Script({d!r}, {b!r}),\n" for w, (d, b) in scripts.items())
         fields += f"scripts={{\n{indent(made, '    ')}}},\n"
     said = found.sentences[0].replace("\\", "\\\\").replace('"""', '\\"""')
-    imports = "from benchharness.tasks.own.metrics import Script\n" if scripts else ""
+    imports, here = (_IMPORTS, _HERE) if scripts else ("", "")
     return (
         f'"""{said}."""\n\n{imports}'
         "from benchharness.tasks.own.task import OwnData, own_task\n\n"
-        f"TASK = own_task(\n    OwnData(\n{indent(fields, ' ' * 8)}    ),\n"
+        f"{here}TASK = own_task(\n    OwnData(\n{indent(fields, ' ' * 8)}    ),\n"
         f"    name={'mine/' + found.own.title!r},\n)\nTASKS = (TASK,)\n"
     )
+
+
+_IMPORTS = "from pathlib import Path\n\nfrom benchharness.tasks.own.metrics import Script\n"
+_HERE = "HERE = Path(__file__).resolve().parent\n\n"
+
+
+def _word(word: str, folder: Path) -> str:
+    """A word of --metric as Python; a script of this machine by the way to it from the folder."""
+    source, comma, options = word.removeprefix(EVALUATE).partition(",")
+    if not (word.startswith(EVALUATE) and Path(source).is_absolute()):
+        return repr(word)
+    way = os.path.relpath(source, folder)
+    rest = f" + {comma + options!r}" if comma else ""
+    return f"{EVALUATE!r} + str(HERE / {way!r}){rest}"

@@ -106,9 +106,9 @@ def _take(
     keys, runs = {}, answer.candidates[0].runs
     for task, scores in runs.items():  # before the first is written
         with opened(options.db) as store:
-            chosen = find_seed(store, options.db, scores, seed).result
-        check_learned(chosen, task)
-        keys[task] = chosen.job.key
+            chosen = find_seed(store, options.db, scores, seed)
+        check_learned(chosen)
+        keys[task] = chosen.result.job.key
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
@@ -120,7 +120,6 @@ def _take(
                 take_run(
                     run,
                     place,
-                    task=task,
                     trust=options.trust_remote_code,
                     anyway=is_kept is None,
                 ),
@@ -177,9 +176,7 @@ def _score(answer: Answer, encoder: str) -> str:
     """The score with a star for what `Answer.best` has, "!" as on a board."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
-            # As on a board: the marks are at the tasks of a mean.
-            flags = candidate.flags if len(answer.tasks) == 1 else ()
-            score = marked(shown(candidate.score), flags)
+            score = marked(shown(candidate.score), candidate.flags)
             return f"{score}{'*' if encoder in answer.best else ''}"
     return ""
 

@@ -30,12 +30,14 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 class Found:
     """A run of a store, which is the database `db`; `note` says of which seeds it is one.
 
-    `seeds` are the scores of these, by seed.
+    `seeds` are the scores of these, by seed. `task` is the only one that is wanted of those that
+    were trained together, empty for all.
     """
 
     store: Store
     db: str
     result: Result
+    task: str = ""
     note: str = ""
     seeds: Mapping[int, float] = field(default_factory=dict)
 
@@ -45,8 +47,9 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
 
     Raises BenchError where a row has runs of several tasks, or where nothing was trained.
     """
+    task = within.tasks[0] if len(within.tasks) == 1 else ""
     if _KEY.fullmatch(name) and store.runs(key=name):
-        return _trained(store, db, store.result(name))
+        return replace(_trained(store, db, store.result(name)), task=task)
     rows = find_rows(store, [name], within, select=select_entry_or_run)
     cells = [cell for each in rows for cell in each.entries[0].cells.values()]
     cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
@@ -54,7 +57,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
         tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
         raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
     scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
-    return find_seed(store, db, dict(scores))
+    return replace(find_seed(store, db, dict(scores)), task=task)
 
 
 def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | None = None) -> Found:
@@ -107,9 +110,10 @@ def kept_folder(found: Found) -> Path:
     return folder
 
 
-def check_learned(result: Result, task: str = "") -> None:
-    """BenchError where a run has learned nothing of that task, by default of one of its tasks."""
-    for name in _tasks_of(result, task):
+def check_learned(found: Found) -> None:
+    """Raises BenchError where a run has learned nothing of one of the tasks that are wanted."""
+    result = found.result
+    for name in _tasks_of(found):
         if result.has_collapsed(name):
             key, flags = result.job.key[:12], ", ".join(result.flags[name])
             raise BenchError(
@@ -120,32 +124,31 @@ def check_learned(result: Result, task: str = "") -> None:
             )
 
 
-def _tasks_of(result: Result, task: str) -> tuple[str, ...]:
-    tasks = result.job.trained_tasks
-    return (task,) if task in tasks else tasks
+def _tasks_of(found: Found) -> tuple[str, ...]:
+    tasks = found.result.job.trained_tasks
+    return (found.task,) if found.task in tasks else tasks
 
 
-def take_run(  # noqa: PLR0913  (the command's options)
+def take_run(
     found: Found,
     to: Path,
     *,
-    task: str = "",
     trust: bool = False,
     collapsed_too: bool = False,
     anyway: bool = False,
 ) -> "Iterator[Taken]":
     """Writes the model of a run into `to`, or those of several tasks into a folder each in it.
 
-    `task` is the only one that is wanted of these. Raises BenchError as `trained.take.take` does,
-    to which `anyway` goes, and as `check_learned`, unless `collapsed_too`.
+    Raises BenchError as `trained.take.take` does, to which `anyway` goes, and as `check_learned`,
+    unless `collapsed_too`.
     """
     # With torch, which commands that read the store do without.
     trained, load = (import_module(f"benchharness.trained.{name}") for name in ("take", "load"))
     result = found.result
     if not collapsed_too:
-        check_learned(result, task)
-    folder, is_one = kept_folder(found), bool(task) or len(result.job.trained_tasks) == 1
-    for name in _tasks_of(result, task):
+        check_learned(found)
+    folder, is_one = kept_folder(found), found.task or len(result.job.trained_tasks) == 1
+    for name in _tasks_of(found):
         place = to if is_one else to / name.replace("/", "-")
         check_place(place, result.job.key)
         model = load.load_trained(folder, name, trust=trust, precision="fp32")

@@ -1,12 +1,11 @@
 """The report of what is stored: which boards it shows, and what of them is read for it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from benchharness import __version__
 from benchharness.leaderboard.boards.board import Board, best_of
@@ -58,7 +57,7 @@ class Wanted:
 
     `intervals` None: where few runs need be read. `split`: the details of runs in a folder next
     to the page; None: where they are many, and of very many those of the best rows alone.
-    `show_paths`: whole paths of this machine.
+    `show_paths`: whole paths of this machine. `last`: boards whose suites are shown in any case.
     """
 
     suites: Sequence[str] = ()
@@ -67,46 +66,36 @@ class Wanted:
     intervals: bool | None = None
     split: bool | None = None
     show_paths: bool = False
+    last: Sequence[Board] = ()
 
 
 _ANY = Wanted()
 
-Thing = TypeVar("Thing")
-
-
-class Watch(Protocol):
-    """Counts, for people, how many of so many things have gone by."""
-
-    def __call__(self, noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:
-        """The same things."""
-
-
-def _unwatched(noun: str, things: Iterable[Thing], total: int) -> Iterator[Thing]:  # noqa: ARG001
-    return iter(things)
-
+Outcomes = Iterator[Result | Failure]
+Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
+"""Says to people how many of so many runs have gone by, as `cli.tables.counting` does."""
 
 Pager = Callable[[Sequence[Board]], Pages]
 """Writes the pages of every prediction."""
 
 
-def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what else is written)
+def make_report(
     store: Store,
     out: Path,
     wanted: Wanted = _ANY,
     *,
-    last: Sequence[Board] = (),
     pages: Pager | None = None,
-    watch: Watch = _unwatched,
+    counting: Counting = lambda *_: nullcontext(iter),
 ) -> None:
     """Writes the report of some suites, or of all that have runs.
 
-    Of a large store that is the suites that ran last, before them those of the boards in `last`,
-    and the report says so; a board has all of its rows. `pages` writes the boards' pages of every
-    prediction, to which the report then leads; `watch` counts the runs whose details are written.
-    Raises BenchError where a file cannot be written.
+    Of a large store that is the suites that ran last, before them those of `wanted.last`, and the
+    report says so; a board has all of its rows. `pages` writes the boards' pages of every
+    prediction, to which the report then leads; `counting` counts the runs with details. Raises
+    BenchError where a file cannot be written.
     """
-    mark = _mark(store, wanted, last)  # before others store more
-    boards, notes, has_timed = _chosen(store, wanted, last)
+    mark = _mark(store, wanted)  # before others store more
+    boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
     sure = runs <= MANY_RUNS if wanted.intervals is None else wanted.intervals
@@ -124,7 +113,8 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
 
     def read_many(keys: Iterable[str]) -> Iterator[Result | Failure]:
         listed = list(keys)
-        return watch("runs in detail", read(listed), len(listed))
+        with counting("runs in detail", len(listed)) as counted:
+            yield from counted(read(listed))
 
     with _writing(out):
         background, faults = _background(store, boards, pages, sure=sure)
@@ -146,10 +136,10 @@ def make_report(  # noqa: PLR0913  (what a report is of, where it goes, what els
         write_page(out, render_report(boards, details, generated, background, about))
 
 
-def _mark(store: Store, wanted: Wanted, last: Sequence[Board]) -> str:
-    options = {name: value for name, value in asdict(wanted).items() if name != "suites"}
-    asked = [] if replace(wanted, suites=()) == _ANY else [*options.values()]
-    return report_mark(store, wanted.suites, last, asked)
+def _mark(store: Store, wanted: Wanted) -> str:
+    options = [value for name, value in vars(wanted).items() if name not in ("suites", "last")]
+    asked = [] if replace(wanted, suites=(), last=()) == _ANY else options
+    return report_mark(store, wanted.suites, wanted.last, asked)
 
 
 @contextmanager
@@ -229,10 +219,9 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
     return {pair: contrasts for pair, contrasts in found.items() if contrasts}
 
 
-def _chosen(
-    store: Store, wanted: Wanted, last: Sequence[Board]
-) -> tuple[Sequence[Board], list[str], bool]:
+def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
     """The boards, what is said of suites that are not shown, and whether models may be timed."""
+    last = wanted.last
     known = {board.suite for board in last}
     recent = None if wanted.suites else recent_suites(store, first=known)
     shown = wanted.suites or (recent.shown if recent else ())

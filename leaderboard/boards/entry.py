@@ -11,6 +11,8 @@ from benchharness.leaderboard.boards.cell import (
     best_points,
     build_cell,
     count_points,
+    marked,
+    shown,
     spread_of,
 )
 from benchharness.leaderboard.boards.grouping import variant_of
@@ -100,8 +102,9 @@ class Gain:
 class Entry:
     """One line of a board: a model, fine-tuned by one recipe in one precision, over its seeds.
 
-    `score` is the suite's score rule over the medians of the tasks, None where a task of the rule
-    is missing; `seed_scores` are the rule's scores of the seeds that have every task. Equal scores,
+    `score` is the suite's score rule over the medians of the tasks it counts (`counted`), None
+    where one of them is missing; `seed_scores` are the rule's scores of the seeds that have every
+    task. Equal scores,
     as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
     an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
     tells the entry from others of its model (see naming.py), of which its name leaves the first
@@ -119,6 +122,7 @@ class Entry:
     kind: Kind
     cells: Mapping[str, Cell]
     failures: tuple[RunRow, ...]
+    counted: tuple[str, ...]
     score: float | None
     seed_scores: tuple[float, ...]
     missing: tuple[str, ...]
@@ -150,6 +154,16 @@ class Entry:
         """What must be known of a number made of these tasks: "RTE: 1 of 2 seeds collapsed ..."."""
         cells = (self.cells[task] for task in tasks if task in self.cells)
         return tuple(f"{title_of(cell.task)}: {note}" for cell in cells for note in cell.notes)
+
+    @property
+    def score_notes(self) -> tuple[str, ...]:
+        """What must be known of the score: the notes of the tasks that it is made of."""
+        return self.notes(self.counted)
+
+    @property
+    def score_text(self) -> str:
+        """The score as every table shows it, with the mark of what must be known of it."""
+        return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -288,6 +302,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         kind=runs[0].kind,
         cells=cells,
         failures=tuple(run for run in failed if (run.task, run.seed) not in done),
+        counted=tuple(suite.rule.cells),
         score=_rule_score(suite.rule, medians),
         seed_scores=tuple(score for score in of_seeds if score is not None),
         missing=tuple(task for task in suite.rule.cells if task not in cells),

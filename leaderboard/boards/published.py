@@ -104,13 +104,13 @@ _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "pl
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
     """The rows of one table."""
-    # The columns are system, by, task, score, split, value and those of _ROW that are left; a line
+    # The columns are system, by, task, metric, split, score and those of _ROW that are left; a line
     # is "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
     groups = grouped(
         (
             (line["task"].partition("/")[0], *(line[column] for column in _ROW)),
             PublishedCell(
-                task=line["task"], scores=tuple(line["score"].split(_OR)), printed=line["value"]
+                task=line["task"], scores=tuple(line["metric"].split(_OR)), printed=line["score"]
             ),
         )
         for line in csv.DictReader(lines, strict=True)

@@ -213,7 +213,7 @@ def _lines(
     if board.has_score and entry.score is None:
         score = Text(f"{count - len(entry.missing)} of {count}", style="dim")
     elif entry.score is not None and board.has_score:
-        score = Text(shown(entry.score), style="bold")
+        score = Text(entry.score_text, style="bold")
         score = _with_spread(score, entry.spread if spreads.score else None)
     rank = Text("-" if entry.rank is None else str(entry.rank))
     yield [rank, Text(visible(entry.name)), score, *values]

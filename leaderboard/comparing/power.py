@@ -87,8 +87,7 @@ def compare_seeds(
         whole = [parts[task] for task in board.rule.cells]
         scores = (one.seed_scores, other.seed_scores)
         each = _comparison(SCORE, scores, whole, (alpha, power), once)
-        flags = (one.notes(board.rule.cells), other.notes(board.rule.cells))
-        found.append(replace(each, flags=flags))
+        found.append(replace(each, flags=(one.score_notes, other.score_notes)))
     return found
 
 

@@ -111,9 +111,7 @@ def _line(
             (run.truncated[where][0] for run in runs if where in run.truncated), default=None
         ),
         parity=board.parity_of(runs),
-        flags="; ".join(
-            entry.cells[task].notes if task in entry.cells else entry.notes(board.rule.cells)
-        ),
+        flags="; ".join(entry.cells[task].notes if task in entry.cells else entry.score_notes),
     )
 
 

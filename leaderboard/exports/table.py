@@ -259,7 +259,7 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
         best=entry.competes and has_learned and (shown(score) == best or is_tied),
         ends=(shown(sure.low), shown(sure.high)) if sure else (),
         apart=full_label(entry) in choice.apart.get(name, ()),
-        flags=() if cell is None else cell.notes,
+        flags=entry.score_notes if cell is None else cell.notes,
     )
 
 
@@ -380,11 +380,11 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(
-        (f"{row.official} {title_of(task)}", cell.flags)
-        for row in rows
-        for task, cell in zip(columns, row.cells, strict=True)
-        if task != SCORE
+    yield from note_lines(  # of the score where it is made, at its tasks
+        (f"{row.official} {title_of(task)}", cell.notes)
+        for entry, row in zip(board.entries, rows, strict=False)
+        for task, cell in entry.cells.items()
+        if task in columns or (SCORE in columns and task in entry.counted)
     )
 
 

@@ -326,6 +326,7 @@ def _score(board: Board, entry: Entry) -> CellView:
         spread="" if entry.spread is None else shown(entry.spread),
         order=percent(entry.score),
         note=_with_interval(note, intervals),
+        flags="; ".join(entry.score_notes),
         best=entry.rank == 1
         and entry.has_learned
         and sum(other.rank is not None for other in board.entries) > 1,

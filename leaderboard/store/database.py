@@ -10,10 +10,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from filelock import FileLock, Timeout
@@ -449,30 +448,30 @@ def _require(create: bool, name: str) -> None:
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
-def check_locks(path: Path) -> None:
-    """Raises StoreError where the file system of a database has no locks.
+def _check_locks(path: Path, file: IO[bytes]) -> None:
+    """Raises StoreError where the file system of a database, and of a file beside it, has no locks.
 
     SQLite takes some of the errors that then come for another process that holds the file, and
     would wait. The file itself is not opened: to close it would release this process's own locks.
     """
-    with suppress(OSError), TemporaryFile(dir=Path(os.path.realpath(path)).parent) as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite's way
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that of `_locked`
-        except OSError as error:
-            if error.errno in _WITHOUT_LOCKS:
-                raise StoreError(
-                    f"the leaderboard {path} is on a file system without locks ({error.strerror}), "
-                    "which SQLite needs: give a path on another with --db or $BENCH_DB, or "
-                    "PostgreSQL's URL."
-                ) from error
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite's way
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that of `_locked`
+    except OSError as error:
+        if error.errno in _WITHOUT_LOCKS:
+            raise StoreError(
+                f"the leaderboard {path} is on a file system without locks ({error.strerror}), "
+                "which SQLite needs: give a path on another with --db or $BENCH_DB, or "
+                "PostgreSQL's URL."
+            ) from error
 
 
 def _check_file(path: Path) -> None:
     """Refuse what is no SQLite file before SQLite opens it."""
     if path.is_dir():
         raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
-    check_locks(path)
+    with suppress(OSError):  # a folder that takes no file, where it can be read all the same
+        check_place(Path(os.path.realpath(path)), partial(_check_locks, path))
     try:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE_MAGIC))
@@ -496,6 +495,8 @@ def _create_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # filelock waits for a folder that takes no file as for another process.
+        check_place(path, partial(_check_locks, path))
         with _locked(path):
             # Another process may have made it while this one waited for the lock.
             if not _is_there(path):
@@ -522,8 +523,6 @@ def _create_file(path: Path) -> None:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock file beside a database, which makes creations and upgrades take turns."""
-    check_place(path)  # filelock waits for a folder that takes no file as for another process
-    check_locks(path)
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
@@ -565,6 +564,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
         _upgrade(engine, None)
         return
     try:
+        check_place(path)
         with _locked(path):
             _upgrade(engine, path)
     except OSError as error:

@@ -585,22 +585,23 @@ class Store:
                 raise run
             yield run_to_stored(run)
 
-    def add_stored(self, runs: Iterable[StoredRun]) -> int:
+    def add_stored(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> int:
         """Store runs of another store, as `merge` does; gives how many were not here yet."""
-        return self.merge(runs).added
+        return self.merge(runs, are_checked=are_checked).added
 
     def add_results(self, results: Iterable[Result]) -> int:
         """Store many results, as `merge` does; gives how many were not here yet."""
         return merge_runs(self._engine, map(outcome_to_run, results)).added
 
-    def merge(self, runs: Iterable[StoredRun]) -> Merged:
+    def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
         """Store runs of another store, and let others write meanwhile; see `merging.merge_runs`.
 
         Raises StoreError where one of them is not what its store has written, or has numbers that
-        cannot be of its rows: whoever wants all or none goes through them before (`check_runs`,
-        `check_rows`).
+        cannot be of its rows. Whoever wants all or none goes through them before (`check_runs` or
+        `check_archive`, then `check_rows`), and says that their numbers `are_checked`.
         """
-        return merge_runs(self._engine, fitting(map(stored_to_run, runs)))
+        found = map(stored_to_run, runs)
+        return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known) -> None:
         """StoreError where runs from elsewhere have other rows than one here, and say the same."""

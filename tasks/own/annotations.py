@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.own.columns import FEW_ODD, Table, key_of
+from benchharness.tasks.own.tags import SPAN
 
 Numbered = Sequence[tuple[str, Any]]
 """Rows as they are read, each with its number."""
@@ -95,9 +96,9 @@ def with_words(table: Table) -> Table:
     A span that begins or ends within a word has all of it, which is said.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
+    table = _with_runs(table)
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
-    by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
-    text = next((by_key[key] for key in _TEXTS if key in by_key), None)
+    text = _text_column(table)
     if len(marked) != 1 or text is None:
         return table
     (spans,) = marked
@@ -119,6 +120,59 @@ def with_words(table: Table) -> Table:
         notes=(*table.notes, *said, *notes),
         made=(*names, spans),
     )
+
+
+def _text_column(table: Table) -> str | None:
+    """Return the name of the column of texts in which spans are marked."""
+    by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
+    return next((by_key[key] for key in _TEXTS if key in by_key), None)
+
+
+MOST_WHOLE = 0.8
+"""The smallest share of runs of places that begin and end with a word of a text."""
+
+
+def _with_runs(table: Table) -> Table:
+    """Make spans of a column of lists that name the place of each marked letter: [4, 5, 6, 12]."""
+    texts = table.columns.get(_text_column(table) or "", ())
+    for name, values in table.columns.items() if texts else ():
+        if not isinstance(next(filter(None, values), None), list):
+            continue
+        pairs = [(str(text), v) for text, v in zip(texts, values, strict=True) if v]
+        if not pairs or not all(_are_places(places) for _, places in pairs):
+            continue
+        runs = [(said, run) for said, places in pairs for run in _runs(places)]
+        # Numbers of classes or of words seldom begin and end where words of the text do.
+        whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
+        if whole < MOST_WHOLE * len(runs):
+            continue
+        spans = [_runs(places) if isinstance(places, list) else places for places in values]
+        said = f"the numbers in {name!r} are places of letters: read as spans of one kind, {SPAN}"
+        columns = {**table.columns, name: spans}
+        return replace(table, columns=columns, notes=(*table.notes, said))
+    return table
+
+
+def _are_places(value: Any) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text begins and ends with a word."""
+    inside = text[start:end]
+    is_cut = text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()
+    return end <= len(text) and inside.strip() == inside and not is_cut
+
+
+def _runs(places: Sequence[int]) -> list[list[Any]]:
+    """Return the spans of one kind that places of letters make, each as long as they go on."""
+    found: list[list[Any]] = []
+    for place in sorted({*places}):
+        if found and found[-1][1] == place:
+            found[-1][1] += 1
+        else:
+            found.append([place, place + 1, SPAN])
+    return found
 
 
 def _is_rejected(span: Any) -> bool:
@@ -511,3 +565,40 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
         else:
             found.append([int(said[2]), int(said[3]), said[1]])
     return found, left
+
+
+_PUBTATOR = re.compile(
+    r"(?P<text>[^|\s]+\|[ta]\|.*)|(?P<mark>\S+\t[0-9]{1,9}\t[0-9]{1,9}\t[^\t]+\t\S.*)|"
+    r"(?P<relation>\S+\t\D[^\t]*\t[^\t]+\t.+)|"
+)
+"""A line of PubTator: "ID|t|title", "ID|a|abstract", a mark (id, start, end, text, kind and more),
+or a relation."""
+
+
+def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
+    """Read PubTator's documents, a title, a blank and an abstract each; count relations."""
+    texts: dict[str, str] = {}
+    marks: dict[str, list[list[Any]]] = {}
+    relations = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _PUBTATOR.fullmatch(line.rstrip())
+        key, *fields = line.rstrip().split("|" if found and found["text"] else "\t", 2)
+        if found is None or not (found["text"] or key in texts or not key):
+            raise DataError(
+                f"{name} line {number} is none of PubTator's: expected 'ID|t|title', "
+                "'ID|a|abstract', or id, start, end, text and kind of a mark, cut at tabs."
+            )
+        if found["text"]:
+            texts[key] = f"{texts[key]} {fields[1]}" if key in texts else fields[1]
+        elif found["mark"]:
+            start, end, said, kind = line.split("\t")[1:5]
+            marked = texts[key][int(start) : int(end)]
+            if marked != said:
+                raise DataError(
+                    f"{name} line {number} marks {start} to {end} as {said[:60]!r}, where the text "
+                    f"has {marked[:60]!r}: mend one of them."
+                )
+            marks.setdefault(key, []).append([int(start), int(end), kind.strip()])
+        relations += bool(found["relation"])
+    rows = [(key, {"text": said, "entities": marks.get(key, [])}) for key, said in texts.items()]
+    return rows, relations

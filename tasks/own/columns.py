@@ -30,6 +30,8 @@ NAMED: Mapping[str, frozenset[str]] = {
         "question": "question query prompt stem ctx",
         "answer": "answer answers answertext answerstext goldanswer correctanswer rightanswer "
         "expectedanswer referenceanswer modelanswer",
+        "distractor": "distractor distractors incorrectanswer incorrectanswers incorrectoption "
+        "incorrect wronganswer wronganswers wrongoption wrong falseanswer",
         "start": "answerstart start answersanswerstart answerstarts",
         "options": "options choices endings candidates answers choicestext alternatives",
         "right": "answer label gold correct answeridx answerkey correctanswer target "
@@ -45,9 +47,9 @@ NAMED: Mapping[str, frozenset[str]] = {
 }
 """What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
 "number" are what a text is classified as or scored with, "category" says so less surely, and
-"right" is the right one of several options, "why" what was written with the answer in sight;
-"origin" says where a row comes from, who judged it, when and how surely, and "coded" ends the name
-of a column that judges the text of the name before it."""
+"right" is the right one of several options and "distractor" a wrong one, "why" what was written
+with the answer in sight; "origin" says where a row comes from, who judged it, when and how surely,
+and "coded" ends the name of a column that judges the text of the name before it."""
 
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
 """What pandas ("nan", ""), R ("NA") and Moodle ("-") write for a missing value, in lower case."""
@@ -205,6 +207,11 @@ class Column:
     def leaf(self) -> str:
         """The key of the last part of a name: "category" of "annotation.category"."""
         return key_of(self.name.rpartition(".")[2])
+
+    @cached_property
+    def head(self) -> str:
+        """The key of a name without a remark: "answer1" of "Answer 1 - max 75 characters"."""
+        return key_of(re.split(r"\s[-\u2013\u2014]\s|\(", self.name)[0])
 
     @cached_property
     def is_origin(self) -> bool:

@@ -23,7 +23,12 @@ from benchharness.tasks.own.metrics import (
 )
 from benchharness.tasks.own.notes import label_notes, leak_note, row_notes, what_is_found
 from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
-from benchharness.tasks.own.readings import find_mapping, is_headless, split_column
+from benchharness.tasks.own.readings import (
+    count_readings,
+    find_mapping,
+    is_headless,
+    split_column,
+)
 from benchharness.tasks.own.roles import SPLIT, parse_columns
 from benchharness.tasks.own.task import (
     OwnData,
@@ -213,8 +218,9 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
     """With the columns that were said, or that fit; and with the splits that there are."""
     table = table_of(base, "train", folder)
     if not columns and folder and is_headless(table):
-        base = replace(base, no_header=True)
-        table = table_of(base, "train", folder)
+        bare = replace(base, no_header=True)
+        rows = table_of(bare, "train", folder)
+        base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
     # As a split's, a tool's verdicts count whatever columns are given.

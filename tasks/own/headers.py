@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
@@ -26,6 +27,10 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         notes = (f"{_lines_of(rows[:above])} of {name} {_are(above)} a title: {said}",)
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
+    if counters := _counters(rows, used):
+        # A template counts more rows than are filled in.
+        empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
+        body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
         said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
         return header, body[described:], (*notes, f"{said}: they are no rows")
@@ -44,11 +49,28 @@ def _count_titles(rows: Lines, used: Sequence[int]) -> int:
     """Count the lines that fill few cells above the first line that fills all."""
     for above, (_, row) in enumerate(rows[: MOST_TITLES + 1]):
         filled = sum(row[n] != "" for n in used)
-        if filled == len(used):
+        if filled + len(_counters(rows[above:], used)) == len(used):
             return above if len(rows) > above + 1 else 0
         if len(used) < 3 or filled > max(1, (len(used) - 1) // 2):
             return 0
     return 0
+
+
+def _counters(rows: Lines, used: Sequence[int]) -> list[int]:
+    """List the columns without a name that count the rows below the first line."""
+    return [n for n in used if rows[0][1][n] == "" and _count_up([row[n] for _, row in rows[1:]])]
+
+
+def _is_empty(row: Sequence[Any], but: Sequence[int]) -> bool:
+    return all(value == "" for n, value in enumerate(row) if n not in but)
+
+
+def _count_up(values: Sequence[Any]) -> bool:
+    """Return whether values are whole numbers of which each is one more than the one before."""
+    first = str(values[0]) if values else ""
+    if not re.fullmatch("[0-9]{1,9}", first):
+        return False
+    return all(str(value) == str(n) for n, value in enumerate(values, start=int(first)))
 
 
 def _count_descriptions(body: Lines) -> int:

@@ -12,10 +12,12 @@ from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.own.cells import value_of
 from benchharness.tasks.own.columns import Column, Table
 from benchharness.tasks.own.readings import separator_of
+from benchharness.tasks.own.roles import first_number
 from benchharness.tasks.own.tags import Spelling, spelling_of
 from benchharness.tasks.own.task import (
     NO_LABELS,
     OwnData,
+    answers_in,
     class_name,
     label_parts,
     no_column,
@@ -39,7 +41,7 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
         case "tags":
             return _with_unseen(_with_tags(own, train, as_written=as_written), tables)
         case "choice":
-            return own
+            return replace(own, first_option=first_number(answers_in(own, train)))
     columns = own.columns["label" if own.kind == "class" else "labels"]
     if len(columns) > 1:
         return replace(own, labels=columns)

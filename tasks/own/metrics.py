@@ -172,7 +172,8 @@ def _parse(word: str) -> tuple[str, dict[str, Any]]:
 
 
 def _name_of(source: str) -> str:
-    return Path(source).stem.lower()
+    """The name of a metric, which a path that was left out (`my_metric.py#3fa2c1`) has too."""
+    return Path(re.sub("#[0-9a-f]{6}$", "", source)).stem.lower()
 
 
 def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:

@@ -11,9 +11,9 @@ from benchharness.tasks.own.columns import Table, looks_grouped, to_number
 from benchharness.tasks.own.labels import spelling_in, written_tags
 from benchharness.tasks.own.leaks import Leak
 from benchharness.tasks.own.metrics import EVALUATE
-from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT
+from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT, numbers_in
 from benchharness.tasks.own.tags import to_iob
-from benchharness.tasks.own.task import NO_LABELS, OwnData, class_name
+from benchharness.tasks.own.task import NO_ANSWERS, NO_LABELS, OwnData, answers_in, class_name
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
@@ -196,12 +196,29 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
         yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"
+    if own.kind in ("choice", "spans"):
+        yield from _answers_said(own, table)
     values = table.columns[own.columns["number"][0]] if own.kind == "number" else ()
     commas = [value for value in values if isinstance(value, str) and "," in value]
     if odd := next(iter(commas or looks_grouped(values)), ""):
         yield f"numbers such as {odd} are read as {to_number(odd, own.decimal):g}"
     if own.scale != (0.0, 1.0):
         yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
+
+
+def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
+    """Note how answers are read that are neither a plain text nor a place from 0."""
+    answer = own.columns.get("answer", ("",))[0]
+    texts = [v if isinstance(v, list) else [v] for v in table.columns.get(answer, ())]
+    for word in NO_ANSWERS if own.kind == "spans" else ():
+        if count := sum(word in found for found in texts):
+            yield f"{count} questions have the answer {word}: their context has none"
+    if answer in own.columns.get("options", ()) and "question" in own.columns:
+        yield f"options are sorted by their text, so that their order does not tell {answer!r}"
+    if own.first_option:
+        yield f"the answers in {answer!r} count the options from 1"
+        if count := sum(len(numbers_in(right)) > 1 for right, _ in answers_in(own, table)):
+            yield f"with several right options, which is read as without a label: {count}"
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:

@@ -209,13 +209,13 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
         said: Sequence[str] = ()
+        first = rows[0][1] if rows else ()
+        check_widths(path, rows, first if header is None else header, delimiter)
         if header is None and rows:
-            check_widths(path, rows, rows[0][1], delimiter)
             if how.no_header:
                 header = numbers_of(rows[0][1])
             else:
                 header, rows, said = split_header(path.name, rows)
         if rows and header is not None:
-            check_widths(path, rows, header, delimiter)
             table = table_of_rows(path, header, rows)
             yield replace(table, notes=(*notes, *said), has_header=not how.no_header)

@@ -44,14 +44,14 @@ def split_files(path: Path) -> dict[str, list[Place]]:
     if path.is_file() and not path.name.lower().endswith(ARCHIVES):
         return {"all": [path]}
     place = _archive(path, stamp_of(path)) if path.is_file() else path
-    if _is_classes(place) or is_brat(place) or class_files(place):
+    if _is_classes(place) or class_files(place) or _is_table(place):
         return {"all": [place]}
     folders = [child for child in children(place) if child.is_dir()]
     rows = _files_of_rows(place)
     # The hub's clones have their files in "data".
     if not rows and [folder.name for folder in folders] == ["data"]:
         rows, folders = _files_of_rows(folders[0]), []
-    found = _by_split([f for f in folders if _is_classes(f) or is_brat(f)])
+    found = _by_split([f for f in folders if _is_classes(f) or _is_table(f)])
     found = found if "train" in found else _by_split(rows)
     # A folder for each split, as `DatasetDict.save_to_disk` makes them.
     found = found if "train" in found or rows else _in_folders(folders)
@@ -177,6 +177,22 @@ def is_brat(folder: Place) -> bool:
     """Return whether a folder holds texts with brat's annotations beside them."""
     names = {child.name for child in children(folder)} if folder.is_dir() else set()
     return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
+
+
+def scored_files(folder: Place) -> dict[Place, Place]:
+    """Files of pairs with the file of their scores: STS.input.news.txt and STS.gs.news.txt.
+
+    Empty where a file of pairs has none, or where files are called as splits.
+    """
+    files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
+    pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
+    is_whole = all(scores in files for scores in pairs.values()) and not any(map(split_of, files))
+    return {files[name]: files[scores] for name, scores in pairs.items()} if is_whole else {}
+
+
+def _is_table(folder: Place) -> bool:
+    """Return whether files of a folder belong together line by line, or text by text."""
+    return is_brat(folder) or bool(scored_files(folder))
 
 
 def ending_of(path: Place) -> str:

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from operator import contains
 from typing import Any
 from unicodedata import normalize
@@ -23,6 +23,7 @@ from benchharness.tasks.own.columns import (
     NAMED,
     PAIRS,
     RARE_SEPARATORS,
+    SEEN,
     SEPARATORS,
     SHORT_WORDS,
     Column,
@@ -30,7 +31,16 @@ from benchharness.tasks.own.columns import (
     key_of,
 )
 from benchharness.tasks.own.places import SPLIT_NAMES, split_of
-from benchharness.tasks.own.roles import SHAPES, SPLIT, ColumnMapping, Kind, mapping_of, place_of
+from benchharness.tasks.own.roles import (
+    SHAPES,
+    SPLIT,
+    ColumnMapping,
+    Kind,
+    first_number,
+    listed,
+    mapping_of,
+    place_of,
+)
 from benchharness.tasks.own.tags import is_entity_tag, spelling_of
 from benchharness.tasks.own.verdicts import VERDICT, accepted, beside_responses, verdict_column
 from benchharness.tasks.own.words import CONLLU
@@ -38,7 +48,7 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def is_headless(table: Table) -> bool:
-    """Whether line 1 of a table is surely a row, and a table without names has one reading."""
+    """Whether line 1 of a table is surely a row, below which no names are needed."""
     # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
     if not (table.has_header and any(name in values for name, values in table.columns.items())):
         return False
@@ -46,23 +56,15 @@ def is_headless(table: Table) -> bool:
     # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
-    if not (is_prose and is_row_above(table, columns)):
-        return False
-    names = [*table.columns]
-    rows = {str(n): [name, *table.columns[name]] for n, name in enumerate(names, start=1)}
-    try:
-        find_mapping(replace(table, columns=rows, ids=["1", *table.ids], has_header=False))
-    except DataError:
-        return False
-    return True
+    return is_prose and is_row_above(table, columns)
 
 
-def has_reading(table: Table) -> bool:
-    """Return whether any mapping fits a table."""
+def count_readings(table: Table) -> int:
+    """Count the mappings that fit a table."""
     try:
-        return bool(_mappings(table)[0])
+        return len(_mappings(table)[0])
     except DataError:
-        return False
+        return 0
 
 
 def find_mapping(table: Table) -> ColumnMapping:
@@ -261,7 +263,13 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = [column for column in columns if all(isinstance(v, str) for v in column.known)]
     context, question = _called(texts, "context"), _called(texts, "question")
     answer = _called(columns, "answer")
-    if not (context and question and answer) or _first(columns, NAMED["options"] - NAMED["answer"]):
+    if _first(columns, NAMED["options"] - NAMED["answer"]) or not question:
+        return
+    if not (context and answer):
+        placed = _placed(texts, columns, question)
+        if placed is not None:
+            context, answer, place = placed
+            yield _mapping("spans", context=context, question=question, answer=answer, start=place)
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
@@ -271,6 +279,30 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     start = _called(columns, "start")
     yield _mapping("spans", context=context, question=question, answer=answer, start=start)
+
+
+def _placed(
+    texts: Sequence[Column], columns: Sequence[Column], question: Column
+) -> tuple[Column, Column, Column] | None:
+    """Find a context, answers and their places by what stands there, whatever they are called."""
+    places = [c for c in columns if c.is_whole or (c.is_list and set(map(len, c.known)) == {2})]
+    whole = [c for c in texts if c is not question and c.mean_words > SHORT_WORDS]
+    for context, answer, start in product(whole, texts, places):
+        if answer in (context, question) or min(len(answer.distinct), len(start.distinct)) < 2:
+            continue
+        rows = [*zip(context.values, answer.values, start.values, strict=True)]
+        if all(_nearly_all(_is_at(*row) for row in some if row[1]) for some in (rows[:SEEN], rows)):
+            return context, answer, start
+    return None
+
+
+def _is_at(context: Any, answer: str, place: Any) -> bool:
+    """Return whether an answer stands at a place: its start, or its start and its end."""
+    start, *ends = map(str, place if isinstance(place, list) else [place])
+    if not re.fullmatch("[0-9]{1,9}", start) or not _text(context).startswith(answer, int(start)):
+        return False
+    last = int(start) + len(answer)
+    return not ends or ends[0] in (str(last), str(last - 1))
 
 
 def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
@@ -403,10 +435,8 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
             if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
             return
-    counts = {len(given) for _, given in both}
-    if len(counts) == 1:
-        _check_counting(answer, min(counts))
-    if _nearly_all(place_of(right, given) is not None for right, given in both):
+    first = first_number(both)
+    if _nearly_all(place_of(right, given, first=first) is not None for right, given in both):
         yield from _choice(columns, (options,), answer)
 
 
@@ -435,31 +465,45 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     named: dict[str, list[Column]] = defaultdict(list)
     for column in columns:
-        if found := WIDE.fullmatch(column.key):
+        if found := WIDE.fullmatch(column.head):
             named[found[1] or ""].append(column)
     for options in named.values():
         rest = [column for column in columns if column not in options]
-        answer = _called(rest, "right")
+        answer = _called(rest, "right") or next((c for c in rest if c.head in NAMED["right"]), None)
         if len(options) < 2 or answer is None or answer.is_list or answer.is_text:
             continue
-        _check_counting(answer, len(options))
-        rows = zip(answer.values, *(column.values for column in options), strict=True)
-        # Of two options nothing tells a mistake from a column that is about something else.
-        is_near = _nearly_all if len(options) > 2 else all
-        if is_near(place_of(right, given) is not None for right, *given in rows if right):
+        if _are_answers(answer, options):
             yield from _choice(columns, options, answer)
 
 
-def _check_counting(answer: Column, options: int) -> None:
-    """DataError where the answers are places from 1: "1" would be read as the second one."""
-    # The last place counted from 1 is one that places from 0 never reach, and 0 does not occur.
-    if answer.is_whole and {1.0, float(options)} <= set(answer.numbers or ()) <= {
-        float(place + 1) for place in range(options)
-    }:
-        raise DataError(
-            f"the answers in {answer.name!r} count the {options} options from 1: write them from "
-            "0, or as letters."
-        )
+def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
+    """Return whether answers call options by their numbers, letters or texts."""
+    rows = zip(answer.values, *(column.values for column in options), strict=True)
+    pairs = [(right, given) for right, *given in rows if right not in (None, "")]
+    first = first_number(pairs)
+    # 1 is "Answer 1" or, counted from 0, the second one: no row tells.
+    if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
+        return False
+    # Of two options nothing tells a mistake from a column that is about something else.
+    is_near = _nearly_all if len(options) > 2 else all
+    return is_near(place_of(right, given, first=first) is not None for right, given in pairs)
+
+
+def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
+    """The right answer in one column, and wrong ones in others or in a list."""
+    wrong = [c for c in columns if c.head.rstrip("0123456789") in NAMED["distractor"]]
+    rest = [column for column in columns if column not in wrong]
+    answer = next((c for c in rest if c.head in (*NAMED["answer"], "correct", "right")), None)
+    if not wrong or answer is None or answer.is_list:
+        return
+    rows = zip(answer.values, *(column.values for column in wrong), strict=True)
+    pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
+    most = max((len(others) for _, others in pairs), default=0)
+    # As few different answers as there are options are letters or numbers of them; and an answer
+    # that is among the others is no right one beside wrong ones.
+    is_one = most > 1 and len(answer.distinct) > most + 1
+    if is_one and _nearly_all(right not in others for right, others in pairs):
+        yield from _choice(columns, [*wrong, answer], answer)
 
 
 def _choice(
@@ -519,6 +563,9 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     """Texts with a class, labels or a number."""
+    if (released := _released(columns)) is not None:
+        yield released
+        return
     group = next((c for c in columns if c.key in NAMED["group"] and _repeats(c)), None)
     beside = {"group": (group.name,)} if group else {}
     rest = [column for column in columns if column is not group]
@@ -541,6 +588,36 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         for roles in texts:
             (role,) = target
             yield mapping_of({**roles, **target, **beside}, role)
+
+
+GRADES = (5, 7, 10)
+"""Where scales of grades end."""
+
+
+def _released(columns: Sequence[Column]) -> ColumnMapping | None:
+    """Read all the columns of a table without names: a class, and a text or a title and a text.
+
+    AG News and others were released so. Numbers that end as grades do may be such.
+    """
+    if [column.name for column in columns] not in (["1", "2"], ["1", "2", "3"]):
+        return None
+    label, *texts = columns
+    numbers = {*(label.numbers or ())}
+    is_counted = numbers in ({*range(len(numbers))}, {*range(1, len(numbers) + 1)})
+    if "label" not in _label_roles(label) or not is_counted or max(numbers, default=0) in GRADES:
+        return None
+    if not all(column.is_text for column in texts) or (len(texts) == 2 and not _is_title(*texts)):
+        return None
+    return _mapping("class", text=texts[0], text2=texts[1:], label=label)
+
+
+def _is_title(title: Column, text: Column) -> bool:
+    """Return whether a text is a title of another: shorter, no sentence, and no part of it."""
+    pairs = [
+        (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
+    ]
+    ends = sum(one.endswith((".", "?")) or one in other for one, other in pairs)
+    return title.mean_words < text.mean_words and ends < len(pairs) / 2
 
 
 def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named: bool) -> None:
@@ -595,12 +672,22 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
         yield {"text": tuple(column.name for column in texts)}
 
 
+TITLES = ("title", "headline", "heading")
+"""The last words of names of titles."""
+
+
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
     by_key = {column.key: column for column in columns if column.mean_words}
     # "issue_title" and "issue_body" are a title and a body.
     parts = [re.split(r"[\W_]+", column.name.lower()) for column in texts]
     if len(parts) == 2 and parts[0][:-1] == parts[1][:-1]:
         by_key |= {part[-1]: column for part, column in zip(parts, texts, strict=True)}
+    titles = [part[-1] in TITLES for part in parts]
+    if sorted(titles) == [False, True]:
+        title, body = texts[titles.index(True)], texts[titles.index(False)]
+        # What is shorter than its title, or was written with the label in sight, is no body.
+        if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
+            by_key |= {"title": title, "body": body}
     return by_key
 
 
@@ -773,6 +860,7 @@ def separator_of(values: Sequence[Any]) -> str:
 Finder = Callable[[Sequence[Column]], Iterator[ColumnMapping]]
 
 FINDERS: tuple[Finder, ...] = (
+    _distractors,
     _spans,
     _tag_lists,
     _tag_rows,

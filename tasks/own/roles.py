@@ -19,7 +19,7 @@ neither their place nor their text.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.verdicts import VERDICT
@@ -115,13 +115,53 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
     raise BenchError(f"the roles of --columns {words!r} make no task: expected one of {known}.")
 
 
+def listed(given: Sequence[Any]) -> list[Any]:
+    """The options of a row that are there; a column may hold one or a list of them."""
+    every = [each for one in given for each in (one if isinstance(one, list) else [one])]
+    return [each for each in every if each not in (None, "")]
+
+
+_NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
+
+
+def numbers_in(right: object) -> list[int]:
+    """The numbers of options in an answer such as "3" or "1,4"; none where it is anything else."""
+    word = str(right).strip()
+    is_one = _NUMBERS.fullmatch(word) and not isinstance(right, bool)
+    return [*map(int, re.findall(r"\d+", word.removesuffix(".0")))] if is_one else []
+
+
+def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
+    """What the first option is counted as, by answers with their options: 0, or surely 1.
+
+    Counted from 1, the last option of a row has a number that is none from 0.
+    """
+    named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
+    if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
+        return 0
+    found = {number for numbers, _ in named for number in numbers}
+    are_texts = all(right in options or str(right) in options for right, options in pairs)
+    are_single = sum(len(numbers) > 1 for numbers, _ in named) <= len(named) / 4
+    has_last = any(count > 1 and count in numbers for numbers, count in named)
+    return int({0, 1} & found == {1} and has_last and are_single and not are_texts)
+
+
 def place_of(
-    right: object, options: Sequence[object], keys: Sequence[object] | None = None
+    right: object,
+    options: Sequence[object],
+    keys: Sequence[object] | None = None,
+    first: int = 0,
 ) -> int | None:
-    """The right option's place from 0: by its key, by that number, by a letter, or by its text."""
+    """The right option's place from 0: by its key, by that number, by a letter, or by its text.
+
+    Numbers count from `first`; from 1 they go before texts.
+    """
     word = str(right).strip()
     if keys is not None:
         return next((at for at, key in enumerate(keys) if str(key).strip() == word), None)
+    if first:
+        numbers = numbers_in(right)
+        return numbers[0] - 1 if numbers and 0 < numbers[0] <= len(options) else None
     # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
     if right in options or word in options:
         return options.index(right if right in options else word)

@@ -42,17 +42,19 @@ from benchharness.tasks.own.places import (
     is_brat,
     is_text,
     kind_of,
+    scored_files,
     split_of,
     stamp_of,
     with_labels_apart,
 )
-from benchharness.tasks.own.readings import has_reading
+from benchharness.tasks.own.readings import count_readings
 from benchharness.tasks.own.words import (
-    FASTTEXT,
-    ends_in_labels,
+    LINES,
     read_at,
     read_conll,
     read_fasttext,
+    read_pubtator,
+    read_tagged,
     read_webanno,
 )
 from benchharness.tasks.sources.formats import content_of, fields_of
@@ -280,9 +282,34 @@ def _brat(folder: Place, encoding: str) -> Table:
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
+def _scored(folder: Place, encoding: str) -> Table:
+    """A pair of texts a line, with the score in the same line of a file beside it."""
+    rows: list[tuple[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for pairs, scores in scored_files(folder).items():
+        found = [text_of(p, content_of(p), encoding) for p in (pairs, scores)]
+        notes += found[0][1]
+        lines, numbers = (text.removesuffix("\n").split("\n") for text, _ in found)
+        if len(lines) != len(numbers):
+            raise DataError(
+                f"{pairs.name} has {len(lines)} lines and {scores.name} {len(numbers)}: expected a "
+                "line with the score, which may be empty, for each pair."
+            )
+        for number, (line, score) in enumerate(zip(lines, numbers, strict=True), start=1):
+            one, tab, rest = line.removesuffix("\r").partition("\t")
+            if not tab:
+                raise DataError(f"{pairs.name} line {number} has no tab between two texts.")
+            texts = {"sentence1": one, "sentence2": rest.partition("\t")[0]}
+            rows.append((f"{pairs.name}:{number}", {**texts, "score": score.strip() or None}))
+    said = f"the scores of {folder.name} are those of the files gs, line by line"
+    return replace(objects_table(folder, rows, "line"), notes=(said, *notes[:3]))
+
+
 def _folder_kind(folder: Place) -> str:
     if is_brat(folder):
         return "brat"
+    if scored_files(folder):
+        return "scored"
     return "lines" if class_files(folder) else "classes"
 
 
@@ -290,6 +317,7 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
     "classes": _class_folders,
     "lines": _class_lines,
     "brat": _brat,
+    "scored": _scored,
 }
 
 
@@ -302,7 +330,7 @@ def _kind_within(path: Place, encoding: str) -> str:
     start = text.lstrip()
     if start.startswith("[") or is_object(start.partition("\n")[0]):
         return "json"
-    if start.startswith((FASTTEXT, WEBANNO)):
+    if start.startswith(WEBANNO) or any(fits(start) for fits in LINES.values()):
         return "text"
     text, _ = without_comments(path, text)
     delimiter, _ = delimiter_of(path, text)
@@ -319,10 +347,8 @@ def text_kind(kind: str, text: str) -> str:
         return "webanno"
     if kind not in ("text", "table"):
         return kind
-    if kind == "text" and text.lstrip().startswith(FASTTEXT):
-        return "fasttext"
-    if kind == "text" and ends_in_labels(text):
-        return "at"
+    if kind == "text" and (own := next((name for name, fits in LINES.items() if fits(text)), "")):
+        return own
     lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
     # The last line may be cut in the middle, and an empty line at an end parts no sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
@@ -425,8 +451,24 @@ def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     rows, notes = _without_total(path, rows)
     if no_header:
         table = table_of_rows(path, numbers_of(header), rows)
-        return replace(table, has_header=False, notes=notes)
+        return _with_classes(path, replace(table, has_header=False, notes=notes))
     return named_table(path, rows, notes)
+
+
+def _with_classes(path: Place, table: Table) -> Table:
+    """Name the classes in column 1 that count the lines of classes.txt in the same folder."""
+    name = "classes.txt"
+    beside = path.parent / name if isinstance(path, Path) else path.parent.members.get(name)
+    if beside is None or not beside.is_file() or "1" not in table.columns:
+        return table
+    lines = text_of(beside, content_of(beside), "")[0].split("\n")
+    names = [line.strip() for line in lines if line.strip()]
+    named_by = {str(number): name for number, name in enumerate(names, start=1)}
+    if len(set(names)) < max(2, len(names)) or not named_by.keys() >= {*table.columns["1"]}:
+        return table
+    classes = [named_by[value] for value in table.columns["1"]]
+    said = f"the classes in column 1 of {path.name} are named by the lines of classes.txt"
+    return replace(table, columns={**table.columns, "1": classes}, notes=(*table.notes, said))
 
 
 def numbers_of(row: Sequence[Any]) -> list[str]:
@@ -517,6 +559,8 @@ SAID = {
     "webanno": "WebAnno's TSV",
     "fasttext": "fastText's lines",
     "at": "texts with a label behind @",
+    "pubtator": "PubTator's documents",
+    "tagged": "words with their tags behind them",
 }
 """The layouts of texts as notes call them."""
 
@@ -527,6 +571,8 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "webanno": read_webanno,
     "fasttext": read_fasttext,
     "at": read_at,
+    "pubtator": read_pubtator,
+    "tagged": read_tagged,
 }
 
 
@@ -641,7 +687,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         readable = {
             title: rows
             for title, rows in tables.items()
-            if has_reading(read_cells(named_table(path, rows)))
+            if count_readings(read_cells(named_table(path, rows)))
         }
         tables = readable if len(readable) == 1 else tables
     if len(sheets) < 2 or len(tables) == 1:

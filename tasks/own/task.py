@@ -7,6 +7,7 @@ more than it and the rows.
 import hashlib
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,7 +31,15 @@ from benchharness.tasks.own.columns import MISSING, Table, to_number
 from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, codes_of, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
-from benchharness.tasks.own.roles import SPLIT, ColumnMapping, Kind, mapping_of, place_of
+from benchharness.tasks.own.roles import (
+    SPLIT,
+    ColumnMapping,
+    Kind,
+    listed,
+    mapping_of,
+    numbers_in,
+    place_of,
+)
 from benchharness.tasks.own.tables import hub_table, read_table
 from benchharness.tasks.own.tags import kinds_of, to_iob
 from benchharness.tasks.own.verdicts import VERDICT, accepted
@@ -39,7 +48,7 @@ from benchharness.tasks.sources.formats import fields_of
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split
 from benchharness.tasks.squad import find_answer
-from benchharness.tasks.suites import SUITES, TASKS, ScoreRule, Suite, add_suite
+from benchharness.tasks.suites import SUITES, TASKS, ScoreRule, Suite, add_suite, forget_suite
 from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 
@@ -50,13 +59,15 @@ class OwnData:
     `title` is the file's name without its ending. `columns` are the columns by role (see roles.py),
     `labels` the names in the order of the logits: of classes, labels or tags. `metrics` are words
     of `--metric`, of which those that are scripts have an entry in `scripts`. `separator` is what
-    stands between several labels, `value_range` and `scale` are a number's, as in PairTask.
+    stands between several labels, `value_range` and `scale` are a number's, as in PairTask, and
+    `first_option` is the number that an answer calls the first option by.
 
     `splits` are the hub's names by ours, empty names for files; `held_out` is the share of train
     that is made dev, where the data have none. `encoding` and `no_header` are set where they were
     said, `decimal` is what numbers have before their decimals. `hub`, `config` and `revision` (a
     commit) say where on the hub the rows are. `unseen` are the labels that dev or test has and
-    train lacks: they are among `labels`, and a row of theirs counts as wrong.
+    train lacks: they are among `labels`, and a row of theirs counts as wrong. `digits` are those
+    of the name, where paths of scripts that made them were left out.
     """
 
     title: str
@@ -70,6 +81,7 @@ class OwnData:
     value_range: tuple[float, float] | None = None
     scale: tuple[float, float] = (0.0, 1.0)
     no_answer: bool = False
+    first_option: int = 0
     splits: Mapping[str, str] = field(default_factory=lambda: {"train": "", "dev": ""})
     held_out: float = 0.0
     encoding: str = ""
@@ -78,12 +90,14 @@ class OwnData:
     hub: str = ""
     config: str = ""
     revision: str = ""
+    digits: str = ""
 
     @property
     def name(self) -> str:
         """The task's name: the title, and digits that tell it from others of that title."""
         text = json.dumps(self.to_json(), sort_keys=True)
-        return f"{self.title}-{hashlib.sha256(text.encode()).hexdigest()[:6]}/{self.title}"
+        digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
+        return f"{self.title}-{digits}/{self.title}"
 
     @property
     def source(self) -> Source:
@@ -128,6 +142,8 @@ class OwnData:
             found["scripts"] = {word: Script(*script) for word, script in scripts}
             own = cls(**found)
             mapping_of(own.columns, own.title)
+            if own.digits and not re.fullmatch("[0-9a-f]{6}", own.digits):
+                raise ValueError(own.digits)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"the stored definition of a task is damaged: {error!r}.") from error
         return own
@@ -137,9 +153,16 @@ class OwnData:
 
 
 def define(data: Mapping[str, Any]) -> Task:
-    """The task of a stored definition, in the tables of tasks from then on."""
+    """The task of a stored definition, in the tables of tasks from then on.
+
+    A definition that makes its own digits goes before one that was given them: that has lost the
+    paths of its scripts, or was made by somebody to look like this one.
+    """
     own = OwnData.from_json(data)
-    return TASKS[own.name] if own.name in TASKS else add(own_task(own))
+    known = TASKS.get(own.name)
+    if known and known.definition and "digits" in known.definition and not own.digits:
+        forget_suite(known.suite)
+    return TASKS.get(own.name) or add(own_task(own))
 
 
 def add(task: Task) -> Task:
@@ -504,6 +527,9 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
+        # A place may be a start and an end.
+        if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
+            starts = starts[:1]
         # A single start is the single answer's; without one each answer's first place is meant.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
@@ -511,11 +537,16 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         placed = [
             (str(text), find_answer(context, str(text), _start(start, place)))
             for text, start in zip(texts, starts, strict=True)
+            if not (text in NO_ANSWERS and context.endswith(text))
         ]
         # Answers that the context does not hold go last: training takes the first.
         found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
     question = _text(row["question"][0], place)
     return SpanExample(id=name, question=question, context=context, answers=found)
+
+
+NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
+"""Words at the end of each context (SubjQA, QuAC) that are the answer where there is none."""
 
 
 def _start(value: Any, place: str) -> int:
@@ -528,7 +559,26 @@ def _start(value: Any, place: str) -> int:
         raise DataError(f"{place} has the start {value!r}: expected a whole number.") from None
 
 
-def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
+def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
+    """Return the answers that call options by their numbers or texts, each with its options."""
+    if "option" in own.columns or "keys" in own.columns:
+        return []
+    asked = [_asked(own, row) for row in _role_values(own.mapping, table, may_hide=True)]
+    return [(right, options) for right, options in asked if right not in (None, "")]
+
+
+def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[Any]]:
+    """Return the answer of a row and its options."""
+    right, given = row["answer"][0] if row["answer"] else None, row["options"]
+    right = right[0] if isinstance(right, list) and len(right) == 1 else right
+    if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
+        # In a column of its own the right one would always have the same place.
+        return right, sorted(listed(given), key=str)
+    is_list = len(given) == 1 and isinstance(given[0], list | None)
+    return right, given[0] or () if is_list else given
+
+
+def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
     if "option" in row:
         options: Sequence[Any] = row["option"][0]
         gold: tuple[int, ...] | None
@@ -537,17 +587,15 @@ def _chosen(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) 
         if gold == ():
             raise DataError(f"{place} begins a question of which no option is right.")
     else:
-        given = row["options"]
-        is_list = len(given) == 1 and isinstance(given[0], list | None)
-        options = given[0] or () if is_list else given
-        right = row["answer"][0] if row["answer"] else None
-        right = right[0] if isinstance(right, list) and len(right) == 1 else right
+        right, options = _asked(own, row)
         keys = row["keys"][0] if row.get("keys") else None
-        found = None if right in (None, "") else place_of(right, options, keys)
-        if found is None and right not in (None, ""):
+        # Several right ones are read as none.
+        is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
+        found = place_of(right, options, keys, own.first_option) if is_one else None
+        if found is None and is_one:
             raise DataError(
                 f"{place} has the answer {right!r}, which is none of its {len(options)} options: "
-                "expected one of them, its number from 0, or its letter."
+                f"expected one of them, its number from {own.first_option}, or its letter."
             )
         gold = None if found is None else (found,)
     return ChoiceExample(

@@ -1,13 +1,13 @@
-"""Read files of lines: CoNLL's and WebAnno's columns of words, and fastText's labels and texts."""
+"""Read files of lines: columns of words, words with their tags, PubTator's, labels and texts."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchharness.tasks.errors import DataError
-from benchharness.tasks.own.annotations import webanno_rows
+from benchharness.tasks.own.annotations import pubtator_rows, webanno_rows
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import objects_table
 from benchharness.tasks.own.tags import is_entity_tag
@@ -121,3 +121,73 @@ def read_fasttext(path: Place, text: str) -> Table:
             plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
             rows.append((str(number), {"text": plain, "label": labels}))
     return objects_table(path, rows, "line")
+
+
+# Sentences whose every word has its tag behind it: "the_DT dog_NN", "the/DT dog/NN".
+
+MOST_TAGS, NEARLY_ALL = 100, 0.95
+"""How many different tags there are at most, and how many words of a line have one at least."""
+
+# Penn's and the universal tags, signs, and those of spans; Brown's, which is cut at slashes, are
+# in small letters, as the words of snake_case are.
+_TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
+_TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
+
+
+def sign_of_tags(text: str) -> str:
+    """Return the sign between each word of a text and its tag; empty where words have no tags."""
+    words = text[:20_000].rpartition("\n")[0].split()
+    lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
+    fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
+    if not fitting or len(words) < 2 * lines:
+        return ""
+    return min(fitting, key=lambda sign: len(fitting[sign]))
+
+
+def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
+    """Collect the tags behind a sign; none where too many words have none, or tags are many."""
+    parts = [word.rpartition(sign) for word in words]
+    tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
+    is_whole = len(tags) >= NEARLY_ALL * len(words)
+    # Words are more than tags are.
+    is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
+    return {*tags} if is_whole and is_few else set()
+
+
+def read_tagged(path: Place, text: str) -> Table:
+    """Read a sentence a line, its words with their tags behind them."""
+    sign, rows = sign_of_tags(text), []
+    for number, line in enumerate(text.split("\n"), start=1):
+        parts = [word.rpartition(sign) for word in line.split()]
+        if bare := [
+            f"{w}{s}{tag}" for w, s, tag in parts if not (w and _TAGS[sign].fullmatch(tag))
+        ]:
+            raise DataError(
+                f"{path.name} line {number} has no tag behind {bare[0][:60]!r}: expected one behind"
+                f" the last {sign!r} of each word."
+            )
+        if parts:
+            words, _, tags = zip(*parts, strict=True)
+            rows.append((str(number), {"words": [*words], "tags": [*tags]}))
+    return objects_table(path, rows, "line")
+
+
+# PubTator's documents: a title, an abstract, and their marks.
+
+PUBTATOR = re.compile(r"\s*[^|\s]+\|t\|")
+
+
+def read_pubtator(path: Place, text: str) -> Table:
+    """Read PubTator's titles and abstracts as one text each, with their marked spans."""
+    rows, left = pubtator_rows(path.name, text)
+    said = (f"left out of {path.name}: {left} relations",) if left else ()
+    return replace(objects_table(path, rows, "document"), notes=said)
+
+
+LINES: Mapping[str, Callable[[str], Any]] = {
+    "fasttext": lambda text: text.lstrip().startswith(FASTTEXT),
+    "pubtator": PUBTATOR.match,
+    "at": ends_in_labels,
+    "tagged": sign_of_tags,
+}
+"""Tests that tell the layouts of plain text."""

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+import benchharness.driver.retrain  # noqa: F401  (bound before tests put other engines in its place)
 from tests.helpers.fake_worker import COMMAND
 
 

@@ -4,6 +4,7 @@ from contextlib import closing
 
 import pytest
 
+from benchharness.leaderboard.store import numbers
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.results import make_failure, make_job, make_result
 
@@ -72,6 +73,20 @@ def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):
     assert bench("db", "check", "--db", "saved.sqlite").out.endswith("sound, jobs: 1\n")
     with open_store("saved.sqlite") as store:
         assert store.result(make_job(seed=2).key) == make_result(make_job(seed=2))
+
+
+@pytest.mark.parametrize("road", [("merge", "board.sqlite"), ("import", "all.jsonl.gz")])
+def test_each_run_from_elsewhere_has_its_numbers_checked_once(bench, stored, road, monkeypatch):
+    bench("export", "--all", "all.jsonl.gz", "--db", "board.sqlite")
+    checked = []
+    faults = numbers._faults_of_split
+    monkeypatch.setattr(
+        numbers,
+        "_faults_of_split",
+        lambda run, *of: checked.append(run.job_key) or faults(run, *of),
+    )
+    assert bench("db", *road, "--db", "new.sqlite").code == 0
+    assert sorted(checked) == sorted(make_job(seed=seed).key for seed in (1, 2))
 
 
 def test_databases_are_merged(bench, stored):

@@ -63,9 +63,16 @@ def folder(bench, tmp_path):
     return place
 
 
-def only_page(folder="results/predictions"):
+def only_page(folder="predictions/board"):
     (page,) = Path(folder).glob("*.html")
     return page.read_text(encoding="utf-8")
+
+
+def test_each_database_has_pages_of_its_own(stored):
+    shutil.copy("board.sqlite", "other.sqlite")
+    for name in ("board", "other"):
+        stored("report", "predictions", "good", "--task", "glue/rte", "--db", f"{name}.sqlite")
+        assert only_page(f"predictions/{name}")
 
 
 def test_a_page_a_task_of_one_model_or_of_two(stored):

@@ -12,11 +12,14 @@ import benchharness as bh
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.sharing import path_label, without_paths
+from benchharness.leaderboard.sharing import path_label, shared_job, without_paths
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import predictions, report
-from benchharness.tasks.errors import ForeignCodeError
+from benchharness.tasks.errors import DataError, ForeignCodeError
 from benchharness.tasks.foreign_code import Code
+from benchharness.tasks.own.metrics import Script
+from benchharness.tasks.own.task import OwnData, define
+from benchharness.tasks.suites import find_task
 from tests.helpers.boards import SCORES
 from tests.helpers.results import make_evaluation, make_job, make_result
 
@@ -198,3 +201,35 @@ def test_what_a_page_says_of_code_and_curves_has_no_path(bench, stored, monkeypa
     assert USER not in page
     bench("report", "--out", "page.html", "--intervals", *DB, "--show-paths")
     assert said in Path("page.html").read_text(encoding="utf-8")
+
+
+def scored_by(word):
+    columns = {"text": ("text",), "label": ("label",)}
+    scripts = {word: Script("5" * 64, 1.0)}
+    own = OwnData(title="reviews", kind="class", columns=columns, metrics=(word,), scripts=scripts)
+    return replace(own, labels=("bad", "good"))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_task_keeps_its_name_without_the_path_of_its_script(is_first, tmp_path):
+    """Its scripts are those of the whole definition, whichever of the two is read first."""
+    own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
+    job = make_job(task=own.name, definition=own.to_json())
+    shared = shared_job(job)
+    assert str(tmp_path) not in str(shared.definition)
+    assert "evaluate:mine.py#" in str(shared.definition)
+    assert (shared.key, shared.task) == (job.key, job.task)
+    assert shared_job(shared) == shared
+    told = [shared.definition, job.definition]
+    names = {
+        (task.name, task.metrics[0].name) for task in map(define, told if is_first else told[::-1])
+    }
+    assert names == {(own.name, "mine")}
+    assert find_task(own.name).definition == job.definition
+
+
+def test_digits_that_no_name_has_are_a_damaged_definition():
+    plain = scored_by("evaluate:mine.py").to_json()
+    for digits in ("../../x", 5, "abcde"):
+        with pytest.raises(DataError, match="is damaged"):
+            OwnData.from_json({**plain, "digits": digits})

@@ -5,6 +5,7 @@ or plot belongs into one of the tables here, or a test fails.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -46,8 +47,10 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_task
 from tests.helpers.boards import board_of, facts_by_key, make_row, one_board, plotted, row_of
+from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.compared_runs import made
 from tests.helpers.extensions import of_extensions
+from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.made_engine import Told
 
 ROOT = Path(__file__).parents[2]
@@ -130,22 +133,19 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
 """Commands that show numbers of stored runs, as they are called here."""
 
 ELSEWHERE = {
-    "run": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
-    "model": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
-    "predict": "test_flags_everywhere.py::test_a_trained_run_is_flagged_wherever_it_goes",
-    "watch": "test_flags_everywhere.py::test_what_is_said_of_a_job_that_ends_has_its_flags",
-    "which": "test_which.py::test_collapsed_encoders_are_marked_and_what_is_no_better_than_the",
-    "check": "test_cli_check.py::test_",
-    **of_extensions(
-        {
-            "paper": {
-                "paper": "../extensions/paper/test_paper_flags.py::"
-                "test_each_number_of_a_paper_has_its_flags"
-            }
-        }
-    ),
+    "run": "test_a_trained_run_is_flagged_wherever_it_goes",
+    "model": "test_a_trained_run_is_flagged_wherever_it_goes",
+    "predict": "test_a_trained_run_is_flagged_wherever_it_goes",
+    "watch": "test_what_is_said_of_a_job_that_ends_has_its_flags",
+    "which": "test_the_answer_of_which_is_marked",
+    "check": "test_a_check_says_which_of_its_runs_collapsed",
 }
-"""Those that train or wait, with the tests that hold them."""
+"""Those that train or wait, with the tests of this file that call them."""
+
+IN_EXTENSIONS = of_extensions(
+    {"paper": {"paper": "paper/test_paper_flags.py::test_each_number_of_a_paper_has_its_flags"}}
+)
+"""Those with tests in tests/extensions."""
 
 WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
@@ -156,11 +156,12 @@ WITHOUT_NUMBERS = {
 
 
 def test_each_command_is_one_of_these() -> None:
-    known = [*CHECKED, *ELSEWHERE, *WITHOUT_NUMBERS]
+    known = [*CHECKED, *ELSEWHERE, *IN_EXTENSIONS, *WITHOUT_NUMBERS]
     assert sorted(known) == sorted(commands())
-    for place in ELSEWHERE.values():
+    assert all(callable(globals()[test]) for test in ELSEWHERE.values())
+    for place in IN_EXTENSIONS.values():
         file, _, test = place.partition("::")
-        assert f"def {test}" in (ROOT / "tests/benchharness" / file).read_text()
+        assert f"def {test}" in (ROOT / "tests/extensions" / file).read_text()
 
 
 @pytest.mark.parametrize("command", CHECKED)
@@ -186,6 +187,129 @@ def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
     for form in ((), ("--json",)):
         ended = bench("curve", "layered", "--db", DB, *form)
         assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """From here on, runs answer such shares of a task's rows rightly, or give one answer to all."""
+
+    def learn(**shares: float) -> None:
+        engine = LearnedEngine({f"glue/{task}": share for task, share in shares.items()})
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+
+    return learn
+
+
+MINI = ("--data", "mini", "--limit", "60", "--device", "cpu", "--precision", "fp32")
+
+
+def test_the_answer_of_which_is_marked(
+    bench: Any, learned: Any, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the mean of tasks of which one has collapsed."""
+    monkeypatch.setattr("benchharness.driver.which.measure_inference", lambda *_: {})
+    learned(rte=0.0, qnli=0.9)
+    tasks = ("--task", "glue/rte", "--task", "glue/qnli", "--seeds", "1", "--minutes", "60")
+    two = save_checkpoint(here / "two")
+    words = ("which", "--among", f"tiny,two={two}", *tasks, *MINI)
+    ended = bench(*words)
+    assert ended.code == 0, ended.err
+    line = next(line for line in ended.out.splitlines() if line.split()[:1] == ["tiny"])
+    assert len(re.findall(r"\d!", line)) == 2, line
+    said = " ".join(ended.out.split())
+    assert re.search(rf"seeds? collapsed \({CONSTANT}\): tiny RTE", said), said
+    answers = json.loads(bench(*words, "--json").out)["answers"]
+    assert [CONSTANT in str(answer["candidates"]) for answer in answers] == [True, False, True]
+    frame = bh.which(
+        among=["tiny", f"two={two}"],
+        task=["glue/rte", "glue/qnli"],
+        minutes=60,
+        seeds=1,
+        data="mini",
+        limit=60,
+        device="cpu",
+        precision="fp32",
+        progress=False,
+    ).frame()
+    assert {t for t, f in zip(frame["task"], frame["flags"], strict=True) if CONSTANT in f} == {
+        "glue/rte",
+        "mean",
+    }
+
+
+def test_a_check_says_which_of_its_runs_collapsed(bench: Any, learned: Any, here: Path) -> None:
+    words = ("--model", "tiny", "--task", "glue/rte", "--seeds", "2")
+    learned(rte=0.8)
+    assert bench("run", *words, *MINI, "--no-baselines").code == 0
+    ended = bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak")
+    assert ended.code == 0, ended.err
+    learned(rte=0.0)
+    ended = bench("check", *words, "--json", "--junit", "v.xml", "--markdown", "v.md")
+    assert ended.code == 3, ended.err
+    assert json.loads(ended.out)["collapses"]["seeds"] == {"glue/rte": [1, 2, 3, 4]}
+    for name in ("v.xml", "v.md"):
+        assert "RTE: seeds 1, 2 collapsed" in Path(name).read_text()
+
+
+# The score of a suite, one of whose tasks has collapsed.
+
+
+@pytest.fixture
+def averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a score of 65.0 that is made of 50.0, which collapsed, and 80.0."""
+    monkeypatch.chdir(tmp_path)
+    with open_store(DB) as store:
+        for name, value, make in (("v1.1", 0.5, flagged), ("v2.0", 0.8, plotted)):
+            scores = {"em": value, "f1": value}
+            store.add_results(
+                make(model, f"squad/{name}", seed=seed, scores=scores)
+                for model, make in (("stuck", make), ("good", plotted))
+                for seed in (1, 2)
+            )
+    return tmp_path
+
+
+MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "leaderboard": (("leaderboard",), r"65\.0!"),
+    "plan": (("plan", "stuck", "good"), r"65\.00!"),
+    "page": (("report", "--out", "page.html"), r'65\.0</span>\n*<abbr class="flag"'),
+    "csv": (("export", "--format", "csv"), f"stuck,squad,.*{CONSTANT}"),
+    "latex": (("export", "--format", "latex"), r"65\.0\}?\\textsuperscript\{!\}"),
+    "markdown": (("export", "--format", "markdown"), r"65\.0(\*\*)?\\!"),
+    "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck SQuAD"),
+}
+"""Commands that show a score, and what of it they show then."""
+
+
+@pytest.mark.parametrize("form", MEANS)
+def test_a_score_is_marked_where_one_of_its_tasks_has_collapsed(
+    form: str, bench: Any, averaged: Path
+) -> None:
+    words, marked = MEANS[form]
+    ended = bench(*words, "--db", DB)
+    assert ended.code == 0, ended.err
+    shown = Path(words[-1]).read_text() if form == "page" else ended.out
+    assert len(re.findall(marked, shown)) == 1, shown
+
+
+@pytest.mark.parametrize("command", ["leaderboard --json", "export --format json"])
+def test_a_score_in_json_has_the_flags_of_its_tasks(
+    command: str, bench: Any, averaged: Path
+) -> None:
+    found = json.loads(bench(*command.split(), "--db", DB).out)
+    lines = found if isinstance(found, list) else [found]
+    scored = [entry for each in lines for entry in each.get("entries", [each])]
+    said = {each["model"]: str(each["flags"]) for each in scored if each["score"] == 0.65}
+    assert {model: CONSTANT in flags for model, flags in said.items()} == {
+        "stuck": True,
+        "good": False,
+    }
+
+
+def test_a_notebook_marks_a_score_as_the_tasks_of_it(averaged: Path) -> None:
+    board = bh.board("squad", db=DB)
+    for shown in (repr(board), board._repr_html_()):
+        assert len(re.findall(r"65\.0!", shown)) == 1
 
 
 # Formats of exports.

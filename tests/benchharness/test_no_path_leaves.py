@@ -29,6 +29,7 @@ from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import submission
+from benchharness.tasks.own import metrics
 from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -132,10 +133,11 @@ class Machine:
     def stored(self, *words, codes=(0,)):
         return self(*words, "--db", self.db, codes=codes)
 
-    def run(self, command, *words, engine=_Engine, codes=(0,)):
+    def run(self, command, *words, engine=_Engine, codes=(0,), data=("--data",)):
         with self.patch.context() as patch:
             patch.setattr("benchharness.engines.local.LocalEngine", lambda *_, **__: engine())
-            names = ("--model", f"mine={self.encoder}", "--data", self.data, "--device", "cpu")
+            rows = (*data, self.data) if data == ("--data",) else data
+            names = ("--model", f"mine={self.encoder}", *rows, "--device", "cpu")
             exact = () if command == "check" else ("--precision", "fp32")
             return self(command, *names, *exact, *words, codes=codes)
 
@@ -148,6 +150,30 @@ class Machine:
         with open_store(self.db) as store:
             return next(run.key for run in store.runs() if run.seed == 7)
 
+    @property
+    def scored_by_script(self):
+        """The key of such a run on data of its user's, which a script of theirs scores."""
+        script = self.home / "my metrics" / "mine.py"
+        script.parent.mkdir()
+        script.touch()
+        loaded = SimpleNamespace(
+            features={"predictions": SimpleNamespace(dtype="int32")},
+            compute=lambda predictions, references: {"mine": float(predictions == references)},
+        )
+        self.patch.setattr(metrics, "load_script", lambda *_: loaded)
+        self.patch.setattr(metrics, "script_digest", lambda _: "5" * 64)
+        rows = (
+            "--data-file",
+            self.home / "reviews.csv",
+            "--metric",
+            f"evaluate:{script},score=mine",
+        )
+        words = ("--seed", "8", "--set", "epochs=1", "--limit", "16", "--no-baselines")
+        engine = partial(_Trainer, Path(self.db).with_name("models"))
+        self.run("run", *words, "--db", self.db, engine=engine, data=rows)
+        with open_store(self.db) as store:
+            return next(run.key for run in store.runs() if run.seed == 8)
+
 
 def runs(machine):
     found = SimpleNamespace(origin="here")
@@ -157,6 +183,12 @@ def runs(machine):
     recipe = ("--recipe", machine.home / "mine.toml")
     words = ("--task", "glue/rte", *recipe, "--seeds", "3", "--test", "--db", machine.db)
     machine.run("run", *words, *logs, "--out", "run.html", codes=(1,))
+
+
+def all_runs(machine):
+    runs(machine)
+    words = ("--collapsed-too", "--to", "scored")
+    machine.stored("model", machine.scored_by_script, *words)
 
 
 def pushed(machine):
@@ -222,6 +254,12 @@ def reports(machine):
         machine.stored("report", *words, "--out", f"page{words[0]}.html")
 
 
+def task_file(machine):
+    Path("mine.py").touch()  # beside the file, which finds it there
+    words = ("--data-file", machine.home / "reviews.csv", "--metric", "evaluate:mine.py,score=mine")
+    machine("run", "--write-task", *words, "--out", "task.py")
+
+
 Writer = Callable[[Machine], object]
 
 
@@ -231,8 +269,8 @@ def paper(m):
 
 
 WRITERS: dict[str, Writer] = {
-    "run --log": runs,
-    "run --out": runs,
+    "run --log": all_runs,
+    "run --out": all_runs,
     "report --out": reports,
     "report predictions --out": lambda m: m.stored(
         "report", "predictions", "mine", "--out", "every"
@@ -244,9 +282,7 @@ WRITERS: dict[str, Writer] = {
     "check --junit": check,
     "check --markdown": check,
     "submit --out": repair,
-    "run --write-task --out": lambda m: m(
-        "run", "--write-task", "--data-file", m.home / "reviews.csv", "--out", "task.py"
-    ),
+    "run --write-task --out": task_file,
     "model --to": lambda m: m.stored("model", m.kept, "--to", "taken"),
     "predict --out": predictions,
     **of_extensions({"paper": {"paper --to": paper}}),
@@ -316,6 +352,8 @@ def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
     names = {path.name for path in written}
     assert {"told.txt", "sent.txt", "v.xml", "all.jsonl.gz", "README.md", "answers.jsonl"} <= names
     assert "is not UTF-8" in Path("run.html").read_text(), "what the test looks for is there"
+    assert "'evaluate:' + str(HERE / 'mine.py') + ',score=mine'" in Path("task.py").read_text()
+    assert "evaluate:mine.py#" in Path("scored/benchharness.json").read_text()
     assert "is not UTF-8" in Path("v.md").read_text()
     assert "is not UTF-8" in Path("told.txt").read_text()
     assert "base_model" not in Path("taken/README.md").read_text(), "a folder's name is no hub's"
@@ -325,7 +363,8 @@ def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
     assert "does not say where glue data#" in ended
     assert "Give them by --rows" in ended
     machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
-    assert str(machine.data).encode() in _contents(Path("whole.jsonl.gz"))
+    for path in (machine.data, machine.home / "my metrics/mine.py"):
+        assert str(path).encode() in _contents(Path("whole.jsonl.gz"))
 
 
 PLACE = re.compile(r"\b(FILE|DIR|PATH|ORG)\b")
@@ -458,13 +497,14 @@ def test_python_gives_no_path_of_a_store(machine):
 
 
 def test_a_shared_archive_is_known_where_its_runs_are(machine):
-    runs(machine)
+    all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 5 runs added, 5 were here already" in machine.stored(
+    assert "0 of 6 runs added, 6 were here already" in machine.stored(
         "db", "import", "all.jsonl.gz"
     )
-    assert "5 of 5 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
+    assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
     machine("export", "--all", "back.jsonl.gz", "--db", "other.sqlite")
-    assert "0 of 5 runs added" in machine.stored("db", "import", "back.jsonl.gz")
+    assert "0 of 6 runs added" in machine.stored("db", "import", "back.jsonl.gz")
+    places = {str(machine.data), str(machine.home / "reviews.csv")}
     with open_store(machine.db) as store:
-        assert {run.data for run in store.runs()} == {str(machine.data)}
+        assert {run.data for run in store.runs()} == places

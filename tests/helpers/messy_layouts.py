@@ -4,7 +4,16 @@
 from pathlib import Path
 
 from tests.helpers.layouts import ENTITIES, ROWS, Layout, csv, folder, jsonl, marked
-from tests.helpers.own_files import as_csv, as_jsonl, exam, passage, second, sentence, text_file
+from tests.helpers.own_files import (
+    as_csv,
+    as_jsonl,
+    exam,
+    passage,
+    second,
+    sentence,
+    tagged,
+    text_file,
+)
 from tests.helpers.public_layouts import document, triple, webanno, workbook
 
 TEAMS = ("repair", "sales")
@@ -14,6 +23,55 @@ CITIES = ("Bern, Switzerland", "Graz, Austria", "Lund, Sweden", "Turku, Finland"
 
 def team(number: int) -> str:
     return TEAMS[number % 2]
+
+
+EASTERN = {
+    "gb18030": ("GB18030", "第二次来，排版很好，翻译也可以。下次还会再来。"),
+    "cp950": ("Big5", "這家餐廳的服務很好，下次還會再來。房間太小。"),
+    "shift_jis": ("Shift-JIS", "このホテルはとても良かったです。部屋がきれい"),
+    "euc_jp": ("EUC-JP", "このホテルはとても良かったです。部屋がきれい"),
+    "euc_kr": ("EUC-KR", "이 영화는 정말 재미있었습니다. 다시 보고 싶어요."),
+}
+"""What encodings of eastern languages are called, and a review in each."""
+
+SCORED = {
+    "input": lambda n: f"{sentence(n)}\t{second(n)}\n",
+    "gs": lambda n: "\n" if n in (3, 29) else f"{n % 26 / 5}\n",
+}
+"""A line of a pair, and one of its score."""
+
+
+def right(number: int) -> str:
+    return exam(number)[1][number % 4]
+
+
+def wrong(number: int) -> list[str]:
+    return [option for option in exam(number)[1] if option != right(number)]
+
+
+def pubtator(number: int) -> str:
+    """A document with a relation, in which people and places are marked."""
+    text, spans = marked(number, triple)
+    title, blank, abstract = text.partition(" ")
+    assert blank
+    marks = [f"{number}\t{a}\t{b}\t{text[a:b]}\t{kind}\tD0\n" for a, b, kind in spans]
+    head = f"{number}|t|{title}\n{number}|a|{abstract}\n"
+    return f"{head}{''.join(marks)}{number}\tCID\tD0\tD1\n\n"
+
+
+def places(number: int, text: str) -> list[object]:
+    """The places of a name's letters, if any, and the text."""
+    start = text.index("Anna")
+    return [[*range(start, start + 10)] if number % 4 else [], text]
+
+
+def placed(number: int) -> list[object]:
+    """A question on a review, and where its answer stands; every sixth has none."""
+    text, asked, answer = passage(number)
+    said = answer if number % 6 else "ANSWERNOTFOUND"
+    text = f"{text} ANSWERNOTFOUND"
+    span = text.index(said), text.index(said) + len(said)
+    return [asked, number / 64, text, said, span, number % 2 == 0]
 
 
 def digits(number: int) -> str:
@@ -162,4 +220,40 @@ MESSY = {
     "boxes and a shop": Layout(csv("verbatims.csv", "Date,Magasin,Verbatim,Prix,Accueil,Attente,Nb", lambda n: ["3 mai 2024", ["Lyon", "Metz"][n % 2], sentence(n), *("X" if n % k == 0 else "" for k in (2, 3, 4)), n % 4]), "labels text=Verbatim,labels=Prix+Accueil+Attente", ("Prix", "Accueil", "Attente")),
     "a label and what a model said": Layout(csv("feedback.csv", "id,comment,label,sentiment,score", lambda n: [n, sentence(n), team(n), team(n // 2), n / 60]), "asks text=comment,label=label or text=comment,label=sentiment"),
     "a German survey": Layout(csv("results.csv", "Antwort ID,Was ist zu tun?,In welchem Bereich?,Kategorie,Bemerkung", lambda n: [n, sentence(n), ["Bau", "Amt"][n % 2], team(n // 3), ""], ";"), "class text=Was ist zu tun?,label=Kategorie", TEAMS),
+    # No names above a class and its texts.
+    "no names and classes in a file": Layout(folder(train__csv=as_csv([[1 + n % 5, sentence(n, length=5), sentence(n + 500)] for n in ROWS]), classes__txt="art\nbooks\nchess\ndance\negg\n"), "class text=2,text2=3,label=1", ("art", "books", "chess", "dance", "egg"), "48 train, 12 dev", "the classes in column 1 of train.csv are named by the lines of classes.txt"),
+    "no names and too few classes in a file": Layout(folder(train__csv=as_csv([[1 + n % 5, sentence(n, length=5), sentence(n + 500)] for n in ROWS]), classes__txt="art\nbooks\n"), "refuses line 1 of train.csv is a row and no names"),
+    "no names and grades": Layout(csv("grades.csv", "", lambda n: [1 + n % 5, sentence(n, length=5), sentence(n + 500)]), "refuses line 1 of grades.csv is a row and no names"),
+    "no names and a part of the text": Layout(csv("part.csv", "", lambda n: [1 + n % 4, sentence(n)[:30], sentence(n)]), "refuses line 1 of part.csv is a row and no names"),
+    "a title and a plot": Layout(csv("films.csv", "title,plot_synopsis,tags,split,source", lambda n: [sentence(n, length=4), sentence(n + 500), ["crime, drama", "drama", "crime"][n % 3], ["train", "train", "val", "test"][n % 4], ["imdb", "wiki"][n % 2]]), "labels text=title,text2=plot_synopsis,labels=tags,split=split", ("crime", "drama")),
+    "a title and a reason": Layout(csv("films.csv", "title,rationale,label", lambda n: [sentence(n, length=4), sentence(n + 500), team(n)]), "asks text=title,label=label or text=title,text2=rationale,label=label"),
+    # Encodings of eastern languages.
+    **{code: Layout(text_file("reviews.csv", as_csv([["text", "label"], *([f"{text} {sentence(n)}", team(n)] for n in ROWS)]), code), "class text=text,label=label", TEAMS, said=f"reviews.csv is read as {said}, for it is not UTF-8") for code, (said, text) in EASTERN.items()},
+    "a broken letter in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *([EASTERN["gb18030"][1], team(n)] for n in ROWS)]).encode("gb18030") + b"\xff,sales\n"), "refuses is neither UTF-8 nor cp1252"),
+    "seldom letters in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *(["\u9f98\u9749\u7228\u9e1f\u9f8d" * 3, team(n)] for n in ROWS)]), "gb18030"), "refuses is neither UTF-8 nor cp1252"),
+    # A right answer and wrong ones.
+    "distractors": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer,support", lambda n: [exam(n)[0], *wrong(n), right(n), sentence(n + 300)]), "choice context=support,question=question,options=distractor1+distractor2+distractor3+correct_answer,answer=correct_answer", said="options are sorted by their text"),
+    "a list of wrong answers": Layout(jsonl("quiz.jsonl", lambda n: {"category": team(n), "question": exam(n)[0], "correct_answer": right(n), "incorrect_answers": wrong(n)}), "choice question=question,options=incorrect_answers+correct_answer,answer=correct_answer"),
+    "distractors and a letter": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer", lambda n: [exam(n)[0], *wrong(n), "ABCD"[n % 4]]), "asks text=question,label=correct_answer or text=distractor1,label=correct_answer"),
+    "distractors with the answer among them": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer,level", lambda n: [exam(n)[0], *wrong(n), wrong(n)[n % 3], team(n)]), "asks text=question,label=level or text=distractor1,label=level"),
+    "a quiz in a workbook": Layout(workbook(Quiz=[[None] * 6, [None, "Quiz template", *[None] * 4], [None, None, "Question - max 120 characters", "Answer 1 - max 75 characters", "Answer 2 - max 75 characters", "Correct answer(s) - choose at least one"], *([None, n + 1, exam(n)[0], *exam(n)[1][:2], "1,2" if n % 20 == 0 else 1 + n % 2] for n in ROWS), *([None, n, *[None] * 4] for n in range(61, 70))]), "choice question=Question - max 120 characters,options=Answer 1 - max 75 characters+Answer 2 - max 75 characters,answer=Correct answer(s) - choose at least one", (), "46 train, 11 dev", "with several right options, which is read as without a label: 3"),
+    "a quiz whose numbers may count from 0": Layout(csv("quiz.csv", "Question,Answer 1,Answer 2,Answer 3,Answer 4,Correct answer", lambda n: [exam(n)[0], *exam(n)[1], 1 + n % 3]), "asks text=Question,label=Correct answer or text=Answer 1,label=Correct answer"),
+    "a quiz with fewer options in some rows": Layout(csv("quiz.csv", "Question Text,Question Type,Option 1,Option 2,Option 3,Correct Answer", lambda n: [exam(n)[0], "Multiple Choice", *exam(n)[1][:2], "" if n % 3 else exam(n)[1][2], 1 + n % 2]), "choice question=Question Text,options=Option 1+Option 2+Option 3,answer=Correct Answer", said="count the options from 1"),
+    "a quiz with mostly several right answers": Layout(csv("quiz.csv", "Question,Answer 1,Answer 2,Answer 3,Correct", lambda n: [exam(n)[0], *wrong(n), "1;3" if n % 2 else 1 + n % 3]), "asks text=Question,labels=Correct or text=Answer 1,labels=Correct"),
+    # Spans of texts and of questions.
+    "PubTator": Layout(text_file("corpus.PubTator", "".join(map(pubtator, ROWS))), "tags words=words,tags=tags", ENTITIES, said="left out of corpus.PubTator: 60 relations"),
+    "PubTator, a mark of other words": Layout(text_file("corpus.txt", "".join(map(pubtator, ROWS)).replace("\tAnna Meyer\t", "\tAnna Weyer\t", 1)), "refuses corpus.txt line 3 marks 6 to 16 as 'Anna Weyer', where the text has 'Anna Meyer'"),
+    "PubTator, an odd line": Layout(text_file("corpus.txt", pubtator(1) + "1\tso\n"), "refuses corpus.txt line 7 is none of PubTator's"),
+    "places of letters": Layout(csv("spans.csv", "spans,text", lambda n: places(n, marked(n, triple)[0])), "tags words=words,tags=tags", ("O", "B-SPAN", "I-SPAN"), said="the numbers in 'spans' are places of letters"),
+    "numbers of words": Layout(csv("spans.csv", "spans,text", lambda n: [[1, 2] if n % 4 else [], marked(n, triple)[0]]), "refuses no column of spans.csv can be a label"),
+    "tags behind words": Layout(text_file("tagged.txt", "".join(f"{' '.join(map('_'.join, zip(*tagged(n), strict=True)))} 1/2_O\n" for n in ROWS)), "tags words=words,tags=tags", ENTITIES),
+    "parts of speech behind words": Layout(text_file("brown.pos", "".join(f"{' '.join(f'{w}/np-tl' if w.istitle() else f'{w}/nn' for w in tagged(n)[0])} ./.\n" for n in ROWS)), "tags words=words,tags=tags", (".", "nn", "np-tl"), said="brown.pos is read as words with their tags behind them"),
+    "a word without its tag behind": Layout(text_file("tagged.txt", "".join(f"{' '.join(map('_'.join, zip(*tagged(n), strict=True)))}{' bare' * (n == 8)}\n" for n in ROWS)), "refuses tagged.txt line 9 has no tag behind 'bare'"),
+    "names with a line between": Layout(text_file("names.txt", "".join(f"{' '.join(f'{w}_id' for w in tagged(n)[0])}\n" for n in ROWS)), "refuses no column of names.txt can be a label"),
+    "answers and their places": Layout(csv("reviews.csv", "question,ques_score,review,human_ans_spans,human_ans_indices,is_ans_subjective", placed), "spans context=review,question=question,answer=human_ans_spans,start=human_ans_indices", said="10 questions have the answer ANSWERNOTFOUND: their context has none"),
+    "answers and other numbers": Layout(csv("reviews.csv", "question,review,reply,at", lambda n: [passage(n)[1], passage(n)[0], passage(n)[2], f"({n % 7}, {n % 7 + 9})"]), "refuses no column of reviews.csv can be a label"),
+    # Pairs, and their scores in the same lines of other files.
+    "scores by lines": Layout(folder(**{f"STS__{kind}__{part}__txt": "".join(line(n + at) for n in range(30)) for at, part in ((0, "news"), (30, "forum")) for kind, line in SCORED.items()}), "number text=sentence1,text2=sentence2,number=score", (), "46 train, 12 dev", "the files gs, line by line"),
+    "scores of fewer lines": Layout(folder(STS__input__news__txt="".join(map(SCORED["input"], ROWS)), STS__gs__news__txt="".join(map(SCORED["gs"], range(59)))), "refuses STS.input.news.txt has 60 lines and STS.gs.news.txt 59"),
+    "pairs without scores": Layout(folder(STS__input__news__txt="".join(map(SCORED["input"], ROWS)), STS__input__forum__txt="".join(map(SCORED["input"], ROWS))), "refuses has no train file"),
 }  # fmt: skip

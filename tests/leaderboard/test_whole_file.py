@@ -66,3 +66,15 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) ->
         with whole_file(path):
             assert held.exists()
     assert {*tmp_path.iterdir()} == {path, *others}
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with whole_file(pipe) as file:
+        file.write(b"rows")
+    assert os.read(reader, 9) == b"rows"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert [*tmp_path.iterdir()] == [pipe]

@@ -101,7 +101,7 @@ def _measured(
         costs=costs,
         machine=machine,
         href=named.href(cells[0]),
-        flags=cells[0].notes if task else entry.notes(cell.task for cell in cells),
+        flags=cells[0].notes if task else entry.score_notes,
         has_learned=any(cell.has_learned for cell in cells),
     )
 

@@ -82,7 +82,7 @@ def _rows(path: Path, table: str) -> list[tuple[object, ...]]:
 def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
     path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_path: Path) -> None:
+    def refuse(*_: object) -> None:
         raise PermissionError(13, "the folder takes no new file")
 
     add_revision()

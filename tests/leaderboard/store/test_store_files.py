@@ -171,9 +171,11 @@ def test_locks_are_tried_where_a_link_leads(
         tried.extend(options.values())
         return TemporaryFile(**options)
 
-    monkeypatch.setattr("benchharness.leaderboard.store.database.TemporaryFile", temporary)
+    monkeypatch.setattr("benchharness.leaderboard.text.TemporaryFile", temporary)
     open_store(link).close()
-    assert set(tried) == {path.parent.resolve()}
+    assert tried == [path.parent.resolve()]
+    open_store(tmp_path / "new.sqlite").close()
+    assert tried[1:] == [tmp_path], "once, also where it is made"
 
 
 def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
+from benchharness.tasks.own import parts
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.leaks import find_leaks
 from benchharness.tasks.own.parts import read_parts
@@ -562,6 +563,25 @@ def test_lines_above_a_table_are_no_rows_where_it_is_read_in_parts(tmp_path):
     assert part.ids == read_table([tmp_path / "rows.csv"]).ids
 
 
+def test_each_row_of_a_part_is_measured_once(tmp_path, monkeypatch):
+    """Also in the first part, whose first row may be of names; odd rows are refused in each."""
+    measured = []
+    check = parts.check_widths
+    monkeypatch.setattr(parts, "PART_BYTES", 60)
+    monkeypatch.setattr(
+        parts, "check_widths", lambda *given: measured.extend(given[1]) or check(*given)
+    )
+    lines = [f"a text {n},{n}" for n in range(20)]
+    (tmp_path / "rows.csv").write_text("\n".join(["text,n", *lines, ""]))
+    assert sum(len(part.ids) for part in read_parts(str(tmp_path / "rows.csv"))) == 20
+    assert len(measured) == 21
+    for at in (1, 19):
+        odd = [*lines[:at], "a, text,1", *lines[at:]]
+        (tmp_path / "odd.csv").write_text("\n".join(["text,n", *odd, ""]))
+        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields where line 1 has 2"):
+            list(read_parts(str(tmp_path / "odd.csv")))
+
+
 def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
@@ -624,3 +644,56 @@ def test_a_row_is_read_the_same_whatever_stands_in_its_part(tmp_path: Path) -> N
         (part,) = read_parts(str(file))
         assert part.columns["premise"][0] == "yes"
         assert part.columns["hypothesis"][0] == "true"
+
+
+def examples_in(path: str) -> list:
+    """The rows of train and of the dev that was made of it, but those that are left out."""
+    task, data = (found := find_own(path)).task, parse_data(found.data)
+    rows = [e for split in ("train", "dev") for e in read(task, split, data).examples]
+    return [row for row in rows if not row.is_hidden]
+
+
+def test_no_place_tells_the_right_answer_from_its_distractors(tmp_path: Path) -> None:
+    rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
+    wrong = [[o for o in options if o != right] for _, options, right in rows]
+    lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]
+    names = ["question", "distractor1", "distractor2", "distractor3", "correct_answer"]
+    found = examples_in(table(tmp_path, [names, *lines]))
+    rights = {asked: right for asked, _, right in rows}
+    assert all(e.options[e.gold[0]] == rights[e.question] for e in found)
+    places = Counter(e.gold[0] for e in found)
+    assert sum(places.values()) == 40
+    assert max(places.values()) < 40
+
+
+def test_numbers_of_a_quiz_count_its_answers_from_1(tmp_path: Path) -> None:
+    said = [1 + n % 4 if n % 8 else "1,3" for n in range(40)]
+    lines = [[exam(n)[0], *exam(n)[1], right] for n, right in enumerate(said)]
+    names = ["Question", *(f"Answer {n} - max 75" for n in range(1, 5)), "Correct answer(s)"]
+    found = examples_in(table(tmp_path, [names, *lines]))
+    number = {exam(n)[0]: right for n, right in enumerate(said)}
+    assert len(found) == 35
+    assert all(e.gold == (number[e.question] - 1,) for e in found)
+
+
+def test_a_word_for_no_answer_is_no_answer(tmp_path: Path) -> None:
+    lines = []
+    for n in range(40):
+        context, asked, answer = passage(n)
+        context, answer = f"{context} CANNOTANSWER", answer if n % 4 else "CANNOTANSWER"
+        lines.append([asked, context, answer, context.index(answer)])
+    found = examples_in(table(tmp_path, [["question", "review", "said", "at"], *lines]))
+    assert sum(e.answers == () for e in found) == 10
+    assert all(e.context[at:].startswith(text) for e in found for text, at in e.answers)
+    assert {text for e in found for text, _ in e.answers} == {
+        passage(n)[2] for n in range(40) if n % 4
+    }
+
+
+def test_scores_stay_in_the_lines_of_their_pairs(tmp_path: Path) -> None:
+    pairs = "".join(f"{sentence(n)}\t{sentence(n + 500)}\n" for n in range(40))
+    scores = {n: n % 26 / 5 for n in range(40) if n not in (0, 3, 4, 39)}
+    (tmp_path / "STS.input.news.txt").write_text(pairs)
+    (tmp_path / "STS.gs.news.txt").write_text("".join(f"{scores.get(n, '')}\n" for n in range(40)))
+    found = examples_in(str(tmp_path))
+    assert {e.text_a: e.label for e in found} == {sentence(n): s for n, s in scores.items()}
