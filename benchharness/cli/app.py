@@ -20,9 +20,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import ELSEWHERE, commands, inner, named
+from benchharness.cli.commands import ELSEWHERE, command, commands, inner, named
 from benchharness.discovery import at
-from benchharness.extension import GROUPS
+from benchharness.extension import GROUPS, Command
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
@@ -115,7 +115,7 @@ class InnerGroup(TyperGroup):
         words = {
             word: TyperCommand(word, short_help=line.help) for word, line in inner(name).items()
         }
-        facts: dict[str, Any] = {"help": commands()[name].help, "commands": words}
+        facts: dict[str, Any] = {"help": _line(name).help, "commands": words}
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
@@ -123,10 +123,16 @@ class InnerGroup(TyperGroup):
         _write_example(self.name or "", formatter)
 
 
+def _line(name: str) -> Command:
+    found = command(name)
+    assert found, name
+    return found
+
+
 def _write_example(name: str, formatter: Any) -> None:
     """End a command's help with its example, on one line so that it can be copied."""
     with formatter.section("Example"):
-        formatter.write(f"{'':{formatter.current_indent}}bench {commands()[name].example}\n")
+        formatter.write(f"{'':{formatter.current_indent}}bench {_line(name).example}\n")
 
 
 class LazyGroup(TyperGroup):
@@ -134,13 +140,14 @@ class LazyGroup(TyperGroup):
 
     words: tuple[str, ...] = ()
 
-    def __init__(self, **settings: Any) -> None:
-        known = {
+    def list_commands(self, _: Any) -> list[str]:
+        """The names of all commands, which are looked for where somebody asks for all."""
+        self.commands = {
             name: TyperCommand(name, short_help=line.help)
             for name, line in commands().items()
             if " " not in name
         }
-        super().__init__(**settings | {"commands": known})
+        return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
         """Parses what stands before the command's name."""
@@ -167,11 +174,12 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
         name, rest = named(args)
-        if commands().get(name):
+        if command(name):
             return name, load_command(name), rest
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
+        self.list_commands(ctx)  # for the names that are like it
         return super().resolve_command(ctx, args)
 
 
@@ -247,7 +255,7 @@ class GroupedCommand(TyperCommand):
 
 def load_command(name: str) -> Any:
     """A command of the table, as click calls it; without a place the group of those behind it."""
-    place = commands()[name].place
+    place = _line(name).place
     if not place:
         return InnerGroup(name)
     found = at(place)

@@ -1,13 +1,11 @@
 """The commands of `bench` by name: the core's own table, and those of extensions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
 from benchharness.tasks.errors import BenchError
-
-_PACKAGE = __name__.rpartition(".")[0]
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -158,20 +156,28 @@ the help: sections by what a person wants, and in each the common commands first
 
 
 @cache
+def core() -> Mapping[str, Command]:
+    """Give the core's commands, whose places are whole."""
+    return _placed(CORE, __name__.rpartition(".")[0])
+
+
+@cache
 def commands() -> Mapping[str, Command]:
     """Give every command by the words that call it, in the order of the help.
 
-    Raises BenchError where an extension's command has the words of another one.
+    Raises BenchError where an extension's command has the words of another one, or begins with the
+    word of one of the core's.
     """
-    found = dict(_placed(CORE, _PACKAGE))
+    found = dict(core())
     for extension in extensions():
-        for name, line in _placed(extension.commands, extension.package):
-            if name in found:
+        for name, line in _placed(extension.commands, extension.package).items():
+            first = name.partition(" ")[0]
+            if name in found or first in CORE:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, which is there "
-                    "already: give it another name."
+                    f"the extension {extension.name} has a command {name!r}, and {first!r} is "
+                    "there already: give it another name."
                 )
-            if line.group not in GROUPS and name.partition(" ")[0] not in found:
+            if line.group not in GROUPS and first not in found:
                 raise BenchError(
                     f"the command {name!r} of the extension {extension.name} is in no section of "
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
@@ -180,10 +186,25 @@ def commands() -> Mapping[str, Command]:
     return found
 
 
-def _placed(lines: Mapping[str, Command], package: str) -> Iterator[tuple[str, Command]]:
+def table_with(first: str) -> Mapping[str, Command]:
+    """Give a table that has the commands which begin with a word, if there are any.
+
+    No extension is looked for where the core has them.
+    """
+    return core() if first in CORE else commands()
+
+
+def command(name: str) -> Command | None:
+    """Give the command of a name, if there is one."""
+    return table_with(name.partition(" ")[0]).get(name)
+
+
+def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
     """Name the functions with their packages."""
-    for name, line in lines.items():
-        yield name, line._replace(place=line.place and f"{package}.{line.place}")
+    return {
+        name: line._replace(place=line.place and f"{package}.{line.place}")
+        for name, line in lines.items()
+    }
 
 
 def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
@@ -210,7 +231,8 @@ ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-t
 def named(words: Sequence[str]) -> tuple[str, list[str]]:
     """The command that the words after `bench` begin with, by its name, and the words for it."""
     first, *rest = words
-    if now := old_words().get(" ".join(words[:2])):
+    is_word = bool(rest) and not rest[0].startswith("-")
+    if is_word and (now := old_words().get(" ".join(words[:2]))):
         return now, rest[1:]
     for word in inner(first):
         if word in (rest if word.startswith("-") else rest[:1]):
@@ -223,7 +245,7 @@ def inner(name: str) -> dict[str, Command]:
     """The words and flags behind a command's name that make it another one."""
     return {
         word: line
-        for words, line in commands().items()
+        for words, line in table_with(name).items()
         for first, _, word in [words.partition(" ")]
         if word and first == name
     }

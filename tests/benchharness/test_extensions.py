@@ -81,14 +81,21 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     assert [name for name in (*extension.commands, *extension.calls) if name not in line] == []
 
 
-def test_what_the_core_finds_imports_no_module_of_an_extension() -> None:
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("--help", {each.package for each in OWN}), ("show --help", set())],
+    ids=["all", "one of the core"],
+)
+def test_a_command_imports_no_module_of_an_extension(words: str, found: set[str]) -> None:
+    """Those of the core look for none."""
     code = (
-        "import sys; from benchharness.cli.commands import commands; commands(); "
-        "print(*(name for name in sys.modules if name.startswith('benchharness.extensions.')))"
+        "import sys; from benchharness.cli.app import app; "
+        f"app({words.split()!r}, standalone_mode=False); "
+        "print('loaded:', *(n for n in sys.modules if n.startswith('benchharness.extensions.')))"
     )
-    loaded = ended((sys.executable, "-P", "-c", code)).stdout.split()
-    assert set(loaded) == {each.package for each in OWN}
-    assert "importlib.metadata" not in loaded
+    loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()
+    assert loaded[0] == "loaded:"
+    assert {*loaded[1:]} == found
 
 
 # A package of somebody's own.
@@ -173,9 +180,13 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
+        (
+            [MINE.replace('"greet": Command', '"show greetings": Command')],
+            "'show' is there already",
+        ),
         ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
     ],
-    ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
+    ids=["no object", "raises", "needs a package", "twice", "taken", "of the core", "no section"],
 )
 def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
