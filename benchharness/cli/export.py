@@ -277,7 +277,7 @@ def _put_predictions(
 def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -> int:
     write = PREDICTIONS.get(form)
     if write is None:
-        raise BenchError(f"predictions are written as {' or '.join(PREDICTIONS)}, not {form}.")
+        raise BenchError(f"predictions are written as {', '.join(PREDICTIONS)}, not {form}.")
     if out is None:
         if form is Format.PARQUET:
             raise BenchError("parquet is no text for a terminal: give --out FILE.")

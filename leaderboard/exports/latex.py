@@ -212,7 +212,7 @@ class _Setting:
         for line in range(-height, 0):
             words = [parts[line] if -line <= len(parts) else "" for parts in lines]
             before = names if line == -1 else [""] * len(names)
-            yield _line([*before, *(f"{{{latex_escaped(word)}}}" for word in words)])
+            yield _line([*before, *map(latex_escaped, words)])
 
     def _row(self, row: TableRow) -> str:
         mark = rf"\textsuperscript{{{self.marks[row.source]}}}" if row.source else ""

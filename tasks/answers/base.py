@@ -285,9 +285,9 @@ class AnswerType:
         """The right answers as a cell."""
         return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
 
-    def spoken(self, prediction: Any, example: Any, *, texts: bool = True) -> str:
+    def spoken(self, prediction: Any, example: Any) -> str:
         """An answer as a text that a model could have given."""
-        return self.written(prediction, texts=texts) or ""
+        return self.written(prediction) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
         """The right answer as plain data; `several` where an example of the split has more."""

@@ -118,10 +118,10 @@ class Choices(AnswerType):
             found |= {"score": max(prediction.scores), "scores": list(prediction.scores)}
         return found
 
-    def spoken(self, prediction: ChoicePrediction, example: Any, *, texts: bool = True) -> str:
-        if prediction.option >= 0 and texts:
+    def spoken(self, prediction: ChoicePrediction, example: Any) -> str:
+        if prediction.option >= 0:
             return str(example.options[prediction.option])
-        return self.written(prediction, texts=texts) or ""
+        return self.written(prediction) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
         return example.gold if several else next(iter(example.gold), None)

@@ -602,13 +602,16 @@ def _reading_arrow(else_said: str) -> Iterator[None]:
 
 def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
-        file = parquet.ParquetFile(BytesIO(content))
-        said = file.metadata
+        said = parquet.read_metadata(BytesIO(content))
         size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
         # Equal values together take nearly nothing in the file, and a byte or more in memory.
         cells = said.num_rows * said.num_columns
         check_memory(path, max(size, cells), cells)
-        return _of_arrow(path, file.schema_arrow, file.iter_batches(_BATCH_ROWS))
+        # Texts stay packed, so that equal ones are counted before each row has its own.
+        schema = said.schema.to_arrow_schema()
+        texts = [column.name for column in schema if str(column.type) in _TEXTS]
+        file = parquet.ParquetFile(BytesIO(content), read_dictionary=texts)
+        return _of_arrow(path, schema, file.iter_batches(_BATCH_ROWS))
 
 
 def _arrow(path: Place, content: bytes) -> Table:
@@ -624,6 +627,8 @@ def _arrow(path: Place, content: bytes) -> Table:
         return _of_arrow(path, file.schema, batches)
 
 
+_TEXTS = ("string", "large_string", "binary", "large_binary")
+
 _BATCH_ROWS = 4096
 """How many rows are unpacked before it is asked again whether the others fit into memory."""
 
@@ -632,16 +637,38 @@ def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
     held, size, cells = list[Any](), 0, 0
     for batch in batches:
         held.append(batch)
-        size += batch.nbytes
+        size += sum(map(_unpacked_bytes, batch.columns))
         cells += batch.num_rows * batch.num_columns
         check_memory(path, size, cells)
-    rows = [row for batch in held for row in batch.to_pylist()]
+    values = [_python_values(path, name, held, n) for n, name in enumerate(schema.names)]
+    rows = [dict(zip(schema.names, row, strict=True)) for row in zip(*values, strict=True)]
     if not rows:
         raise DataError(f"{path.name} has no rows.")
     table = objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
     names = {name: each for name, each in label_names(schema).items() if name in table.columns}
     columns = {name: [named(v, names[name]) for v in table.columns[name]] for name in names}
     return replace(table, columns={**table.columns, **columns})
+
+
+def _unpacked_bytes(column: Any) -> int:
+    """The bytes of a column's values, where equal texts are kept once but each row has its own."""
+    from pyarrow import compute, types  # noqa: PLC0415  (half a second)
+
+    if types.is_dictionary(column.type) and str(column.type.value_type) in _TEXTS:
+        lengths = compute.binary_length(column.dictionary)
+        return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
+    return int(column.nbytes)
+
+
+def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
+    """The values of a column; DataError where Python has no such value, as the year 50,000."""
+    try:
+        return [value for batch in batches for value in batch.column(place).to_pylist()]
+    except (OverflowError, ValueError) as error:
+        raise DataError(
+            f"{path.name} has a value in column {name!r} that cannot be read ({error}): leave the "
+            "column out, or write it as text."
+        ) from error
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:

@@ -297,6 +297,17 @@ def test_a_mention_that_a_gold_chain_has_again_counts_again_as_scorer_pl_prints(
     assert found == [pytest.approx(sums) for sums in printed]
 
 
+def test_the_gold_answer_of_a_document_with_a_doubled_mention_is_within_the_bounds():
+    chain = tuple((0, place, place + 1) for place in range(100))
+    gold = (chain, ((0, 200, 201), (0, 202, 203), (0, 200, 201)))
+    example = DocumentExample(
+        id="nw/x/000", sentences=(tuple("w" * 300),), speakers=("-",), clusters=gold
+    )
+    answer = ClusterPrediction(id=example.id, clusters=gold)
+    scores = score(COREF, "dev", [answer], [example])
+    assert 1.0 < scores["f1"] <= 4 / 3
+
+
 def test_gold_mentions_that_a_response_has_again_are_left_out_and_few_as_by_scorer_pl(tmp_path):
     example = DocumentExample(
         id="nw/x/000", sentences=(tuple("abcdefgh"),), speakers=("-",), clusters=((A, B), (C, D))

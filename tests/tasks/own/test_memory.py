@@ -48,6 +48,50 @@ def test_a_file_of_columns_that_does_not_fit_is_refused_before_its_rows_are_made
         read_table([tmp_path / name])
 
 
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_long_equal_texts_are_counted_as_often_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_packed: bool
+) -> None:
+    """A column of categories, or a column that Parquet itself has packed, keeps a text once."""
+    texts = pa.array(["a" * 50_000, "b" * 50_000] * 100)
+    column = texts.dictionary_encode() if is_packed else texts
+    rows = pa.table({"text": column, "label": ["x", "y"] * 100})
+    if name == "rows.parquet":
+        parquet.write_table(rows, tmp_path / name, store_schema=is_packed)
+    else:
+        with ipc.new_file(tmp_path / name, rows.schema) as file:
+            file.write_table(rows)
+    monkeypatch.setattr(memory, "free_memory", lambda: 50_000_000)
+    monkeypatch.setattr(tables, "objects_table", lambda *_: pytest.fail("rows are made"))
+    with pytest.raises(DataError, match=r" has 0\.01 GB of rows, .* are free: give"):
+        read_table([tmp_path / name])
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2**59], pa.timestamp("us")),
+        pa.Array.from_buffers(
+            pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")]
+        ),
+    ],
+    ids=["year", "bytes"],
+)
+def test_a_value_that_python_has_not_is_named_with_its_column(
+    tmp_path: Path, name: str, values: pa.Array
+) -> None:
+    rows = pa.table({"text": ["a text"], "when": values})
+    if name == "rows.parquet":
+        parquet.write_table(rows, tmp_path / name)
+    else:
+        with ipc.new_file(tmp_path / name, rows.schema) as file:
+            file.write_table(rows)
+    with pytest.raises(DataError, match=rf"^{name} has a value in column 'when' that cannot be"):
+        read_table([tmp_path / name])
+
+
 def _write_columns(path: Path, count: int = 60_000) -> None:
     rows = pa.table({"text": [ROW] * count, "label": ["pos"] * count})
     if path.suffix == ".parquet":
