@@ -20,8 +20,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import ELSEWHERE, command, commands, inner, named
-from benchharness.discovery import at
+from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
+from benchharness.discovery import at, loaded
 from benchharness.extension import GROUPS, Command
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
@@ -258,7 +258,7 @@ def load_command(name: str) -> Any:
     place = _line(name).place
     if not place:
         return InnerGroup(name)
-    found = at(place)
+    found = at(place) if name in core() else loaded(f"the command {name}", partial(at, place))
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)

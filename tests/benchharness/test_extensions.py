@@ -195,6 +195,15 @@ def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts
     assert said in found.err
 
 
+def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> None:
+    installed(MINE.replace("greeting:greet", "gone:greet"))
+    assert "greet" in bench("--help").out
+    found = bench("greet", "Ada")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "the command greet raises ModuleNotFoundError" in found.err
+    assert "No module named 'mine_0.gone'" in found.err
+
+
 def test_a_name_that_no_extension_has_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = benchharness.nothing
