@@ -17,6 +17,7 @@ from benchharness.cli.commands import commands as all_commands
 from benchharness.cli.commands import named, old_words
 from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
 from benchharness.tasks.suites import find_task
+from tests.helpers.extensions import with_all_extensions
 
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -221,6 +222,7 @@ def test_a_closed_pipe_is_no_traceback():
     assert errors == b""
 
 
+@with_all_extensions
 def test_the_page_of_commands_is_as_make_cli_page_writes_it():
     text = DOCS.read_text(encoding="utf-8")
     assert text == MADE["page"](text)
@@ -240,6 +242,7 @@ def documented(page):
             yield shlex.split(command)
 
 
+@with_all_extensions
 def test_documented_commands_can_be_typed():
     """Their options are there, and their tasks are of one suite wherever the rows come from."""
     pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]

@@ -402,7 +402,6 @@ WRITING = {
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
     "benchharness/cli/submit.py": "submit --out",
     "benchharness/cli/task.py": "run --write-task --out",
-    "benchharness/extensions/paper/folder.py": "paper --to",
     "benchharness/trained/card.py": "model --to",
     "benchharness/trained/export.py": "model --to",
     "benchharness/trained/take.py": "model --to",
@@ -411,6 +410,7 @@ WRITING = {
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
     "tasks/submission/inspection.py": "submit --out",
+    **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
 """The modules that write files for people, by the option that they write for."""
 
