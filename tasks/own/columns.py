@@ -18,7 +18,7 @@ NAMED: Mapping[str, frozenset[str]] = {
         "label": "label labels class target gold goldlabel y category adjudicated adjudication "
         "adjudicado adjudicatedlabel consensus consensuslabel finallabel goldstandard "
         "majoritylabel majorityvote kategorie klasse catégorie categoría categoria etiqueta "
-        "étiquette",
+        "étiquette accept",
         "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
         "duplicate categories tag tags relation entailment labelname included relevant thema thème "
         "tema stimmung sentimiento sentimento",
@@ -39,7 +39,11 @@ NAMED: Mapping[str, frozenset[str]] = {
         "origin": "countrycode latitude longitude timezone date year month day time timestamp week "
         "hour weekday duration device browser os platform channel newspaper publisher outlet "
         "agency license licence version appversion progress finished annotator annotators coder "
-        "rater labeler worker workerid confidence agreement kappa leadtime",
+        "rater labeler worker workerid confidence agreement kappa leadtime promptname",
+        "fact": "gradelevel gender sex age race ethnicity prompt set part source filename file "
+        "school",
+        "meta": "meta metadata",
+        "aspect": "aspect term entity target",
         "coded": "theme topic code coded coding label category class sentiment stance emotion "
         "thema kategorie",
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
@@ -49,10 +53,15 @@ NAMED: Mapping[str, frozenset[str]] = {
 "number" are what a text is classified as or scored with, "category" says so less surely, and
 "right" is the right one of several options and "distractor" a wrong one, "why" what was written
 with the answer in sight; "origin" says where a row comes from, who judged it, when and how surely,
-and "coded" ends the name of a column that judges the text of the name before it."""
+"fact" what is known of its writer or its task, and "meta" holds both; "aspect" is a second text,
+which names what is judged in the first; and "coded" ends the name of a column that judges the text
+of the name before it."""
 
-MISSING = frozenset(("", "nan", "na", "n/a", "null", "none", "-"))
-"""What pandas ("nan", ""), R ("NA") and Moodle ("-") write for a missing value, in lower case."""
+NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
+"""What databases and pandas write for an empty cell, in lower case."""
+
+MISSING = frozenset(("", "na", "n/a", "none", "-", *NULLS))
+"""What stands for a missing value, in lower case, as in R ("NA") and Moodle ("-") too."""
 
 CLASSES = NAMED["label"] | NAMED["category"]
 
@@ -187,6 +196,11 @@ class Table:
         return f"{self.place(row)} word {word + 1}"
 
 
+def _last_word(name: str) -> str:
+    parts = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).strip(" _").lower())
+    return parts[-1]
+
+
 def _is_missing(value: Any) -> bool:
     return str(value).strip().lower() in MISSING
 
@@ -220,10 +234,22 @@ class Column:
         Such are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
         bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
-        *_, last = re.split(
-            r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).strip(" _").lower()
-        )
-        return bool({key_of(bare), last} & NAMED["origin"])
+        return bool({key_of(bare), _last_word(bare)} & NAMED["origin"]) or self.is_meta
+
+    @cached_property
+    def is_meta(self) -> bool:
+        """Return whether it is a field about a row, such as Prodigy's "meta.source"."""
+        return any(key_of(part) in NAMED["meta"] for part in self.name.split(".")[:-1])
+
+    @cached_property
+    def words(self) -> set[str]:
+        """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
+        return {self.key, *re.split(r"[\W_]+", self.name.lower())}
+
+    @cached_property
+    def is_fact(self) -> bool:
+        """Return whether the name is of what is known of a text's writer or of its task."""
+        return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
     def known(self) -> list[Any]:
@@ -249,11 +275,13 @@ class Column:
         if len(found) == len(self.known):
             return found or None
         # "NA" among many numbers is a missing one; among few whole ones it may be a class.
-        odd = {str(v).strip().lower() for v in self.known} - {w for w, _ in self._read_numbers}
-        if odd == {"nan"}:
+        odd = {str(v).strip() for v in self.known if _is_missing(v)}
+        if len(found) + self._count_missing < len(self.known):
+            return None
+        if all(word == "None" or word.lower() in NULLS for word in odd):
             return found or None
         is_many = len(set(found)) > FEW or any(number % 1 for number in found)
-        return found if is_many and odd <= MISSING else None
+        return found if is_many else None
 
     @cached_property
     def _read_numbers(self) -> list[tuple[str, float]]:

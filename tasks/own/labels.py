@@ -10,16 +10,17 @@ from typing import Any
 from benchharness.tasks.errors import DataError
 from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.own.cells import value_of
-from benchharness.tasks.own.columns import Column, Table
+from benchharness.tasks.own.columns import NULLS, Column, Table
 from benchharness.tasks.own.readings import separator_of
 from benchharness.tasks.own.roles import first_number
 from benchharness.tasks.own.tags import Spelling, spelling_of
 from benchharness.tasks.own.task import (
-    NO_LABELS,
     OwnData,
     answers_in,
     class_name,
+    is_null,
     label_parts,
+    may_be_no_label,
     no_column,
     to_examples,
 )
@@ -98,7 +99,11 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    none = _no_labels({*values})
+    # A program writes "None" into empty cells; a person who writes "pos" writes "none".
+    others = (v for name, found in train.columns.items() if name != column for v in found)
+    is_capital = any(value[:1].isupper() for value in values if value != "None")
+    is_program = not is_capital or any(v == "None" for v in others)
+    none = _no_labels({*values} - (set() if is_program else {"None"}))
     values = [value for value in values if value not in none]
     labels = tuple(sorted(set(values), key=_natural))
     if len(labels) < 2:
@@ -114,13 +119,12 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
 
 
 def _no_labels(names: Collection[str]) -> Collection[str]:
-    """Return the names that mean "no label" among names of another form."""
-    words = {name for name in names if name.casefold() not in NO_LABELS}
-    if len(words) > 1 and all(re.search(r"[^\W\d_]", word) for word in words):
-        # "-" is a class among signs, and "nan" one among words.
-        none = {name for name in names if name not in words and name.casefold() != "nan"}
-        return none if {name.casefold() for name in none} != {"unknown"} else ()
-    return {"nan"} if len(words) > 1 and not any(_natural(word)[0] for word in words) else ()
+    """Return the names that mean "no label" among those of labels."""
+    none = {name for name in names if may_be_no_label(name)}
+    words = {*names} - none
+    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs
+        none = {name for name in none if name.casefold() in NULLS or name == "None"}
+    return none if len(words) > 1 and {name.casefold() for name in none} != {"unknown"} else ()
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
@@ -132,7 +136,7 @@ def _natural(name: str) -> tuple[bool, float, str]:
 
 
 def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
-    values = [value for value in train.columns[column] if value is not None]
+    values = [v for v in train.columns[column] if v is not None and not is_null(v)]
     separator = "" if isinstance(next(iter(values), []), list) else separator_of(values) or ","
     found = {part for value in values for part in label_parts(value, separator)}
     for open_, close in ("[]", "{}", "()"):

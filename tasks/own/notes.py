@@ -13,7 +13,14 @@ from benchharness.tasks.own.leaks import Leak
 from benchharness.tasks.own.metrics import EVALUATE
 from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT, numbers_in
 from benchharness.tasks.own.tags import to_iob
-from benchharness.tasks.own.task import NO_ANSWERS, NO_LABELS, OwnData, answers_in, class_name
+from benchharness.tasks.own.task import (
+    NO_ANSWERS,
+    OwnData,
+    answers_in,
+    class_name,
+    is_null,
+    may_be_no_label,
+)
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
@@ -119,11 +126,11 @@ def label_notes(
 
 def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
     """Note values that stand for no label."""
-    if own.kind != "class" or len(own.columns["label"]) > 1:
-        return
-    values = [v for v in table.columns[own.columns["label"][0]] if isinstance(v, str)]
+    (column, *others) = own.columns.get("label") or own.columns.get("labels") or [""]
+    values = [] if others else [v for v in table.columns.get(column, ()) if isinstance(v, str)]
     names = Counter(name for name in map(class_name, values) if name not in own.labels)
-    if found := {name: n for name, n in names.items() if name.casefold() in NO_LABELS}:
+    is_none = may_be_no_label if own.kind == "class" else is_null
+    if found := {name: n for name, n in names.items() if is_none(name)}:
         counts = ", ".join(f"{name!r} ({count})" for name, count in found.items())
         yield f"read as no label, rename what is a class: {counts}"
 

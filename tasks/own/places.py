@@ -23,6 +23,7 @@ ENDINGS = {
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
     ".xlsx": "workbook",
+    ".xml": "xml",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }
 
@@ -95,7 +96,9 @@ def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
 
 def _files_of_rows(folder: Place) -> list[Place]:
     found = [child for child in children(folder) if child.is_file() and kind_of(child)]
-    return [child for child in found if child.name not in _ABOUT]
+    rows = [child for child in found if child.name not in _ABOUT]
+    # XML is mostly about other files (UD's stats.xml).
+    return [child for child in rows if kind_of(child) != "xml"] or rows
 
 
 def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:

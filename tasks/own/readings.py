@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from operator import contains
@@ -156,7 +156,7 @@ def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[Co
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
         column = next((c for c in rest if c.name == target), None)
-        if column is not None and _words_of(column) & CLASSES - NAMED["tags"] | (
+        if column is not None and column.words & CLASSES - NAMED["tags"] | (
             {column.key} & NAMED["label"]
         ):
             yield mapping
@@ -168,7 +168,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
     is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
     for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
         odd = column.odd_number
-        is_named = bool(_words_of(column) & (CLASSES | NAMED["number"]))
+        is_named = bool(column.words & (CLASSES | NAMED["number"]))
         if (
             odd is None
             or column.is_id
@@ -572,6 +572,10 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
+    # STS has the genre of two sentences beside their score.
+    keys = {column.key for column in columns}
+    if {"sentence1", "sentence2"} <= keys and _first(free, NAMED["number"]):
+        free = [column for column in free if column.key != "genre"]
     # "Q4_theme" is of the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
     coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
@@ -585,9 +589,55 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if len(texts) == 1 and len(again) == 1 and "text2" not in texts[0]:
         texts.append({**texts[0], "text2": (again[0].name,)})
     for target in targets:
-        for roles in texts:
+        for roles in _with_aspects(texts, target, columns, free):
             (role,) = target
             yield mapping_of({**roles, **target, **beside}, role)
+
+
+MOST_ALIKE = 0.05
+"""The share of texts up to which other labels of the same text are the noise of people."""
+
+
+def _with_aspects(
+    texts: Sequence[dict[str, tuple[str, ...]]],
+    target: Mapping[str, Sequence[str]],
+    columns: Sequence[Column],
+    free: Sequence[Column],
+) -> Sequence[dict[str, tuple[str, ...]]]:
+    """Add what is judged in a text as a second text, where the text alone has several labels.
+
+    Without the text alone where that is an aspect by its name, or stands in the text.
+    """
+    by_name = {column.name: column for column in columns}
+    (names,) = target.values()
+    if len(texts) != 1 or [*map(len, texts[0].values()), len(names)] != [1, 1]:
+        return texts
+    text, label = by_name[texts[0]["text"][0]], by_name[names[0]]
+    odd = _count_odd([text], label)
+    if odd <= max(2, MOST_ALIKE * len(text.distinct)):
+        return texts
+    # Words that, with the text, leave one label each, but for a few.
+    found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
+    found = [c for c in found if len(c.distinct) > 1]
+    found = [c for c in found if _count_odd([text, c], label) <= FEW_ODD * odd]
+    aspects = [c for c in found if c.words & NAMED["aspect"] or _is_within(c, text)]
+    more = [{**texts[0], "text2": (column.name,)} for column in aspects or found]
+    return more if aspects else [*texts, *more]
+
+
+def _is_within(part: Column, whole: Column) -> bool:
+    """Return whether nearly all values of a column are words of those of another."""
+    pairs = [(one, str(text)) for one, text in zip(part.values, whole.values, strict=True) if one]
+    return _nearly_all(bool(re.search(rf"\b{re.escape(one)}\b", text)) for one, text in pairs)
+
+
+def _count_odd(given: Sequence[Column], label: Column) -> int:
+    """Count the values of columns that have several labels."""
+    labels: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+    for value, *key in zip(label.values, *(column.values for column in given), strict=True):
+        if value not in (None, ""):
+            labels[tuple(map(str, key))].add(str(value))
+    return sum(len(found) > 1 for found in labels.values())
 
 
 GRADES = (5, 7, 10)
@@ -711,7 +761,14 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """What may be the label, with its role."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # What describes a row is no label, where anything else may be one.
-    fitting = [pair for pair in fitting if not pair[0].is_origin] or fitting
+    plain = [pair for pair in fitting if not pair[0].is_origin]
+    # But what is called a label in "meta" may be one, where nothing else is called so.
+    called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
+    if any(p in plain for p in called) or not any(column.is_meta for column, _ in called):
+        fitting = plain or fitting
+    called = [pair for pair in called if pair in fitting]
+    if any(not column.is_fact for column, _ in called):
+        fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
     # Of "label" and "sentiment" with the same classes one may be what a model said.
@@ -721,6 +778,9 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):
         best, named = [], varied
+    # Or on several: then the stance may be the label as well.
+    if [column.key for column, _ in best] == ["target"] and best[0][0].numbers is None:
+        best += [p for p in named if p[0].words & {"stance", "sentiment", "polarity"}]
     flags = [column for column, _ in fitting if column.is_flag]
     # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
     # may be classes as well.
@@ -739,12 +799,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
 def _is_called_label(column: Column) -> bool:
     """Return whether a word of the name is one for classes, or for numbers above numbers."""
     called = NAMED["category"] | {"category", "label", "class"}
-    return bool(_words_of(column) & (called if column.is_flag else called | NAMED["number"]))
-
-
-def _words_of(column: Column) -> set[str]:
-    """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
-    return {column.key, *re.split(r"[\W_]+", column.name.lower())}
+    return bool(column.words & (called if column.is_flag else called | NAMED["number"]))
 
 
 def _label_roles(column: Column) -> tuple[str, ...]:
@@ -758,7 +813,9 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    if not (is_bool or are_tags) and separator_of(column.known):
+    # Of three numbers between commas none is a decimal.
+    are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
+    if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
     if are_tags or column.odd_number is not None:
         return ()  # an odd number is said, if nothing else is meant
@@ -796,10 +853,12 @@ def _are_sentences_of_tags(column: Column) -> bool:
 
 def _number_roles(column: Column) -> tuple[str, ...]:
     # "1,2" beside "3" is 1.2, or the labels 1 and 2.
-    if column.decimal == "," and not all("," in word for word in column.distinct - MISSING):
-        if _are_sets(column.distinct):
+    if column.decimal == ",":
+        is_mixed = not all("," in word for word in column.distinct - MISSING)
+        if is_mixed and _are_sets(column.distinct - MISSING):
             return ("labels",)
-        return ("labels", "number") if separator_of(column.known) else ("number",)
+        may_be_sets = (is_mixed and separator_of(column.known)) or _may_be_sets(column.distinct)
+        return ("labels", "number") if may_be_sets else ("number",)
     if not column.is_whole:
         return ("number",)
     found = set(column.numbers or ())
@@ -820,15 +879,34 @@ def _are_sets(values: Collection[str]) -> bool:
 
     Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
     """
-    parts = [value.replace(" ", "").split(",") for value in values]
-    if not all(part.isdigit() for found in parts for part in found):
-        return False
-    several = [found for found in parts if len(found) > 1]
-    alone = {found[0] for found in parts if len(found) == 1}
+    several, alone = _sets_in(values), {value for value in values if value.isdigit()}
+    is_known = all(part in alone for found in several for part in found)
+    return _may_be_sets(values, is_even=True) and is_known and len(several) >= SETS
+
+
+def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
+    """Return whether values such as "3,10" ascend as the numbers of labels do.
+
+    Decimals do so too where they are of one length, which `is_even` allows. But nobody writes
+    3,10 next to 25,9 for decimals.
+    """
+    several = _sets_in(values)
     lasts = {found[-1] for found in several}
     ascend = all(int(one) < int(after) for found in several for one, after in pairwise(found))
-    is_known = all(part in alone for found in several for part in found)
-    return ascend and is_known and len(several) >= SETS and len(lasts) >= LASTS
+    is_whole = not any(re.match(r"0\d", part) for found in several for part in found)
+    if not is_whole or len(lasts) < LASTS:
+        return False
+    is_padded = any(len(last) > 1 and last[-1] == "0" for last in lasts)
+    return ascend if is_even else len({*map(len, lasts)}) > 1 and (ascend or is_padded)
+
+
+def _sets_in(values: Collection[str]) -> list[list[str]]:
+    """Return the numbers in the values of two or more; none where a value holds anything else."""
+    parts = [
+        re.split(r"\s*,\s*", value.strip()) for value in values if value.lower() not in MISSING
+    ]
+    is_all = all(re.fullmatch(r"[0-9]{1,3}", part) for found in parts for part in found)
+    return [found for found in parts if len(found) > 1] if is_all else []
 
 
 def separator_of(values: Sequence[Any]) -> str:

@@ -33,6 +33,7 @@ from benchharness.tasks.own.documents import (
 )
 from benchharness.tasks.own.encodings import text_of
 from benchharness.tasks.own.headers import Lines, split_header
+from benchharness.tasks.own.markup import read_xml
 from benchharness.tasks.own.memory import HEAD_BYTES, cells_per_byte, check_memory
 from benchharness.tasks.own.places import (
     ENDINGS,
@@ -447,28 +448,68 @@ def _delimiter(path: Place, text: str) -> str:
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
     """Rows below the names of their columns, which are numbers from 1 where no row has them."""
+    if not no_header:
+        return _with_names(path, named_table(path, rows))
     header: Sequence[Any] = rows[0][1] if rows else []
     rows, notes = _without_total(path, rows)
-    if no_header:
-        table = table_of_rows(path, numbers_of(header), rows)
-        return _with_classes(path, replace(table, has_header=False, notes=notes))
-    return named_table(path, rows, notes)
+    table = table_of_rows(path, numbers_of(header), rows)
+    return _with_names(path, replace(table, has_header=False, notes=notes))
 
 
-def _with_classes(path: Place, table: Table) -> Table:
-    """Name the classes in column 1 that count the lines of classes.txt in the same folder."""
-    name = "classes.txt"
-    beside = path.parent / name if isinstance(path, Path) else path.parent.members.get(name)
-    if beside is None or not beside.is_file() or "1" not in table.columns:
+_NAMES = re.compile(r"(?:.*[_-])?(?:classes|labels|categories|emotions|topics|tags|names)\.txt")
+_SET = re.compile(r"[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*")
+
+
+def _with_names(path: Place, table: Table) -> Table:
+    """Name the numbers of labels that count the lines of the one file of names in the folder.
+
+    Such are values as "3,10", and with classes.txt those in column 1. All files of the folder's
+    splits tell together whether they count from 0.
+    """
+    beside = [p for p in children(path.parent) if p.is_file() and p.name != path.name]
+    files = [p for p in beside if _NAMES.fullmatch(p.name.lower()) and not split_of(p.name)]
+    if len(files) != 1:
         return table
-    lines = text_of(beside, content_of(beside), "")[0].split("\n")
+    lines = text_of(files[0], content_of(files[0]), "")[0].split("\n")
     names = [line.strip() for line in lines if line.strip()]
-    named_by = {str(number): name for number, name in enumerate(names, start=1)}
-    if len(set(names)) < max(2, len(names)) or not named_by.keys() >= {*table.columns["1"]}:
-        return table
-    classes = [named_by[value] for value in table.columns["1"]]
-    said = f"the classes in column 1 of {path.name} are named by the lines of classes.txt"
-    return replace(table, columns={**table.columns, "1": classes}, notes=(*table.notes, said))
+    splits = [p for p in beside if split_of(p.name) and kind_of(p) == "table"]
+    splits = splits if split_of(path.name) else []
+    for column, values in table.columns.items():
+        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row, and no names
+        known = [value for value in values if value != ""]
+        if (
+            is_row
+            or not known
+            or not all(isinstance(v, str) and _SET.fullmatch(v.strip()) for v in known)
+        ):
+            continue
+        cells = [*known, *(v for p in splits for v in _cells_in(p, column, table.has_header))]
+        is_several = any("," in cell for cell in cells)
+        numbers = {int(part) for cell in cells for part in cell.split(",")}
+        first = 0 if 0 in numbers else 1
+        is_sure = 0 in numbers or len(names) in numbers or files[0].name.lower() == "classes.txt"
+        if not is_sure or max(numbers) - first >= len(names) or len({*names}) < max(2, len(names)):
+            continue
+        if not is_several and (column, first, table.has_header) != ("1", 1, False):
+            continue
+        found = [[names[int(n) - first] for n in v.split(",")] if v else None for v in values]
+        said = f"the classes in column {column} of {path.name} are named by the lines of "
+        return replace(
+            table,
+            columns={**table.columns, column: found if is_several else [v and v[0] for v in found]},
+            notes=(*table.notes, f"{said}{files[0].name}"),
+        )
+    return table
+
+
+def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
+    """Return the cells of a column of another file that are numbers."""
+    text, _ = text_of(path, _content(path), "")
+    rows = [row for _, row in table_rows(path, text, delimiter_of(path, text)[0])]
+    head = rows[0] if has_header and rows else []
+    at = head.index(column) if column in head else int(column) - 1 if not has_header else -1
+    cells = [row[at] for row in rows[bool(head) :] if 0 <= at < len(row)]
+    return [cell for cell in cells if _SET.fullmatch(cell.strip())]
 
 
 def numbers_of(row: Sequence[Any]) -> list[str]:
@@ -478,8 +519,9 @@ def numbers_of(row: Sequence[Any]) -> list[str]:
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
     """Rows with the names of their columns above them as a table."""
+    rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
-    return replace(table_of_rows(path, header, body), notes=(*said, *notes))
+    return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
@@ -487,7 +529,9 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     # Sheets have columns to the right that hold nothing, not even a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    header, body = [header[n] for n in kept], [(number, [f[n] for n in kept]) for number, f in body]
+    is_index = sum(header[n] == "" for n in kept) == 1  # pandas'
+    header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
+    body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
@@ -555,6 +599,7 @@ def _open_quote(line: str, delimiter: str) -> int:
 SAID = {
     "table": "a table",
     "json": "JSON",
+    "xml": "XML",
     "conll": "columns of words",
     "webanno": "WebAnno's TSV",
     "fasttext": "fastText's lines",
@@ -567,6 +612,7 @@ SAID = {
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
     "json": read_json,
+    "xml": read_xml,
     "conll": read_conll,
     "webanno": read_webanno,
     "fasttext": read_fasttext,
@@ -706,6 +752,10 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
 
 
+MOST_LEGEND = 20
+"""Lines of a sheet that explains another one at most; it has a tenth of its lines at most too."""
+
+
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """The rows of the one sheet that is a table, or of one for each split with its name beside."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
@@ -716,7 +766,11 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
             for title, rows in tables.items()
             if count_readings(read_cells(named_table(path, rows)))
         }
-        tables = readable if len(readable) == 1 else tables
+        # A legend is small, and has other columns.
+        largest = max(tables.values(), key=len)
+        most = min(MOST_LEGEND, 0.1 * len(largest))
+        large = {t: r for t, r in tables.items() if len(r) > most or r[0][1] == largest[0][1]}
+        tables = readable if len(readable) == 1 else large
     if len(sheets) < 2 or len(tables) == 1:
         chosen = tables or sheets
         rows = next(iter(chosen.values()), [])

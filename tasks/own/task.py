@@ -27,7 +27,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.foreign_code import Code, name_code_of_plugin
 from benchharness.tasks.metrics.entities import to_iob2
 from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import MISSING, Table, to_number
+from benchharness.tasks.own.columns import MISSING, NULLS, Table, to_number
 from benchharness.tasks.own.leaks import duplicate_groups
 from benchharness.tasks.own.metrics import Script, codes_of, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files, split_of
@@ -393,10 +393,14 @@ def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> 
     second = row.get("text2")
     return PairExample(
         id=name,
-        text_a=_joined(row["text"], place),
+        text_a="" if row["text"] in _NO_TEXTS else _joined(row["text"], place),
         text_b=None if second is None else _joined(second, place),
         label=_LABELS[own.kind](own, row, place),
     )
+
+
+_NO_TEXTS = (["NULL"], ["\\N"])
+"""What a dump of a database has for no text; a second text may say so of what it names."""
 
 
 def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None:
@@ -415,14 +419,24 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     if not found or found[0] in (None, ""):
         return None
     label = class_name(found[0])
-    is_none = label.casefold() in NO_LABELS and own.labels and label not in own.labels
+    is_none = may_be_no_label(label) and own.labels and label not in own.labels
     return None if is_none else label
 
 
-NO_LABELS = ("-", "nan", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown")
+_NO_LABELS = ("-", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown", *NULLS)
 """What stands for no label, in lower case: SNLI's "-" where its annotators did not agree, what
-pandas writes where there is nothing, and what people write who have yet to fill it in. "unknown"
+programs write where there is nothing, and what people write who have yet to fill it in. "unknown"
 is a class but where it stands among others of these."""
+
+
+def may_be_no_label(name: str) -> bool:
+    """Return whether a label's name may stand for none; "none" and "NONE" are classes."""
+    return name.casefold() in _NO_LABELS or name == "None"
+
+
+def is_null(value: Any) -> bool:
+    """Return whether a cell holds what databases and pandas write for an empty one."""
+    return isinstance(value, str) and value.strip().lower() in NULLS
 
 
 def class_name(value: Any) -> str:
@@ -444,7 +458,7 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
     if len(values) > 1:
         names = own.columns["labels"]
         return tuple(n for n, v in zip(names, values, strict=True) if _flag(v, place))
-    if not values or values[0] is None:
+    if not values or values[0] is None or (is_null(values[0]) and values[0] not in own.labels):
         return None
     found = set(label_parts(values[0], own.separator))
     # In the order of the logits; labels that train lacks go last and are refused later.
@@ -454,7 +468,8 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
 
 def label_parts(value: Any, separator: str) -> list[str]:
     """The labels of a cell: of a list, or of a text with something between them."""
-    parts = value if isinstance(value, list) else str(value).split(separator or None)
+    single = [value] if not separator else str(value).split(separator)
+    parts = value if isinstance(value, list) else single
     return [name for part in parts if (name := class_name(part))]
 
 

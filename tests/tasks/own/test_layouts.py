@@ -18,6 +18,7 @@ from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
+from tests.helpers.common_layouts import COMMON
 from tests.helpers.layouts import (
     ENTITIES,
     NLI,
@@ -290,13 +291,13 @@ DAMAGED = {
     "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row and no names"),
 }  # fmt: skip
 
-EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY
+EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_layout_is_read_asked_or_refused(name, tmp_path):
     wanted = EVERY[name]
-    if "workbook" in name and name != "a workbook of no such name":
+    if ("workbook" in name or "legend" in name) and name != "a workbook of no such name":
         pytest.importorskip("openpyxl")
     path = str(wanted.write(tmp_path))
     options = {"no_header": True} if wanted.no_header else {}

@@ -1,0 +1,68 @@
+"""Read rows from XML: the elements that come again and again in one other."""
+
+from collections import Counter
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.own.columns import Table
+from benchharness.tasks.own.documents import objects_table
+from benchharness.tasks.sources.source import Place
+
+MOST_LEVELS = 20
+"""How deep elements may lie in each other."""
+
+
+def read_xml(path: Place, text: str) -> Table:
+    """Read a row from each of the elements that are repeated below the root, or below its only one.
+
+    Raises DataError for what is no XML or holds no such elements, and for entities of its own,
+    which may stand for any amount of text.
+    """
+    if "<!ENTITY" in text:
+        raise DataError(f"{path.name} declares entities, which are not read: write them out.")
+    try:
+        root = ET.fromstring(text.lstrip("\ufeff \r\n\t"))  # noqa: S314  (no entities)
+    except ET.ParseError as error:
+        line, column = error.position
+        raise DataError(
+            f"{path.name} line {line} column {column + 1} is not XML: {error}."
+        ) from error
+    while len(root) == 1:
+        root = root[0]
+    counts = Counter(child.tag for child in root)
+    tag, count = counts.most_common(1)[0] if counts else ("", 0)
+    if count < 2:
+        raise DataError(
+            f"{path.name} is XML, but no rows: expected elements of one name, one after the other."
+        )
+    rows = [child for child in root if child.tag == tag]
+    # Whatever comes twice in one row is a list in all.
+    several = {
+        (inner.tag, name)
+        for row in rows
+        for inner in row.iter()
+        for name, count in Counter(each.tag for each in inner).items()
+        if count > 1
+    }
+    found = [(str(n), _value(path, row, several)) for n, row in enumerate(rows, start=1)]
+    return objects_table(
+        path, [(n, v if isinstance(v, dict) else {tag: v}) for n, v in found], "row"
+    )
+
+
+def _value(path: Place, element: Any, several: set[tuple[str, str]], level: int = 0) -> Any:
+    """Return the text of an element, or an object of its attributes, its elements and its text."""
+    if level > MOST_LEVELS:
+        raise DataError(f"{path.name} has elements more than {MOST_LEVELS} deep in each other.")
+    said = (element.text or "").strip() or None
+    lists: dict[str, Any] = {}
+    found: dict[str, Any] = dict(element.attrib)
+    for child in element:
+        value = _value(path, child, several, level + 1)
+        if (element.tag, child.tag) in several:
+            lists.setdefault(child.tag, []).append(value)
+        else:
+            found[child.tag] = value
+    found |= lists | ({"text": said} if said else {})
+    return found if len(found) > bool(said) else said
