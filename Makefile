@@ -1,5 +1,6 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, import layers and tests, as CI runs them
+# make test-core   the tests of the core, without those of the extensions
 # make check   the first three alone, no dead code, and the limits of make house
 # make site    the documentation as a site, in build/site
 # make extras  installs the optional packages whose tests are skipped without them
@@ -33,7 +34,7 @@ SEED ?= 1
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence hub gold clean
+.PHONY: help demo test test-core check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence hub gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -74,6 +75,10 @@ tests: $(VENV)/installed-dev
 	    --durations 25
 
 test: check tests
+
+test-core: $(VENV)/installed-dev
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \
+	    --durations 25 --ignore tests/extensions tests
 
 site: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

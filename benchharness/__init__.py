@@ -12,10 +12,8 @@ if TYPE_CHECKING:
         boards,
         compare,
         curve,
-        explain,
         load,
         model,
-        paper,
         predict,
         predictions,
         published,
@@ -41,10 +39,8 @@ __all__ = (
     "boards",
     "compare",
     "curve",
-    "explain",
     "load",
     "model",
-    "paper",
     "predict",
     "predictions",
     "published",
@@ -56,13 +52,24 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """What `__all__` names, from `benchharness.api`, which takes a second to import."""
+    """What `__all__` names, from `benchharness.api`, which takes a second to import.
+
+    Other functions are those of extensions.
+    """
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        place = "" if name.startswith("_") else _places().get(name)
+        if not place:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module("benchharness.discovery").at(place)
     # Workers and `bench --help` do without either, and only a training needs transformers.
     module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
     return getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_places()})
+
+
+def _places() -> dict[str, str]:
+    found: dict[str, str] = import_module("benchharness.discovery").places()
+    return found

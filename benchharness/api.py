@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
 from os import fspath
@@ -32,7 +32,6 @@ from benchharness.driver.live import RunState
 from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import (
     DATABASE,
-    OF_PAPER,
     OF_WHICH,
     RunOptions,
     in_python,
@@ -40,14 +39,12 @@ from benchharness.driver.options import (
     speaks_python,
     takes_options,
 )
-from benchharness.driver.paper import PaperRun, paper_options
 from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.driver.taking import find_run, take_run
 from benchharness.driver.which import Inference, choose, measured, options_among
-from benchharness.explanation import Difference, explain_run, trained
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.cell import note_lines
@@ -168,10 +165,10 @@ def run(
     that no job has is left out, with a warning. Raises BenchError for what cannot
     be run at all, before anything starts.
     """
-    _load(plugins)
-    asked = _options(options)
+    load_files(plugins)
+    asked = run_options(options)
     models = _model_words(model, tokenizer, name, folder_beside(asked.db), asked.trust)
-    session = Session.of(replace(asked, model=tuple(models)), _watching(progress))
+    session = Session.of(replace(asked, model=tuple(models)), watching(progress))
     if not asked.dry_run and not is_there(asked.db):
         check_writable(asked.db)
     with session.prepared():
@@ -182,10 +179,11 @@ def run(
         if not asked.dry_run:
             with session.run(planned) as driven:
                 failed = [each for each in driven.outcomes if isinstance(each, Failure)]
-    return _results(session, planned, failed)
+    return results_of(session, planned, failed)
 
 
-def _results(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
+def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
+    """Say what a session's plan has come to, and what of it failed in this call."""
     names, tasks = job_names(planned.jobs), session.request.every_task
     is_dry = session.options.dry_run
     return Results(
@@ -199,12 +197,12 @@ def _results(session: Session, planned: Plan, failed: Sequence[Failure]) -> Resu
     )
 
 
-def _load(plugins: str | Path | Iterable[str | Path]) -> None:
+def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
     """Loads the plugins that are named, one or several, or those that the environment names."""
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
-def _options(values: Mapping[str, Any]) -> RunOptions:
+def run_options(values: Mapping[str, Any]) -> RunOptions:
     """The options of a call; rows in memory are saved beside the database."""
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
@@ -259,9 +257,9 @@ def which(
     call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
     do not suffice for one run of each encoder on each task.
     """
-    _load(plugins)
-    asked = options_among(_options({"task": task, **options}), listed(among))
-    session = Session.of(asked, _watching(progress))
+    load_files(plugins)
+    asked = options_among(run_options({"task": task, **options}), listed(among))
+    session = Session.of(asked, watching(progress))
     answers, search = choose(session, minutes)
     failed = [each for each in search.outcomes if isinstance(each, Failure)]
     return Choice(
@@ -274,34 +272,9 @@ def which(
     )
 
 
-@takes_options(OF_PAPER)
-def paper(
-    model: Words,
-    *,
-    against: Words,
-    to: str | Path = "paper",
-    hours: float | None = None,
-    plugins: str | Path | Iterable[str | Path] = (),
-    **options: Any,
-) -> Results:
-    """Runs an encoder and others on the suites of a paper and writes the folder `to`.
+def watching(progress: bool | None) -> Any:
+    """Watch a run by bars; by default where there is a terminal or a notebook."""
 
-    As `bench paper` does, with options as `run` takes them. What the tables lack is a warning.
-    Raises BenchError where nothing has finished.
-    """
-    _load(plugins)
-    others = listed(against)
-    asked = paper_options(_options({"model": model, **options}), others, Path(to))
-    session = Session.of(asked, _watching(None))
-    with session.prepared():
-        found = PaperRun.of(session, others, hours)
-        failed, notes = ([], found.whole.notes) if asked.dry_run else found.run(Path(to))
-    for note in notes:
-        warnings.warn(in_python(note), stacklevel=4)
-    return _results(session, found.part if asked.dry_run else found.whole, failed)
-
-
-def _watching(progress: bool | None) -> Any:
     @contextmanager
     def watch(schedule: Schedule, _store: Store) -> Iterator[Watcher]:
         console = Console(stderr=True, quiet=progress is False)
@@ -624,26 +597,6 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
             for rows in found
             for contrast in contrasts_of(store, rows, split, with_slices=False)
         )
-
-
-@speaks_python
-def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Where another training differs from a run, the likeliest first: `bench explain`.
-
-    `where` is a Trainer's output folder, a file, another run's key, or a published row. A line a
-    value: `name`, `ours`, `theirs`, where each was read, its largest measured effect in `points`
-    with its `source`, and the `change` that gives a run the other value. `frame.attrs` has the
-    `metric`, the `gap` (theirs less ours, 0 to 1), the `flags` of both scores, the names
-    `not_said`, `unread`, `unknown`, what is `assumed` of the other by name, and how many values
-    were `compared`.
-    """
-    with open_store(fspath(db), create=False) as store:
-        found = explain_run(trained(store, key), fspath(where), store)
-    columns = [each.name for each in fields(Difference)]
-    frame = pd.DataFrame([vars(each) for each in found.differences], columns=columns)
-    known = ("metric", "gap", "not_said", "unread", "unknown", "assumed", "compared", "flags")
-    frame.attrs = {name: getattr(found, name) for name in known}
-    return frame
 
 
 # Tasks, without any run.

@@ -13,13 +13,14 @@ from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import formatannotation
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from benchharness.discovery import loaded
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
@@ -245,7 +246,7 @@ def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
 def _load(name: str, load: Callable[[], ModuleType]) -> None:
     if name in _loaded:
         return
-    module = _module(name, load)
+    module = loaded(f"the plugin {name}", load)
     if not any(hasattr(module, table) for table in NAMES):
         raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
     metrics = _mapping(
@@ -294,28 +295,6 @@ def _loggers(name: str, module: ModuleType) -> Mapping[str, Callable[[Path], Any
                 "yours another name."
             )
     return loggers
-
-
-def _new_name(module: str) -> str:
-    """What a module of ours is called that was a package of its own once; empty for any other."""
-    new = f"benchharness.{module}"
-    ours = module.partition(".")[0] in ("tasks", "leaderboard")
-    return new if ours and find_spec(new) is not None else ""
-
-
-def _module(name: str, load: Callable[[], ModuleType]) -> ModuleType:
-    try:
-        return load()
-    except BenchError as error:
-        raise type(error)(f"the plugin {name} cannot be added: {error}") from error
-    except (Exception, SystemExit) as error:
-        missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if new := _new_name(missing or ""):
-            raise BenchError(
-                f"the plugin {name} imports {missing}, which is called {new} now: write "
-                f"`from {new} import ...`."
-            ) from error
-        raise BenchError(f"the plugin {name} raises {_described(error)}.") from error
 
 
 _NAME = "bench_plugin"
@@ -426,16 +405,3 @@ def _imports(name: str, file: Path) -> Iterator[str]:
                 yield from (f"{base}.{each.name}" for each in names)
             case ast.Name(id=word) | ast.Attribute(attr=word) if word in _RUNS:
                 yield word
-
-
-def _described(error: BaseException) -> str:
-    """An error's kind, the line that raised it, and the first line of what it says."""
-    trace = error.__traceback__
-    # Down to the line that raised: the first ones are ours, which loaded the plugin.
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # which says its own line
-        where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
-    text = next(iter(str(error).splitlines()), "").removesuffix(".")
-    return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

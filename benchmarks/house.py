@@ -29,12 +29,28 @@ CIRCULAR = "modules in import circles"  # those through strings and TYPE_CHECKIN
 
 LIMITS: Mapping[str, Mapping[str, int]] = {
     CORE: {
-        LINES: 84_071,
-        FILES: 321,
+        LINES: 81_397,
+        FILES: 312,
         STRING_IMPORTS: 44,
         ANY_KEYWORDS: 51,
         ANY: 1_711,
         CIRCULAR: 35,
+    },
+    "extensions/explanation": {
+        LINES: 1_937,
+        FILES: 9,
+        STRING_IMPORTS: 0,
+        ANY_KEYWORDS: 0,
+        ANY: 42,
+        CIRCULAR: 0,
+    },
+    "extensions/paper": {
+        LINES: 706,
+        FILES: 6,
+        STRING_IMPORTS: 1,
+        ANY_KEYWORDS: 1,
+        ANY: 1,
+        CIRCULAR: 0,
     },
 }
 """The limits of each room, set a tenth above what was there. Documentation has none."""

@@ -48,6 +48,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in slow)
 
 
+@pytest.fixture(autouse=True)
+def a_wide_pipe(monkeypatch):
+    """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heeds_sigint():
     """Ctrl-C works here and in the processes that tests start.

@@ -7,6 +7,7 @@ import pytest
 from benchharness.cli.app import UsageError, load_command
 from benchharness.cli.commands import named
 from tests.helpers.doc_blocks import DOCS, blocks
+from tests.helpers.extensions import with_all_extensions
 
 PAGES = sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"])
 BEHIND = {"|", ">", ">>", "&&", ";", "&", "2>"}
@@ -21,6 +22,7 @@ def commands(page):
                 yield line, words[: next((n for n, w in enumerate(words) if w in BEHIND), None)]
 
 
+@with_all_extensions
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_every_example_is_a_command(page):
     refused = []

@@ -20,8 +20,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import COMMANDS, ELSEWHERE, GROUPS, inner, named
-from benchharness.leaderboard.text import visible
+from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
+from benchharness.discovery import at, loaded
+from benchharness.extension import GROUPS, Command
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
@@ -111,10 +112,10 @@ class InnerGroup(TyperGroup):
     """The subcommands of a command."""
 
     def __init__(self, name: str) -> None:
-        commands = {
+        words = {
             word: TyperCommand(word, short_help=line.help) for word, line in inner(name).items()
         }
-        facts: dict[str, Any] = {"help": COMMANDS[name].help, "commands": commands}
+        facts: dict[str, Any] = {"help": _line(name).help, "commands": words}
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
@@ -122,10 +123,16 @@ class InnerGroup(TyperGroup):
         _write_example(self.name or "", formatter)
 
 
+def _line(name: str) -> Command:
+    found = command(name)
+    assert found, name
+    return found
+
+
 def _write_example(name: str, formatter: Any) -> None:
     """End a command's help with its example, on one line so that it can be copied."""
     with formatter.section("Example"):
-        formatter.write(f"{'':{formatter.current_indent}}bench {COMMANDS[name].example}\n")
+        formatter.write(f"{'':{formatter.current_indent}}bench {_line(name).example}\n")
 
 
 class LazyGroup(TyperGroup):
@@ -133,13 +140,14 @@ class LazyGroup(TyperGroup):
 
     words: tuple[str, ...] = ()
 
-    def __init__(self, **settings: Any) -> None:
-        known = {
+    def list_commands(self, _: Any) -> list[str]:
+        """The names of all commands, which are looked for where somebody asks for all."""
+        self.commands = {
             name: TyperCommand(name, short_help=line.help)
-            for name, line in COMMANDS.items()
+            for name, line in commands().items()
             if " " not in name
         }
-        super().__init__(**settings | {"commands": known})
+        return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
         """Parses what stands before the command's name."""
@@ -155,7 +163,7 @@ class LazyGroup(TyperGroup):
         """Writes the commands in their groups."""
         for group in GROUPS:
             with formatter.section(group):
-                found = [(name, line) for name, line in COMMANDS.items() if line.group == group]
+                found = [(name, line) for name, line in commands().items() if line.group == group]
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
@@ -166,11 +174,12 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the words begin with, loaded, and the words behind it."""
         name, rest = named(args)
-        if COMMANDS.get(name):
+        if command(name):
             return name, load_command(name), rest
-        seconds = {words.partition(" ")[2]: words for words in COMMANDS} | ELSEWHERE
+        seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
+        self.list_commands(ctx)  # for the names that are like it
         return super().resolve_command(ctx, args)
 
 
@@ -246,10 +255,10 @@ class GroupedCommand(TyperCommand):
 
 def load_command(name: str) -> Any:
     """A command of the table, as click calls it; without a place the group of those behind it."""
-    module, _, member = COMMANDS[name].place.partition(":")
-    if not module:
+    place = _line(name).place
+    if not place:
         return InnerGroup(name)
-    found = getattr(import_module(f"benchharness.cli.{module}"), member)
+    found = at(place) if name in core() else loaded(f"the command {name}", partial(at, place))
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
@@ -309,6 +318,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
+        visible = import_module("benchharness.leaderboard.text").visible  # help does without
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)

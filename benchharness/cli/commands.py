@@ -1,33 +1,13 @@
-"""The commands of `bench` by name: where each is, what its help says, and its former words."""
+"""The commands of `bench` by name: the core's own table, and those of extensions."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from functools import cache
 
+from benchharness.discovery import extensions
+from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
+from benchharness.tasks.errors import BenchError
 
-class Command(NamedTuple):
-    """A command: its function as `module:name` of this package, and the facts of its help.
-
-    `group` is its section of `bench --help`. For a flag that makes another command of the one
-    before it, `group` is the section of that command's options. A name without a function has
-    subcommands alone.
-    """
-
-    place: str
-    help: str
-    example: str
-    group: str = ""
-
-
-GROUPS = MEASURE, READ, COMPARE, USE, KEEP = (
-    "Measure",
-    "Read",
-    "Compare",
-    "Use the model",
-    "Keep",
-)
-"""The sections of `bench --help`, in order."""
-
-COMMANDS = {
+CORE: Mapping[str, Command] = {
     "run": Command(
         "run:run", "Fine-tune, score, store and show.", "run --model roberta --suite glue", MEASURE
     ),
@@ -43,12 +23,15 @@ COMMANDS = {
         "which --among bert,roberta --task glue/rte --minutes 60",
         MEASURE,
     ),
-    "watch": Command("watch:watch", "Watch a run from another terminal.", "watch", MEASURE),
+    "watch": Command(
+        "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
+    ),
     "score": Command(
         "score:score",
         "Score a prediction file that anyone made.",
         "score RTE.tsv --task glue/rte",
         MEASURE,
+        old="submit score",
     ),
     "check": Command(
         "check:check",
@@ -67,12 +50,7 @@ COMMANDS = {
         "Fetch models and data for offline runs.",
         "fetch --model roberta --suite glue",
         MEASURE,
-    ),
-    "paper": Command(
-        "paper:paper",
-        "Run and write the tables of a paper.",
-        "paper --model mine=./checkpoint --against bert,roberta --suite glue",
-        MEASURE,
+        old="run fetch",
     ),
     "leaderboard": Command(
         "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
@@ -99,26 +77,26 @@ COMMANDS = {
         "compare bert roberta --suite glue",
         COMPARE,
     ),
-    "explain": Command(
-        "explain:explain",
-        "Say why a number is another one.",
-        "explain 4f2a9c --from ../run_glue/out",
-        COMPARE,
-    ),
     "plan": Command(
         "compare:plan",
         "Say how many seeds tell two systems apart.",
         "plan bert roberta --task glue/rte",
         COMPARE,
+        old="compare plan",
     ),
     "curve": Command(
-        "curve:curve", "Test where scores still improve.", "curve small --task glue/mnli", COMPARE
+        "curve:curve",
+        "Test where scores still improve.",
+        "curve small --task glue/mnli",
+        COMPARE,
+        old="compare curve",
     ),
     "ensemble": Command(
         "ensemble:ensemble",
         "Average predictions into one system.",
         "ensemble bert roberta --task glue/rte --name both",
         COMPARE,
+        old="compare ensemble",
     ),
     "predict": Command(
         "predict:predict",
@@ -170,22 +148,81 @@ COMMANDS = {
     ),
     "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "doctor", KEEP),
 }
-"""Every command by the words that call it, the second of which may be a flag.
+"""The core's commands by the words that call them, the second of which may be a flag.
 
 A command's module imports what it needs at its top, and only the module of the command that was
-called is imported: `bench --help` and shell completion read this table alone. The order is that of
+called is imported: `bench --help` and shell completion read the tables alone. The order is that of
 the help: sections by what a person wants, and in each the common commands first."""
 
-OLD_WORDS = {
-    "run watch": "watch",
-    "run fetch": "fetch",
-    "submit score": "score",
-    "compare explain": "explain",
-    "compare plan": "plan",
-    "compare curve": "curve",
-    "compare ensemble": "ensemble",
-}
-"""Former words of commands. No help or completion shows them; they work until 0.2."""
+
+@cache
+def core() -> Mapping[str, Command]:
+    """Give the core's commands, whose places are whole."""
+    return _placed(CORE, __name__.rpartition(".")[0])
+
+
+@cache
+def commands() -> Mapping[str, Command]:
+    """Give every command by the words that call it, in the order of the help.
+
+    Raises BenchError where an extension's command has the words of another one, or begins with the
+    word of one of the core's.
+    """
+    found = dict(core())
+    for extension in extensions():
+        for name, line in _placed(extension.commands, extension.package).items():
+            first = name.partition(" ")[0]
+            if name in found or first in CORE:
+                raise BenchError(
+                    f"the extension {extension.name} has a command {name!r}, and {first!r} is "
+                    "there already: give it another name."
+                )
+            if line.group not in GROUPS and first not in found:
+                raise BenchError(
+                    f"the command {name!r} of the extension {extension.name} is in no section of "
+                    f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
+                )
+            found = _listed(found, name, line)
+    return found
+
+
+def table_with(first: str) -> Mapping[str, Command]:
+    """Give a table that has the commands which begin with a word, if there are any.
+
+    No extension is looked for where the core has them.
+    """
+    return core() if first in CORE else commands()
+
+
+def command(name: str) -> Command | None:
+    """Give the command of a name, if there is one."""
+    return table_with(name.partition(" ")[0]).get(name)
+
+
+def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
+    """Name the functions with their packages."""
+    return {
+        name: line._replace(place=line.place and f"{package}.{line.place}")
+        for name, line in lines.items()
+    }
+
+
+def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
+    """Add a command behind the one that it is listed after, or the last of its section."""
+    lines = list(known.items())
+    first, _, second = name.partition(" ")
+    before = first if second else line.after
+    if before not in known:
+        before = [words for words, each in lines if each.group == line.group][-1]
+    place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
+    lines.insert(place + 1, (name, line))
+    return dict(lines)
+
+
+def old_words() -> dict[str, str]:
+    """Give the commands by their former words, which no help or completion shows."""
+    return {line.old: name for name, line in commands().items() if line.old}
+
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
 """What may be typed from habit, besides the second words of commands."""
@@ -194,7 +231,8 @@ ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-t
 def named(words: Sequence[str]) -> tuple[str, list[str]]:
     """The command that the words after `bench` begin with, by its name, and the words for it."""
     first, *rest = words
-    if now := OLD_WORDS.get(" ".join(words[:2])):
+    is_word = bool(rest) and not rest[0].startswith("-")
+    if is_word and (now := old_words().get(" ".join(words[:2]))):
         return now, rest[1:]
     for word in inner(first):
         if word in (rest if word.startswith("-") else rest[:1]):
@@ -207,7 +245,7 @@ def inner(name: str) -> dict[str, Command]:
     """The words and flags behind a command's name that make it another one."""
     return {
         word: line
-        for words, line in COMMANDS.items()
+        for words, line in table_with(name).items()
         for first, _, word in [words.partition(" ")]
         if word and first == name
     }

@@ -16,6 +16,7 @@ from re import Match
 from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
+from benchharness.discovery import places
 from benchharness.leaderboard.job import Trust
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.foreign_code import begin
@@ -320,10 +321,7 @@ OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
-    *("model", "seed", "skip_missing", "dry_run"),
-}
-"""The options of those three commands; `bench run` has all."""
+"""The options of those two commands; `bench run` has all."""
 
 RARE = frozenset(
     {
@@ -360,15 +358,15 @@ _SHELL = {
     "run": "bh.run",
     "which": "bh.which",
     "predict": "bh.predict",
-    "paper": "bh.paper",
     "compare": "bh.compare",
-    "explain": "bh.explain",
     "score": "bh.score",
     "leaderboard": "bh.boards",
     "show runs": "bh.runs",
     "show published": "bh.published",
 }
-"""Commands that have a function; one with more words is for a shell, and stays as it is."""
+"""Commands that have a function; one with more words is for a shell, and stays as it is.
+
+A function of an extension has the name of its command."""
 
 _WORDS = r"(?:'[^']*'|[^\s`;)]+)"
 _FOUND = re.compile(
@@ -398,7 +396,7 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
     def said(found: Match[str]) -> str:
         command, bracket, flag, word = found.groups()
         if command is not None:
-            return _SHELL.get(command, found[0])
+            return (_SHELL | {name: f"bh.{name}" for name in places()}).get(command, found[0])
         if flag not in names:
             return found[0]
         name, default = names[flag]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.cli.app import load_command
-from benchharness.cli.commands import COMMANDS, inner
+from benchharness.cli.commands import commands as all_commands
+from benchharness.cli.commands import inner
 
 PAGE = Path(__file__).parents[1] / "cli.md"
 NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
@@ -18,7 +19,7 @@ NOTES = re.compile(r"(?s)<!-- notes -->\n.*?<!-- options -->\n")
 
 def commands() -> dict[str, Any]:
     """Every command by the words that call it: "show runs" and so on."""
-    return {name: load_command(name) for name, line in COMMANDS.items() if line.place}
+    return {name: load_command(name) for name, line in all_commands().items() if line.place}
 
 
 def option(param: Any) -> tuple[str, str]:
@@ -47,7 +48,7 @@ def section(words: str, command: Any, notes: str, seen: dict[str, str]) -> str:
     if above := [f"`{name}`" for name in options if name not in new]:
         lines.append(f"* As above: {', '.join(above)}.")
     head = "###" if " --" in words else "##"
-    example = f"    bench {COMMANDS[words].example}\n"
+    example = f"    bench {all_commands()[words].example}\n"
     texts = [f"{head} `bench {words}`\n", f"{command.help}\n", f"{notes}\n" * bool(notes)]
     if example.strip() not in notes:
         texts.insert(2, example)

@@ -28,6 +28,7 @@ What a plugin's tables are made of. [Your own models, tasks, metrics and loggers
 """
 
 FOR_PLUGINS = {
+    "Extensions": ("extension.Extension", "extension.Command"),
     "Tasks": (
         "tasks.task.Task",
         "tasks.task.PairTask",
@@ -140,8 +141,9 @@ def first_page(readme: str) -> str:
 
 
 def python_page() -> str:
-    """The names of `benchharness.__all__`, and the columns of its frames."""
+    """The names of `import benchharness`, also of extensions, and the columns of its frames."""
     import benchharness  # noqa: PLC0415  (only to build, and without torch)
+    from benchharness.discovery import places  # noqa: PLC0415
 
     names = [name for name in benchharness.__all__ if not name.startswith("__")]
     names.sort(key=lambda name: name[0].isupper())  # what is called before what it gives
@@ -152,6 +154,10 @@ def python_page() -> str:
             PYTHON,
             "## Names\n",
             *(f"::: benchharness.{name}\n" for name in names),
+            *(
+                f'<a id="benchharness.{name}"></a>\n\n::: {place.replace(":", ".")}\n'
+                for name, place in places().items()
+            ),
             "## Columns of the data frames\n",
             *(f"::: benchharness.stored.frames.{name}\n" for name in columns),
         ]

@@ -45,6 +45,9 @@ from benchharness.leaderboard.store import (
 )
 from benchharness.leaderboard.store.archive import (
     Taken,
+    code_named_for,
+    forget_code_named,
+    keep_code_named,
     kept_elsewhere,
     kept_files,
     own_folders,
@@ -82,11 +85,6 @@ from benchharness.leaderboard.store.numbers import (
     differing,
     fitting,
     note_rows,
-)
-from benchharness.leaderboard.store.own_code import (
-    code_named_for,
-    forget_code_named,
-    keep_code_named,
 )
 from benchharness.leaderboard.store.record import (
     KEYS_AT_ONCE,

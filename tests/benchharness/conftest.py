@@ -1,4 +1,4 @@
-"""Fixtures: tables of a known width, and the command line without real jobs."""
+"""Fixtures: the command line without real jobs."""
 
 from functools import partial
 
@@ -6,12 +6,6 @@ import pytest
 
 import benchharness.driver.retrain  # noqa: F401  (bound before tests put other engines in its place)
 from tests.helpers.fake_worker import COMMAND
-
-
-@pytest.fixture(autouse=True)
-def a_wide_pipe(monkeypatch):
-    """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
-    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture

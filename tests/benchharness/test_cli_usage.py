@@ -7,7 +7,7 @@ import typer
 
 from benchharness.cli import app as module
 from benchharness.cli.app import UsageError
-from benchharness.cli.commands import COMMANDS
+from benchharness.cli.commands import commands
 
 RUN = ("run", "--model", "bert")
 HELP = "--help` shows what there is."
@@ -47,7 +47,7 @@ HELP = "--help` shows what there is."
         ),
         (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
         (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
-        (("explian",), "no command of `bench` is called 'explian'. Did you mean 'explain'?"),
+        (("ensembel",), "no command of `bench` is called 'ensembel'. Did you mean 'ensemble'?"),
         (("list", "runs"), "no command of `bench` is called 'list': it is `bench show`."),
     ],
     ids=" ".join,
@@ -67,11 +67,11 @@ def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> 
 
 def options() -> list[tuple[str, str]]:
     """Every option of a command that takes numbers or one of a few words."""
-    known = COMMANDS.items()
-    commands = {name: module.load_command(name) for name, line in known if line.place}
+    known = commands().items()
+    loaded = {name: module.load_command(name) for name, line in known if line.place}
     return [
         (name, param.opts[0])
-        for name, command in commands.items()
+        for name, command in loaded.items()
         for param in command.params
         if param.opts[0] in NOT_TEXT and not param.secondary_opts  # no flag, as of bench report
     ]

@@ -16,12 +16,10 @@ from unittest.mock import MagicMock
 import pytest
 
 import benchharness as bh
-from benchharness.cli.commands import COMMANDS
+from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, Format
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.exports.paper import Paper, paper_tables
-from benchharness.leaderboard.exports.table import Choice
 from benchharness.leaderboard.job import Setting, Stage
 from benchharness.leaderboard.report.plots import NamedEntry, named_entries
 from benchharness.leaderboard.report.plots.lines import (
@@ -51,6 +49,7 @@ from benchharness.tasks.suites import SUITES, find_task
 from tests.helpers.boards import board_of, facts_by_key, make_row, one_board, plotted, row_of
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.compared_runs import made
+from tests.helpers.extensions import of_extensions
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.made_engine import Told
 
@@ -123,13 +122,13 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
     "compare": ("compare", "stuck", "good"),
     "plan": ("plan", "stuck", "good"),
     "curve": ("curve", "pre"),
-    "explain": ("explain", key("stuck"), "--from", key("good")),
     "ensemble": ("ensemble", "stuck"),
     "show": ("show", key("stuck")),
     "show runs": ("show", "runs"),
     "export": ("export", "--model", "stuck"),
     "score": ("score", "RTE.tsv", "--task", "glue/rte", "--data", "mini"),
     "check --write": ("check", "--write", "--model", "stuck", "--out", "b.json", "--allow-weak"),
+    **of_extensions({"explanation": {"explain": ("explain", key("stuck"), "--from", key("good"))}}),
 }
 """Commands that show numbers of stored runs, as they are called here."""
 
@@ -138,11 +137,15 @@ ELSEWHERE = {
     "model": "test_a_trained_run_is_flagged_wherever_it_goes",
     "predict": "test_a_trained_run_is_flagged_wherever_it_goes",
     "watch": "test_what_is_said_of_a_job_that_ends_has_its_flags",
-    "paper": "test_each_number_of_a_paper_has_its_flags",
     "which": "test_the_answer_of_which_is_marked",
     "check": "test_a_check_says_which_of_its_runs_collapsed",
 }
 """Those that train or wait, with the tests of this file that call them."""
+
+IN_EXTENSIONS = of_extensions(
+    {"paper": {"paper": "paper/test_paper_flags.py::test_each_number_of_a_paper_has_its_flags"}}
+)
+"""Those with tests in tests/extensions."""
 
 WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
@@ -153,9 +156,12 @@ WITHOUT_NUMBERS = {
 
 
 def test_each_command_is_one_of_these() -> None:
-    known = [*CHECKED, *ELSEWHERE, *WITHOUT_NUMBERS]
-    assert sorted(known) == sorted(COMMANDS)
+    known = [*CHECKED, *ELSEWHERE, *IN_EXTENSIONS, *WITHOUT_NUMBERS]
+    assert sorted(known) == sorted(commands())
     assert all(callable(globals()[test]) for test in ELSEWHERE.values())
+    for place in IN_EXTENSIONS.values():
+        file, _, test = place.partition("::")
+        assert f"def {test}" in (ROOT / "tests/extensions" / file).read_text()
 
 
 @pytest.mark.parametrize("command", CHECKED)
@@ -360,18 +366,24 @@ FRAMES: Mapping[str, Callable[[], Any]] = {
     "boards": lambda: [board._repr_html_() for board in bh.boards("glue", db=DB)],
     "compare": lambda: [*bh.compare("stuck", "good", db=DB)["flags"]],
     "curve": lambda: bh.curve(key("stuck"), db=DB).attrs,
-    "explain": lambda: bh.explain(key("stuck"), key("good"), db=DB).attrs,
     "predictions": lambda: bh.predictions(key("stuck"), db=DB).attrs,
     "score": lambda: bh.score("glue/rte", [LABEL] * len(DEV), data="mini"),
     "Results": lambda: bh.Results(db=DB, keys=(key("stuck"),), suites=("glue",)).frame()["flags"],
     "BoardTable": lambda: bh.board("glue", db=DB).notes,
     "Choice": lambda: [*choice().frame()["flags"]],
+    **of_extensions(
+        {
+            "explanation": {
+                "explain": lambda: bh.explain(key("stuck"), key("good"), db=DB).attrs,
+            }
+        }
+    ),
 }
 """Functions and classes of Python's interface whose numbers are of stored runs."""
 
 TRAINED = {"model", "predict", "run"}  # in the test of a trained run
 LOGGED = {"BenchCallback"}  # in the test of what it logs
-SAME_AS = {"which": "Choice", "paper": "Results"}
+SAME_AS = {"which": "Choice", **of_extensions({"paper": {"paper": "Results"}})}
 PLAIN = {"BenchError", "__version__", "load", "published"}  # no number of a run
 
 
@@ -384,7 +396,7 @@ def choice() -> bh.Choice:
 
 
 def test_each_name_of_the_package_is_one_of_these() -> None:
-    assert sorted([*FRAMES, *TRAINED, *LOGGED, *SAME_AS, *PLAIN]) == sorted(bh.__all__)
+    assert sorted([*FRAMES, *TRAINED, *LOGGED, *SAME_AS, *PLAIN]) == dir(bh)
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -437,7 +449,7 @@ def test_what_is_said_of_a_job_that_ends_has_its_flags() -> None:
     assert ending(collapsed("stuck")) == "accuracy 0.500 (! constant predictions) in 12 s"
 
 
-# Parts of the page, and a paper.
+# Parts of the page.
 
 OTHERS = {"anchor", "title", "data", "entries", "first"}
 
@@ -560,17 +572,6 @@ def test_a_score_beside_a_published_one_is_marked() -> None:
     assert {(each.text, each.flags) for each in compared} == {("50.0!", (CONSTANT,))}
     written = template_module("reproduction.html.j2").reproduction_table(build_table(board, 1))
     assert '<td class="number">50.0!</td>' in written
-
-
-def test_each_number_of_a_paper_has_its_flags() -> None:
-    board = board_of([flagged("stuck"), plotted("good")])
-    board = replace(board, entries=board.entries)
-    (table,) = paper_tables([(board, Choice(intervals=True))])
-    paper = Paper(models=["stuck", "good"], tables=[table], appendix=[], figures={}, missing=[])
-    written = {name: content.decode() for name, content in paper.files().items()}
-    assert r"50.0\textsuperscript{!}" in written["glue.tex"]
-    assert "!: 1 of 1 seed collapsed (constant predictions): stuck RTE." in written["glue.tex"]
-    assert "50.0,1 of 1 seed collapsed (constant predictions)," in written["runs.csv"]
 
 
 # A run that is really trained.

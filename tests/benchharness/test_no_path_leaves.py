@@ -22,7 +22,7 @@ import benchharness as bh
 from benchharness import loggers
 from benchharness.cli import model, which
 from benchharness.cli.app import load_command
-from benchharness.cli.commands import COMMANDS
+from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
@@ -33,6 +33,7 @@ from benchharness.tasks.own import metrics
 from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.extensions import of_extensions
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.plans import write_rte
 from tests.helpers.small_submissions import ROWS, shrink_all
@@ -231,6 +232,8 @@ def predictions(machine):
 
 
 def check(machine):
+    sides = ("--suite", "glue", "--skip-missing", "--seeds", "3", "--no-baselines")
+    machine.run("run", *sides, "--db", machine.db, codes=(0, 1))
     words = ("--model", "mine:paper", "--suite", "glue", "--allow-weak", "--out", "base.json")
     machine.stored("check", "--write", *words)
     words = ("--task", "glue/rte", "--baseline", "base.json", "--seeds", "3")
@@ -260,6 +263,13 @@ def task_file(machine):
 
 
 Writer = Callable[[Machine], object]
+
+
+def paper(m):
+    sides = ("--against", "majority", "--suite", "glue", "--skip-missing", "--seeds", "3")
+    m.run("paper", *sides, "--db", m.db, "--to", "paper", codes=(1,))
+
+
 WRITERS: dict[str, Writer] = {
     "run --log": all_runs,
     "run --out": all_runs,
@@ -270,11 +280,6 @@ WRITERS: dict[str, Writer] = {
     "export --out": exports,
     "export --push": pushed,
     "export --all": lambda m: m.stored("export", "--all", "all.jsonl.gz"),
-    "paper --to": lambda m: m.run(
-        *("paper", "--against", "majority", "--suite", "glue", "--skip-missing", "--seeds", "3"),
-        *("--db", m.db, "--to", "paper"),
-        codes=(1,),
-    ),
     "check --write --out": check,
     "check --junit": check,
     "check --markdown": check,
@@ -282,12 +287,14 @@ WRITERS: dict[str, Writer] = {
     "run --write-task --out": task_file,
     "model --to": lambda m: m.stored("model", m.kept, "--to", "taken"),
     "predict --out": predictions,
+    **of_extensions({"paper": {"paper --to": paper}}),
 }
 """By the option that says where: what writes there."""
 
 SAME = {
     "which --to": (model.take_run, which.take_run),
-    **{f"{name} --log": (loggers.Listening, loggers.Listening) for name in ("which", "paper")},
+    "which --log": (loggers.Listening, loggers.Listening),
+    **of_extensions({"paper": {"paper --log": (loggers.Listening, loggers.Listening)}}),
 }
 """Options that the same function writes for as for another one."""
 
@@ -367,7 +374,7 @@ PLACE = re.compile(r"\b(FILE|DIR|PATH|ORG)\b")
 
 def _places():
     """Each option or word of a command that takes a file, a folder or a repository."""
-    for name, line in COMMANDS.items():
+    for name, line in commands().items():
         for param in load_command(name).params if line.place else ():
             flag = param.opts[0] if param.opts[0].startswith("-") else param.name
             metavar = param.metavar or ""
@@ -395,7 +402,6 @@ WRITING = {
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
     "benchharness/cli/submit.py": "submit --out",
     "benchharness/cli/task.py": "run --write-task --out",
-    "benchharness/stored/paper.py": "paper --to",
     "benchharness/trained/card.py": "model --to",
     "benchharness/trained/export.py": "model --to",
     "benchharness/trained/take.py": "model --to",
@@ -404,6 +410,7 @@ WRITING = {
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
     "tasks/submission/inspection.py": "submit --out",
+    **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
 """The modules that write files for people, by the option that they write for."""
 
@@ -464,18 +471,21 @@ PYTHON = {
     "compare": lambda m: bh.compare("mine", "majority", db=m.db),
     "predictions": lambda m: bh.predictions(_first(m), db=m.db),
     "curve": lambda m: bh.curve(_first(m), db=m.db),
-    "explain": lambda m: bh.explain(_first(m), _first(m), db=m.db),
     "published": lambda _: bh.published("glue"),
+    **of_extensions(
+        {"explanation": {"explain": lambda m: bh.explain(_first(m), _first(m), db=m.db)}}
+    ),
 }
 """What the package gives of a store; the other names train, read rows or write by the above."""
 
 BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
-BY_OTHERS |= {"load", "model", "paper", "predict", "run", "score", "which"}
+BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}
+BY_OTHERS |= of_extensions({"paper": {"paper": "--to"}}).keys()
 
 
 def test_python_gives_no_path_of_a_store(machine):
     runs(machine)
-    assert {*bh.__all__} == PYTHON.keys() | BY_OTHERS
+    assert {*dir(bh)} == PYTHON.keys() | BY_OTHERS
     for name, ask in PYTHON.items():
         said = "\n".join(map(str, _shown(ask(machine))))
         assert not [word for word in (USER, *TOKENS.values()) if word in said], (name, said)

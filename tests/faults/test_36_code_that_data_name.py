@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 import benchharness as bh
-from benchharness.cli.commands import COMMANDS
+from benchharness.cli.commands import commands
 from benchharness.driver.drive import _require_trust
 from benchharness.driver.options import RunOptions
 from benchharness.leaderboard.job import Job, code_of
@@ -32,6 +32,7 @@ from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.worker.job import run_job
+from tests.helpers.extensions import of_extensions
 from tests.helpers.own_files import as_csv, labelled
 from tests.helpers.plans import plan_job
 from tests.helpers.postgres import empty, server
@@ -187,7 +188,6 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "fetch": [("fetch", "--model", "tiny")],
     "run --write-task": [("run", "--data-file", "ROWS", "--write-task", "--out", "task.py")],
     "which": [("which", "--among", "tiny", "--minutes", "0.001", "--task", "TASK", *DB)],
-    "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)],
     "check": [
         ("check", "--write", "--model", "one", "--suite", "SUITE", "--out", "b.json", *DB),
         ("check", "--model", "tiny", "--baseline", "b.json", "--data", "ROWS"),
@@ -200,7 +200,6 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "report": [("report", "--out", "r.html", "--predictions", *DB)],
     "report predictions": [("report", "predictions", "one", "two", *DB)],
     "compare": [("compare", "one", "two", "--by-category", "--examples", "3", *DB)],
-    "explain": [("explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
     "plan": [("plan", "one", "two", *DB)],
     "curve": [("curve", "one", *DB)],
     "ensemble": [("ensemble", "one", "two", *DB)],
@@ -228,6 +227,16 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "db rename": [("db", "rename", "one", "another", *DB)],
     "db hide": [("db", "hide", "one", *DB)],
     "db delete": [("db", "delete", "KEY", "--yes", *DB)],
+    **of_extensions(
+        {
+            "paper": {
+                "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
+            },
+            "explanation": {
+                "explain": [("explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
+            },
+        }
+    ),
 }
 """How each command is called; what it reads stands in capitals."""
 
@@ -249,7 +258,7 @@ REFUSED = {
 
 
 def test_36_every_command_is_called() -> None:
-    assert WORDS.keys() == {name for name, command in COMMANDS.items() if command.place}
+    assert WORDS.keys() == {name for name, command in commands().items() if command.place}
 
 
 @pytest.mark.parametrize("command", WORDS)
@@ -387,7 +396,7 @@ def test_36_a_run_that_is_trusted_loads_the_code_of_its_own_jobs_alone(foreign):
 
 
 NEEDED = {"minutes": 1.0, "suite": "glue", "trust_remote_code": True}
-FUNCTIONS = [name for name in bh.__all__ if isfunction(getattr(bh, name))]
+FUNCTIONS = [name for name in dir(bh) if isfunction(getattr(bh, name))]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

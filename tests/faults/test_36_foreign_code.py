@@ -16,6 +16,7 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.extensions import of_extensions
 from tests.helpers.plans import plan_job, plan_jobs
 from tests.helpers.results import make_result
 
@@ -138,15 +139,19 @@ def test_36_only_what_is_trusted_is_fetched():
 # runs from elsewhere, whose authors trusted their own code
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("model", "RUN", "--retrain-anyway"),
-        ("explain", "RUN", "--from", "OTHER", "--try", "1"),
-        ("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--teacher", "RUN"),
-    ],
-    ids=["retrained", "tried", "a teacher"],
-)
+OF_RUNS = {
+    "retrained": ("model", "RUN", "--retrain-anyway"),
+    "a teacher": (
+        *("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini"),
+        *("--teacher", "RUN"),
+    ),
+    **of_extensions(
+        {"explanation": {"tried": ("explain", "RUN", "--from", "OTHER", "--try", "1")}}
+    ),
+}
+
+
+@pytest.mark.parametrize("words", OF_RUNS.values(), ids=OF_RUNS)
 def test_36_a_stored_run_does_not_say_what_is_trusted_here(with_code: Path, bench, words):
     job = plan(with_code, CODE)
     with open_store("v.sqlite") as store:

@@ -22,13 +22,14 @@ from sqlalchemy import text
 
 import benchharness as bh
 from benchharness.cli.app import load_command
-from benchharness.cli.commands import COMMANDS
+from benchharness.cli.commands import commands
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import BenchError, shown_place
 from tests.helpers.compared_runs import made
+from tests.helpers.extensions import of_extensions
 from tests.helpers.postgres import server
 
 pytestmark = pytest.mark.timeout(900)
@@ -44,10 +45,8 @@ CALLS: Mapping[str, Sequence[str]] = {
     "show": ("{key}",),
     "model": ("{key}", "--to", "taken"),
     "predict": ("{key}", "rows.csv"),
-    "explain": ("{key}", "--from", "{key}"),
     "leaderboard": (),
     "report": (),
-    "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper"),
     "ensemble": ("one",),
     "compare": ("one", "other"),
     "report predictions": ("one",),
@@ -83,6 +82,14 @@ CALLS: Mapping[str, Sequence[str]] = {
     "db check": (),
     "db backup": ("copy.jsonl.gz",),
     "db merge": ("{url}",),
+    **of_extensions(
+        {
+            "explanation": {"explain": ("{key}", "--from", "{key}")},
+            "paper": {
+                "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper")
+            },
+        }
+    ),
 }
 """The words of each command; a new one is to be added here."""
 
@@ -92,7 +99,7 @@ CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict":
 
 COMMAND_LINES = {
     name: any("--db" in param.opts for param in load_command(name).params)
-    for name, line in COMMANDS.items()
+    for name, line in commands().items()
     if line.place
 }
 """Every command, and whether it has --db."""
@@ -238,23 +245,29 @@ def test_43_nor_does_one_that_fails(call: Caller, url: str, tmp_path: Path, faul
 PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
     "run": (("majority",), {"task": "glue/rte", "data": "mini", "baselines": False}),
     "which": ((), {"among": ["tiny", "bert"], "minutes": 1, "suite": "glue", "data": "mini"}),
-    "explain": (("abc", "abc"), {}),
     "model": (("abc",), {}),
     "predict": (("abc", [{"text": "a row"}]), {}),
     "board": (("glue",), {}),
     "boards": ((), {}),
     "compare": (("one", "other"), {}),
     "curve": (("abc",), {}),
-    "paper": (("tiny",), {"against": "majority", "suite": "snli", "data": "mini"}),
     "predictions": (("abc",), {}),
     "runs": ((), {}),
+    **of_extensions(
+        {
+            "explanation": {"explain": (("abc", "abc"), {})},
+            "paper": {
+                "paper": (("tiny",), {"against": "majority", "suite": "snli", "data": "mini"})
+            },
+        }
+    ),
 }
 
 
 @pytest.mark.parametrize("form", ["before the host", "in the query"])
 def test_43_nor_does_python(url: str, tmp_path: Path, form: str) -> None:
     """With `__cause__`, as a notebook prints it."""
-    calls = {name for name in bh.__all__ if inspect.isfunction(getattr(bh, name))}
+    calls = {name for name in dir(bh) if inspect.isfunction(getattr(bh, name))}
     assert PYTHON.keys() == {
         name for name in calls if "db" in inspect.signature(getattr(bh, name)).parameters
     }

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from benchharness.tasks.errors import BenchError
+from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.damage import anything, damaged
 from tests.helpers.fuzz.of_folders import FOLDERS
 from tests.helpers.fuzz.of_models import MODELS_AND_RECIPES
@@ -81,7 +82,8 @@ KINDS = (
     tuple(f"predictions of {head}s" for head in ("pair", "span", "choice", "tag", "coref")),
     *(("odds",), ("submissions",), ("recipe",), ("baseline",), ("archive",)),
     ("tsv", "csv", "jsonl", "squad", "race", "conll"),
-    *(("kept model",), ("training to explain",)),
+    ("kept model",),
+    *of_extensions({"explanation": {("training to explain",): ()}}),
     ("conll2012", "quac", "coqa", "hotpotqa", "blimp"),
 )
 """Readers that people hand files to, those of predictions and those of data as one."""

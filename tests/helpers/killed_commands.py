@@ -20,6 +20,7 @@ from typing import Any
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.extensions import of_extensions
 from tests.helpers.stopped_jobs import deterministic
 
 TINY = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "24")
@@ -97,18 +98,25 @@ COMMANDS = {
         ready=with_encoder,
         files="",
     ),
-    "paper": Killed(
-        words=(
-            *("paper", "--model", "tiny", "--against", "other=other", "--suite", "squad"),
-            *("--data", "mini", "--limit", "8", "--seeds", "1", *QUICK),
-        ),
-        ready=with_encoder,
-        files="paper/*",
-    ),
     "predict": Killed(
         words=("predict", "model", "rows.jsonl", "--out", "answers.jsonl"),
         ready=with_model,
         files="answers.jsonl",
+    ),
+    **of_extensions(
+        {
+            "paper": {
+                "paper": Killed(
+                    words=(
+                        *("paper", "--model", "tiny", "--against", "other=other"),
+                        *("--suite", "squad", "--data", "mini", "--limit", "8"),
+                        *("--seeds", "1", *QUICK),
+                    ),
+                    ready=with_encoder,
+                    files="paper/*",
+                )
+            }
+        }
     ),
 }
 

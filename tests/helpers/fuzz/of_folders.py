@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store
+from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.results import make_result
 
@@ -102,8 +103,8 @@ def _trainings() -> list[Case]:
 
 def _explain(name: str, content: bytes, folder: Path) -> None:
     """Compares a training of which one file is damaged, and prints what was found."""
-    from benchharness.cli.explain import _lines, _row
-    from benchharness.explanation import explain_run
+    from benchharness.extensions.explanation.beside import explain_run
+    from benchharness.extensions.explanation.command import _lines, _row
 
     files, result = _training()
     home = folder / name.replace(".", "-")
@@ -120,5 +121,7 @@ def _explain(name: str, content: bytes, folder: Path) -> None:
 
 FOLDERS = (
     Reader(name="kept model", cases=_models, share=2),
-    Reader(name="training to explain", cases=_trainings, share=2),
+    *of_extensions(
+        {"explanation": {0: Reader(name="training to explain", cases=_trainings, share=2)}}
+    ).values(),
 )

@@ -12,10 +12,10 @@ import pytest
 
 import benchharness
 from benchharness.cli.app import main
+from benchharness.extensions.paper.folder import _write as write_paper
+from benchharness.extensions.paper.folder import check_paper
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.paper import _write as write_paper
-from benchharness.stored.paper import check_paper
 from benchharness.tasks.errors import BenchError
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint

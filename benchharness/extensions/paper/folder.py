@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 
+from benchharness.extensions.paper.tables import LongTable, Paper, PaperTable, paper_tables
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.exports.paper import LongTable, Paper, PaperTable, paper_tables
 from benchharness.leaderboard.exports.table import SCORE, Choice
 from benchharness.leaderboard.job import Job, value_text
 from benchharness.leaderboard.report.plots import named_entries

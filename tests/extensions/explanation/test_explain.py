@@ -17,14 +17,14 @@ import torch
 from transformers import TrainingArguments
 
 import benchharness as bh
-from benchharness.explanation import explain_run
+from benchharness.extensions.explanation.beside import explain_run
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.errors import DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
 from tests.helpers.learned_engine import LearnedEngine
 from tests.helpers.plans import plan_job
-from tests.helpers.results import make_evaluation, make_failure, make_result
+from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 ROWS = 40
 
@@ -366,7 +366,7 @@ def test_a_damaged_file_is_a_sentence(keep, place, tmp_path):
 
 def test_every_cut_and_change_of_a_byte_is_read_or_a_sentence(tmp_path):
     """Nothing but DataError comes of a damaged pickle, and nothing hangs."""
-    from benchharness.explanation.pickled import read_arguments
+    from benchharness.extensions.explanation.pickled import read_arguments
 
     file = tmp_path / "training_args.bin"
     write_arguments(file, OF_4)
@@ -547,3 +547,12 @@ def test_try_runs_the_likeliest_differences_one_by_one(bench, tmp_path, monkeypa
     moved = (score["2 epochs", 1] - base[0]) * 100
     assert re.search(rf"epochs=2 +\{moved:+.1f}", ended.out)
     assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
+
+
+def test_from_python_an_argument_of_another_name_has_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        result = make_result(make_job())
+        store.add_result(result)
+    with pytest.raises(bh.BenchError, match=r'^where="nowhere" is no folder'):
+        bh.explain(result.job.key, "nowhere", db="board.sqlite")

@@ -9,9 +9,9 @@ from benchharness.cli.options import with_options
 from benchharness.cli.output import complaints, exit_code, tell_notes
 from benchharness.cli.run import show_schedule
 from benchharness.driver.display import displayed
-from benchharness.driver.options import OF_PAPER, OPTIONS, WHAT, RunOptions, option
-from benchharness.driver.paper import PaperRun, paper_options
+from benchharness.driver.options import OPTIONS, WHAT, RunOptions, option
 from benchharness.driver.session import Session
+from benchharness.extensions.paper.paper_run import OF_PAPER, PaperRun, paper_options
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
 

@@ -1,12 +1,10 @@
 """Why is my number another one? A stored run beside a training of another tool, value by value."""
 
-from benchharness.explanation.differences import Difference, Explanation, explain
-from benchharness.explanation.foreign import read_training, trained
-from benchharness.explanation.training import of_run
+from benchharness.extensions.explanation.differences import Explanation, explain
+from benchharness.extensions.explanation.foreign import read_training
+from benchharness.extensions.explanation.training import of_run
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-
-__all__ = ["Difference", "Explanation", "explain_run", "trained"]
 
 
 def explain_run(run: Result, place: str, store: Store) -> Explanation:

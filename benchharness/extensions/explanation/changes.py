@@ -11,7 +11,7 @@ from benchharness.driver.options import OPTIONS, Names, RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import check_request
 from benchharness.driver.session import Session
-from benchharness.explanation import Difference, Explanation
+from benchharness.extensions.explanation.differences import Difference, Explanation
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Failure, Result

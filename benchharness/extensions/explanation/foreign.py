@@ -15,8 +15,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from benchharness.explanation.pickled import read_arguments, read_groups
-from benchharness.explanation.training import (
+from benchharness.extensions.explanation.pickled import read_arguments, read_groups
+from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     FACTS,
     METRICS,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import benchharness as bh
-from benchharness.explanation import explain_run, training
-from benchharness.explanation.training import ALL_DECAY, OWN, Said, of_arguments
+from benchharness.extensions.explanation import training
+from benchharness.extensions.explanation.beside import explain_run
+from benchharness.extensions.explanation.training import ALL_DECAY, OWN, Said, of_arguments
 from benchharness.leaderboard.boards import published
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS

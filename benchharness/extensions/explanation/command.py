@@ -8,10 +8,12 @@ import typer
 
 from benchharness.cli.options import AsJson, Database, TrustCode, argument, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
-from benchharness.driver.changes import Tries, try_changes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import DATABASE, RunOptions, option
-from benchharness.explanation import Difference, Explanation, explain_run, trained
+from benchharness.extensions.explanation.beside import explain_run
+from benchharness.extensions.explanation.changes import Tries, try_changes
+from benchharness.extensions.explanation.differences import Difference, Explanation
+from benchharness.extensions.explanation.foreign import trained
 from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.job import value_text
 from benchharness.leaderboard.store.store import open_store

@@ -184,7 +184,7 @@ The same runs, taken elsewhere by `bench export --all` and `bench db import`, gi
 
 def citations(suites: Iterable[str]) -> dict[str, str]:
     """The BibTeX entries of some suites and of their tasks by key; the suite's own first."""
-    text = (files("benchharness.leaderboard.exports") / "suites.bib").read_text(encoding="utf-8")
+    text = (files("benchharness.extensions.paper") / "suites.bib").read_text(encoding="utf-8")
     found = {}
     for suite in suites:
         for line in text.splitlines():

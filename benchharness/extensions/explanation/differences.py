@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from benchharness.explanation.training import (
+from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     PRECISIONS,
     Said,
@@ -82,8 +82,9 @@ class Effect(NamedTuple):
 @cache
 def effects() -> Mapping[str, Effect]:
     """What is known of each value's effect, in the order of what is usually large."""
-    text = (files("benchharness.explanation") / "effects.toml").read_text(encoding="utf-8")
-    return {name: Effect(**known) for name, known in tomllib.loads(text).items()}
+    file = files("benchharness.extensions.explanation") / "effects.toml"
+    known = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {name: Effect(**facts) for name, facts in known.items()}
 
 
 def explain(run: Training, other: Training) -> Explanation:

@@ -1,0 +1,128 @@
+"""Find the extensions: ours by their folders, those of other packages by their entry points.
+
+A folder below `benchharness/extensions` is one of ours if it has an `EXTENSION`. A package names an
+`Extension` as an entry point of the group `benchharness.extensions`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from io import FileIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchharness.extension import Extension
+from benchharness.tasks.errors import BenchError
+
+GROUP = "benchharness.extensions"
+"""The entry points that name the extensions of installed packages."""
+
+OURS = Path(__file__).with_name("extensions")
+
+T = TypeVar("T")
+
+
+@cache
+def extensions() -> tuple[Extension, ...]:
+    """Give all extensions, ours first, each by its name.
+
+    Raises BenchError for one that raises, is no Extension, or has the name of another one.
+    """
+    found: dict[str, Extension] = {}
+    for name, load in (*_ours(), *_installed()):
+        made = loaded(f"the extension {name}", load)
+        if not isinstance(made, Extension):
+            raise BenchError(
+                f"the extension {name} is a {type(made).__name__}: expected an Extension of "
+                "benchharness.extension."
+            )
+        if made.name in found:
+            raise BenchError(
+                f"two extensions are called {made.name!r}: uninstall one, or give it another name."
+            )
+        found[made.name] = made
+    return tuple(found.values())
+
+
+def places() -> dict[str, str]:
+    """The functions that extensions add to `import benchharness`, as `module:name` by name."""
+    return {
+        name: f"{each.package}.{place}"
+        for each in extensions()
+        for name, place in each.calls.items()
+    }
+
+
+def at(place: str) -> Any:
+    """Import what `module:name` names."""
+    module, _, member = place.partition(":")
+    return getattr(import_module(module), member)
+
+
+def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
+    for folder in sorted(OURS.iterdir()):
+        if (folder / "__init__.py").is_file():  # a folder that is gone may leave a cache
+            yield folder.name, partial(at, f"benchharness.extensions.{folder.name}:EXTENSION")
+
+
+def _installed() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Find the entry points, by the library where a file has some of our group.
+
+    The library's import and search take a third of the time of `bench --help`.
+    """
+    if any(GROUP.encode() in text for text in _entry_point_files()):
+        for point in import_module("importlib.metadata").entry_points(group=GROUP):
+            yield point.name, point.load
+
+
+def _entry_point_files() -> Iterator[bytes]:
+    for folder in sys.path:
+        with suppress(OSError), os.scandir(folder or ".") as entries:
+            for entry in entries:
+                if entry.name.endswith((".dist-info", ".egg-info")):
+                    # Most have none. Path takes twice as long.
+                    with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
+                        yield file.readall()
+
+
+# Code of others that is imported.
+
+
+def loaded(what: str, load: Callable[[], T]) -> T:
+    """Import code of others; whatever it raises is a BenchError that says where."""
+    try:
+        return load()
+    except BenchError as error:
+        raise type(error)(f"{what} cannot be added: {error}") from error
+    except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if new := _new_name(missing or ""):
+            raise BenchError(
+                f"{what} imports {missing}, which is called {new} now: write "
+                f"`from {new} import ...`."
+            ) from error
+        raise BenchError(f"{what} raises {_described(error)}.") from error
+
+
+def _new_name(module: str) -> str:
+    """What a module of ours is called that was a package of its own once; empty for any other."""
+    new = f"benchharness.{module}"
+    ours = module.partition(".")[0] in ("tasks", "leaderboard")
+    return new if ours and find_spec(new) is not None else ""
+
+
+def _described(error: BaseException) -> str:
+    """An error's kind, the line that raised it, and the first line of what it says."""
+    trace = error.__traceback__
+    # Down to the line that raised: the first ones are ours, which loaded the plugin.
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None and not isinstance(error, SyntaxError):  # which says its own line
+        where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
+    text = next(iter(str(error).splitlines()), "").removesuffix(".")
+    return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

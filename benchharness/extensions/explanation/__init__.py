@@ -1,0 +1,19 @@
+"""Say why a number is another one: a stored run beside a training of another tool."""
+
+from benchharness.extension import COMPARE, Command, Extension
+
+EXTENSION = Extension(
+    name="explanation",
+    package=__name__,
+    commands={
+        "explain": Command(
+            "command:explain",
+            "Say why a number is another one.",
+            "explain 4f2a9c --from ../run_glue/out",
+            COMPARE,
+            old="compare explain",
+            after="compare",
+        ),
+    },
+    calls={"explain": "python:explain"},
+)

@@ -1,0 +1,17 @@
+"""Run an encoder and others on the suites of a paper, and write its tables as LaTeX."""
+
+from benchharness.extension import MEASURE, Command, Extension
+
+EXTENSION = Extension(
+    name="paper",
+    package=__name__,
+    commands={
+        "paper": Command(
+            "command:paper",
+            "Run and write the tables of a paper.",
+            "paper --model mine=./checkpoint --against bert,roberta --suite glue",
+            MEASURE,
+        ),
+    },
+    calls={"paper": "python:paper"},
+)

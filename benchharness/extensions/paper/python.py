@@ -1,0 +1,38 @@
+"""`bh.paper`: the tables of an encoder paper from Python."""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from benchharness.api import Results, Words, load_files, results_of, run_options, watching
+from benchharness.driver.options import in_python, listed, takes_options
+from benchharness.driver.session import Session
+from benchharness.extensions.paper.paper_run import OF_PAPER, PaperRun, paper_options
+
+
+@takes_options(OF_PAPER)
+def paper(
+    model: Words,
+    *,
+    against: Words,
+    to: str | Path = "paper",
+    hours: float | None = None,
+    plugins: str | Path | Iterable[str | Path] = (),
+    **options: Any,
+) -> Results:
+    """Runs an encoder and others on the suites of a paper and writes the folder `to`.
+
+    As `bench paper` does, with options as `run` takes them. What the tables lack is a warning.
+    Raises BenchError where nothing has finished.
+    """
+    load_files(plugins)
+    others = listed(against)
+    asked = paper_options(run_options({"model": model, **options}), others, Path(to))
+    session = Session.of(asked, watching(None))
+    with session.prepared():
+        found = PaperRun.of(session, others, hours)
+        failed, notes = ([], found.whole.notes) if asked.dry_run else found.run(Path(to))
+    for note in notes:
+        warnings.warn(in_python(note), stacklevel=4)
+    return results_of(session, found.part if asked.dry_run else found.whole, failed)

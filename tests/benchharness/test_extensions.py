@@ -1,0 +1,208 @@
+"""Extensions: each folder can be deleted, and a package of somebody's own adds what ours add."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import benchharness
+from benchharness import discovery
+from benchharness.cli.app import load_command
+from benchharness.cli.commands import commands
+from benchharness.discovery import OURS, extensions
+from benchharness.extension import Extension
+from tests.helpers import ROOT
+
+OWN = [each for each in extensions() if each.package.startswith("benchharness.")]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
+
+
+def without(name: str, folder: Path) -> dict[str, str]:
+    """The environment of a process whose benchharness has not the extension's folder."""
+    extensions_there = folder / "benchharness" / "extensions"
+    extensions_there.mkdir(parents=True)
+    for source, target in ((OURS.parent, extensions_there.parent), (OURS, extensions_there)):
+        for path in source.iterdir():
+            if path not in (OURS, OURS / name):
+                (target / path.name).symlink_to(path)
+    (extensions_there / name).mkdir()
+    return os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def ended(words: tuple[str, ...], **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def listed(text: str) -> set[str]:
+    return set(re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text))
+
+
+def test_each_folder_is_an_extension_of_its_name() -> None:
+    folders = {file.parent.name for file in OURS.glob("*/__init__.py")}
+    assert {each.package: each.name for each in OWN} == {
+        f"benchharness.extensions.{name}": name for name in folders
+    }
+
+
+@pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
+def test_the_core_works_without_the_folder_of_an_extension(
+    extension: Extension, tmp_path: Path
+) -> None:
+    """`bench --help` has its commands no more, and all others."""
+    at = {"env": without(extension.name, tmp_path), "cwd": tmp_path}
+    shown = ended((*BENCH, "--help"), **at)
+    assert shown.returncode == 0, shown.stderr
+    first = {name for name in commands() if " " not in name}
+    assert listed(shown.stdout) == first - extension.commands.keys()
+    tasks = ended((*BENCH, "show", "tasks"), **at)
+    assert "glue/rte" in tasks.stdout, tasks.stderr
+    code = "import benchharness as bh; print(bh.__file__, *dir(bh))"
+    where, *names = ended((sys.executable, "-P", "-c", code), **at).stdout.split()
+    assert Path(where).is_relative_to(tmp_path)
+    assert set(names) == {*dir(benchharness)} - extension.calls.keys()
+
+
+@pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
+def test_each_extension_is_whole(extension: Extension) -> None:
+    """Its functions are in its folder, its tests in theirs, and the architecture has its line."""
+    for name in extension.commands:
+        assert commands()[name].place.startswith(f"{extension.package}.")
+        load_command(name)
+    for name in extension.calls:
+        assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
+    assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
+    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
+    assert [name for name in (*extension.commands, *extension.calls) if name not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("--help", {each.package for each in OWN}), ("show --help", set())],
+    ids=["all", "one of the core"],
+)
+def test_a_command_imports_no_module_of_an_extension(words: str, found: set[str]) -> None:
+    """Those of the core look for none."""
+    code = (
+        "import sys; from benchharness.cli.app import app; "
+        f"app({words.split()!r}, standalone_mode=False); "
+        "print('loaded:', *(n for n in sys.modules if n.startswith('benchharness.extensions.')))"
+    )
+    loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()
+    assert loaded[0] == "loaded:"
+    assert {*loaded[1:]} == found
+
+
+# A package of somebody's own.
+
+MINE = """
+from benchharness.extension import MEASURE, Command, Extension
+
+EXTENSION = Extension(
+    name="mine",
+    package=__name__,
+    commands={
+        "greet": Command("greeting:greet", "Greet.", "greet Ada", MEASURE, after="watch"),
+    },
+    calls={"greet": "greeting:words"},
+)
+"""
+
+GREETING = """
+from typing import Annotated
+
+import typer
+
+from benchharness.cli.options import argument, with_options
+
+
+@with_options()
+def greet(name: Annotated[str, argument("NAME", "Who.")]) -> None:
+    \"\"\"Greet somebody.\"\"\"
+    typer.echo(words(name))
+
+
+def words(name):
+    return f"Hello, {name}!"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Installs packages: what it is called with is the text of each one's first module."""
+
+    def forget():
+        discovery.extensions.cache_clear()
+        commands.cache_clear()
+        importlib.invalidate_caches()
+        for name in [name for name in sys.modules if name.startswith("mine_")]:
+            del sys.modules[name]
+
+    def install(*texts):
+        for number, text in enumerate(texts):
+            package = tmp_path / f"mine_{number}"
+            facts = tmp_path / f"mine_{number}-1.dist-info"
+            package.mkdir()
+            facts.mkdir()
+            (package / "__init__.py").write_text(text)
+            (package / "greeting.py").write_text(GREETING)
+            (facts / "METADATA").write_text(f"Name: mine-{number}\nVersion: 1\n")
+            point = f"[benchharness.extensions]\nmine{number} = mine_{number}:EXTENSION\n"
+            (facts / "entry_points.txt").write_text(point)
+        monkeypatch.syspath_prepend(tmp_path)
+        forget()
+
+    yield install
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
+    installed(MINE)
+    shown = bench("--help").out
+    assert re.search(r"watch .*\n  greet +Greet\.\n  score ", shown)
+    assert bench("greet", "Ada").out == "Hello, Ada!\n"
+    assert bench("greet", "--help").out.endswith("Example:\n  bench greet Ada\n")
+    assert benchharness.greet("Bo") == "Hello, Bo!"
+    assert "greet" in dir(benchharness)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["EXTENSION = 3"], "the extension mine0 is a int: expected an Extension"),
+        (["EXTENSION = other"], "the extension mine0 raises NameError in line 1 of __init__.py"),
+        (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
+        ([MINE, MINE], "two extensions are called 'mine'"),
+        ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
+        (
+            [MINE.replace('"greet": Command', '"show greetings": Command')],
+            "'show' is there already",
+        ),
+        ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
+    ],
+    ids=["no object", "raises", "needs a package", "twice", "taken", "of the core", "no section"],
+)
+def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts, said) -> None:
+    installed(*texts)
+    found = bench("--help")
+    assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
+    assert said in found.err
+
+
+def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> None:
+    installed(MINE.replace("greeting:greet", "gone:greet"))
+    assert "greet" in bench("--help").out
+    found = bench("greet", "Ada")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "the command greet raises ModuleNotFoundError" in found.err
+    assert "No module named 'mine_0.gone'" in found.err
+
+
+def test_a_name_that_no_extension_has_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = benchharness.nothing
