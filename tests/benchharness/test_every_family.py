@@ -30,6 +30,7 @@ from benchharness.training.optimizer import can_be_cut, cut_vocabulary
 from benchharness.training.predict import predict
 from benchharness.worker.task_setup import limits_of
 from tests.helpers.every_family import CLASSIFYING, save_tiny
+from tests.helpers.soak import in_part
 from tests.helpers.training import CPU, having
 from tests.helpers.training import RECIPE as USUAL
 
@@ -72,7 +73,7 @@ NOT_MADE = {
 """Families without a tiny config in tests/helpers/every_family.py."""
 
 USED = {"albert", "bart", "bert", "biogpt", "gemma", "gpt2", "modernbert", "t5", "xlnet"}
-"""Families whose vocabularies are cut in every run of the tests; all others in the soak."""
+"""Families of which CI tries the cut vocabulary and the side of padding; all others in the soak."""
 
 READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
 
@@ -101,7 +102,7 @@ def test_the_last_word_moves_the_logits_and_padding_does_not(family: str, tmp_pa
     assert np.abs(together[0] - alone[0]).max() < 1e-4 * scale
 
 
-@pytest.mark.parametrize("family", READ)
+@pytest.mark.parametrize("family", in_part(READ, USED))
 def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
     save_tiny(tmp_path, family)
     right = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG)
@@ -110,10 +111,7 @@ def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
     assert (logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG) == right).all()
 
 
-@pytest.mark.parametrize(
-    "family",
-    [f if f in USED else pytest.param(f, marks=pytest.mark.soak) for f in READ],
-)
+@pytest.mark.parametrize("family", in_part(READ, USED))
 def test_training_used_rows_of_a_vocabulary_changes_no_logits(family: str, tmp_path: Path):
     """Some families scale what they look up, or look something else up by the same ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)

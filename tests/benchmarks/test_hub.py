@@ -102,6 +102,7 @@ def test_data_that_agree_and_data_that_differ(tmp_path: Path) -> None:
     assert "the labels of label are certain, not_certain, in the task entailment, not_ent" in said
 
 
+@pytest.mark.soak
 def test_a_converted_data_set_is_asked_by_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "hub" / "datasets" / CONLL.hub / COMMIT
     rows = [{"document_id": "a", "sentences": "none"}]

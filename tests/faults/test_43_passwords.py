@@ -31,6 +31,7 @@ from benchharness.tasks.errors import BenchError, shown_place
 from tests.helpers.compared_runs import made
 from tests.helpers.extensions import of_extensions
 from tests.helpers.postgres import server
+from tests.helpers.soak import in_part
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -210,7 +211,7 @@ def call(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Caller:
     return Caller(bench, monkeypatch)
 
 
-@pytest.mark.parametrize("form", forms(""))
+@pytest.mark.parametrize("form", in_part(forms(""), ["in BENCH_DB"]))
 def test_43_no_command_tells_a_password(call: Caller, url: str, tmp_path: Path, form: str) -> None:
     given = forms(url)[form]
     with open_store(url) as store:
