@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 def of_extensions(lines: Mapping[str, Mapping[Key, Value]]) -> dict[Key, Value]:
     """The lines, by an extension's name, of those extensions that are there."""
     there = {each.name for each in extensions()}
-    return {key: value for name in there & lines.keys() for key, value in lines[name].items()}
+    return {key: value for name in lines if name in there for key, value in lines[name].items()}
 
 
 _DRAWN = re.findall(
