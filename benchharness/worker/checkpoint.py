@@ -80,14 +80,18 @@ class KeptRun:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """That of a folder which was checked."""
-        if is_published(folder):
-            said = read_taken(folder)
-            data = {each.name: said[each.name] for each in fields(cls) if each.name in said}
-        else:
-            data = json.loads((folder / JOB).read_text(encoding="utf-8"))
-        known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}
-        return cls(**data | known)
+        """That of a folder which was checked; ModelError where a field is none of a run's."""
+        with folder_of_a_run(folder):
+            if is_published(folder):
+                said = read_taken(folder)
+                data = {each.name: said[each.name] for each in fields(cls) if each.name in said}
+            else:
+                data = json.loads((folder / JOB).read_text(encoding="utf-8"))
+            flags = data.get("flags")
+            if flags is not None:
+                flags = {task: list(map(str, each)) for task, each in flags.items()}
+            known = {"job": Job.from_json(data["job"]), "limits": Limits(**data["limits"])}
+            return cls(**data | known | {"flags": flags})
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -125,16 +125,17 @@ def _sealed(folder: Path, name: str, content: bytes) -> None:
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
-def _with_config(folder: Path, **values: object) -> bytes:
-    return json.dumps(json.loads((folder / "config.json").read_text()) | values).encode()
+def _with(folder: Path, name: str = "config.json", **values: object) -> bytes:
+    return json.dumps(json.loads((folder / name).read_text()) | values).encode()
 
 
 DAMAGE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
     "weights cut": (WEIGHTS, lambda folder: (folder / WEIGHTS).read_bytes()[:-20]),
     "head cut": (HEAD, lambda folder: (folder / HEAD).read_bytes()[:-20]),
     "head of no format": (HEAD, lambda folder: b"\xff" * 40),
-    "dropout of 512": ("config.json", lambda f: _with_config(f, hidden_dropout_prob=512)),
-    "no layers": ("config.json", lambda f: _with_config(f, num_hidden_layers=None)),
+    "dropout of 512": ("config.json", lambda f: _with(f, hidden_dropout_prob=512)),
+    "no layers": ("config.json", lambda f: _with(f, num_hidden_layers=None)),
+    "flags in a list": (JOB, lambda f: _with(f, JOB, flags=["constant predictions"])),
     "no run": (JOB, lambda folder: b"[]"),
     "limits of nothing": (JOB, lambda f: (f / JOB).read_bytes().replace(b'"limits": {', b'"_": {')),
 }

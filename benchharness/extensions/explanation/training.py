@@ -233,7 +233,7 @@ def _template(processor: Mapping[str, Any]) -> str:
         found = [_template(part) for part in processor["processors"]]
         return next((words for words in found if words != _BARE), _BARE)
     if kind == "TemplateProcessing":
-        parts = [next(iter(part.values())) for part in processor["pair"]]
+        parts = [inner for part in processor["pair"] for inner in part.values()]
         return " ".join(f"{p['id']}:{p['type_id']}".removesuffix(":0") for p in parts)
     if kind not in ("BertProcessing", "RobertaProcessing"):
         return _BARE

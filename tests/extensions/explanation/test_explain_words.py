@@ -217,7 +217,11 @@ TOKENIZERS: dict[str, list[dict[str, Any]]] = {
         {"TOKENIZER": {"truncation_side": "left"}},
         {"TOKENS": {"truncation": CUT_LEFT}},
     ],
-    "special_tokens": [{"TOKENS": {"post_processor": None}}, {"TOKENS": {"post_processor": BARE}}],
+    "special_tokens": [
+        {"TOKENS": {"post_processor": None}},
+        {"TOKENS": {"post_processor": BARE}},
+        {"TOKENS": {"post_processor": {**BARE, "pair": [{}]}}},
+    ],
     "lower_case": [{"TOKENIZER": {"do_lower_case": False}}],
 }
 

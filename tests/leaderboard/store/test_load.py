@@ -242,7 +242,7 @@ LIMITS = {
     NO_OP: 1.3,
     "report": 3.0,
     "leaderboard": 1.0,
-    "list runs": 1.0,
+    "show runs": 1.0,
     "leaderboard --suite made07": 1.0,
     "compare model-00001-of-05 model-00002-of-05 --suite made05": 2.0,
 }
