@@ -58,9 +58,10 @@ class Setting:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setting":
-        """The setting that `to_json` described. Raises TypeError where its value is none."""
-        if not isinstance(data["value"], str | int | float):
-            raise TypeError(f"a setting's value is {data['value']!r:.40}")
+        """The setting that `to_json` described. Raises TypeError where value or source is none."""
+        for name, kinds in (("value", str | int | float), ("source", str)):
+            if not isinstance(data[name], kinds):
+                raise TypeError(f"a setting's {name} is {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:

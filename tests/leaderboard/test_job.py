@@ -129,6 +129,11 @@ def test_a_job_survives_its_json() -> None:
     assert Job.from_json(job.to_json()) == job
 
 
+def test_a_setting_without_a_source_in_words_is_none() -> None:
+    with pytest.raises(TypeError, match="a setting's source is 3"):
+        Setting.from_json({"value": 0.1, "source": 3})
+
+
 @pytest.mark.parametrize(
     "changed",
     [
