@@ -1,6 +1,7 @@
 """benchharness: how good is an encoder? `benchharness.run` answers, as the command `bench` does."""
 
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,15 +53,15 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """What `__all__` names, from `benchharness.api`, which takes a second to import.
+    """Give a name of `__all__` from `benchharness.api`, which takes a second to import.
 
-    Other functions are those of extensions.
+    Any other name is that of an extension's function.
     """
     if name not in __all__:
         place = "" if name.startswith("_") else _places().get(name)
         if not place:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return import_module("benchharness.discovery").at(place)
+        return resolve_name(place)
     # Workers and `bench --help` do without either, and only a training needs transformers.
     module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
     return getattr(module, name)
@@ -71,5 +72,5 @@ def __dir__() -> list[str]:
 
 
 def _places() -> dict[str, str]:
-    found: dict[str, str] = import_module("benchharness.discovery").places()
+    found: dict[str, str] = resolve_name("benchharness.discovery:places")()
     return found

@@ -376,7 +376,7 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
 
 
 def own_data(definition: Mapping[str, Any] | None) -> "OwnData | None":
-    """What the task is made of that a job carries; mostly it carries none."""
+    """The definition of a task of own data, which a job carries; a task of ours needs none."""
     if not definition:
         return None
     from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)

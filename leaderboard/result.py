@@ -585,7 +585,7 @@ COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 
 
 def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
-    """Whether these flags of a run say that it has learned nothing, where it was to learn."""
+    """Say if by these flags a run that was to learn has learned nothing."""
     return kind in SINGLE and not COLLAPSED.isdisjoint(flags)
 
 

@@ -108,7 +108,7 @@ def shared_job(job: Job) -> Job:
 
 
 def _definition(job: Job) -> Mapping[str, Any] | None:
-    """What makes the job's task, without paths of scripts; it keeps the name that they made."""
+    """Define the job's task without paths of scripts; it keeps the name that they made."""
     own = own_data(job.definition)
     places = [code.place for code in own.code] if own else []
     if own is None or not any(map(_is_path, places)):

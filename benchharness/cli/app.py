@@ -13,6 +13,7 @@ from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from pkgutil import resolve_name
 from types import FrameType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -21,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
 from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
-from benchharness.discovery import at, loaded
+from benchharness.discovery import loaded
 from benchharness.extension import GROUPS, Command
 from benchharness.tasks.errors import BenchError, DataError, JobError
 
@@ -258,7 +259,8 @@ def load_command(name: str) -> Any:
     place = _line(name).place
     if not place:
         return InnerGroup(name)
-    found = at(place) if name in core() else loaded(f"the command {name}", partial(at, place))
+    find = partial(resolve_name, place)
+    found = find() if name in core() else loaded(f"the command {name}", find)
     # Typer makes click's commands for a whole app only: this one has no others.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
@@ -318,7 +320,8 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
-        visible = import_module("benchharness.leaderboard.text").visible  # help does without
+        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (help does without)
+
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
         sys.exit(error.exit_code)

@@ -225,7 +225,7 @@ def old_words() -> dict[str, str]:
 
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""What may be typed from habit, besides the second words of commands."""
+"""Words that may be typed from habit, and the commands that they mean."""
 
 
 def named(words: Sequence[str]) -> tuple[str, list[str]]:

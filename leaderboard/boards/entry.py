@@ -157,7 +157,7 @@ class Entry:
 
     @property
     def score_notes(self) -> tuple[str, ...]:
-        """What must be known of the score: the notes of the tasks that it is made of."""
+        """Give the notes of the score, which are those of its tasks."""
         return self.notes(self.counted)
 
     @property

@@ -408,7 +408,7 @@ class LayerPoint:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What must be known of the score."""
+        """Give the notes of the score."""
         return self.cell.notes
 
 

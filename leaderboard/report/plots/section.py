@@ -49,7 +49,7 @@ def board_key(board: Board) -> BoardKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """What plots show that is on no board, such as sizes and times of checkpoints.
+    """Facts of plots that no board has, such as sizes and times of checkpoints.
 
     `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
     tests of two entries of a board, by their places on it. `predictions` are where runs lead to,
