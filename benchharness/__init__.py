@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchharness.api import (
         BoardTable,
-        Choice,
         Results,
         board,
         boards,
         compare,
         curve,
         load,
-        model,
-        predict,
         predictions,
         published,
         run,
         runs,
         score,
-        which,
     )
     from benchharness.callback import BenchCallback
     from benchharness.tasks.errors import BenchError
@@ -33,7 +29,6 @@ __all__ = (
     "BenchCallback",
     "BenchError",
     "BoardTable",
-    "Choice",
     "Results",
     "__version__",
     "board",
@@ -41,14 +36,11 @@ __all__ = (
     "compare",
     "curve",
     "load",
-    "model",
-    "predict",
     "predictions",
     "published",
     "run",
     "runs",
     "score",
-    "which",
 )
 
 
@@ -72,5 +64,5 @@ def __dir__() -> list[str]:
 
 
 def _places() -> dict[str, str]:
-    found: dict[str, str] = resolve_name("benchharness.discovery:places")()
+    found: dict[str, str] = resolve_name("benchharness.discovery:places")("calls")
     return found

@@ -29,10 +29,8 @@ from rich.console import Console
 
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
-from benchharness.driver.model_folder import model_folder
 from benchharness.driver.options import (
     DATABASE,
-    OF_WHICH,
     RunOptions,
     in_python,
     listed,
@@ -43,8 +41,6 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
-from benchharness.driver.taking import find_run, take_run
-from benchharness.driver.which import Inference, choose, measured, options_among
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.cell import note_lines
@@ -58,7 +54,6 @@ from benchharness.progress import Watcher, job_name, job_names
 from benchharness.splits import evaluate_split
 from benchharness.stored import Within, find_rows, gather_boards
 from benchharness.stored.frames import (
-    answers_frame,
     board_frame,
     contrasts_frame,
     curve_frame,
@@ -69,15 +64,10 @@ from benchharness.stored.frames import (
 )
 from benchharness.stored.predictions import StoredPredictions, contrasts_of
 from benchharness.stored.scoring import score_files
-from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
 from benchharness.tasks.foreign_code import begin
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table
-from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.own.places import split_of
 from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
@@ -209,69 +199,6 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
     return RunOptions.of(**{**values, "db": db, "data_file": rows})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which encoder is the best: an answer for each task, and for several that for their mean last.
-
-    `cost` is what predicting takes here, by encoder: an Inference, or a sentence that says why it
-    was not measured. `runs` of `of` runs of the whole grid were needed; `left` says what would come
-    next, empty where no other run can change the answer.
-    """
-
-    answers: tuple[Answer, ...]
-    cost: Mapping[str, Inference | str]
-    runs: int
-    of: int
-    left: str
-    failures: tuple[str, ...] = ()
-
-    @property
-    def best(self) -> str:
-        """The encoder of the last answer; empty where none has a score above the majority's."""
-        return next(iter(self.answers[-1].best), "")
-
-    def frame(self) -> pd.DataFrame:
-        """A line an answer and encoder; `stored.frames.answers_frame` says the columns."""
-        return answers_frame(self.answers, self.cost)
-
-    def __repr__(self) -> str:
-        sentences = "\n".join(answer.sentence for answer in self.answers)
-        return f"{sentences}\n{self.runs} of {self.of} runs of the whole grid"
-
-
-@takes_options(OF_WHICH)
-def which(
-    task: Words = (),
-    *,
-    among: Words,
-    minutes: float,
-    plugins: str | Path | Iterable[str | Path] = (),
-    progress: bool | None = None,
-    **options: Any,
-) -> Choice:
-    """Which of some encoders is the best on some tasks, within minutes, as `bench which` says it.
-
-    By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
-    `set` has others) and at most `seeds` seeds. The options are as `run` takes them. Its runs are
-    stored as those of `run`, and the same
-    call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
-    do not suffice for one run of each encoder on each task.
-    """
-    load_files(plugins)
-    asked = options_among(run_options({"task": task, **options}), listed(among))
-    session = Session.of(asked, watching(progress))
-    answers, search = choose(session, minutes)
-    failed = [each for each in search.outcomes if isinstance(each, Failure)]
-    return Choice(
-        answers=tuple(answers),
-        cost=measured(session.request, search.jobs),
-        runs=len(search.jobs),
-        of=len(search.trials),
-        left=search.left,
-        failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
-    )
-
-
 def watching(progress: bool | None) -> Any:
     """Watch a run by bars; by default where there is a terminal or a notebook."""
 
@@ -370,7 +297,7 @@ def saved_rows(rows: Any, db: str) -> str | None:
         (whole / "rows").mkdir(parents=True)
         for split, table in splits.items():
             place = whole / "rows" / f"{split}.parquet"
-            _frame_of(table).to_parquet(place, index=False)
+            frame_of(table).to_parquet(place, index=False)
             digest.update(split.encode() + place.read_bytes())
         return digest.hexdigest()[:12]
 
@@ -380,7 +307,7 @@ def saved_rows(rows: Any, db: str) -> str | None:
         raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
 
 
-def _frame_of(rows: Any) -> pd.DataFrame:
+def frame_of(rows: Any) -> pd.DataFrame:
     """A table of rows as a frame; of a `datasets.Dataset` with the names of its labels."""
     is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
     return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
@@ -460,52 +387,6 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
 
 
 @speaks_python
-def predict(  # noqa: PLR0913  (the command's options)
-    where: str | Path,
-    rows: Any,
-    *,
-    columns: str = "",
-    encoding: str = "",
-    no_header: bool = False,
-    scores: bool = False,
-    task: str | None = None,
-    trust_remote_code: bool = False,
-    db: str | Path = DATABASE,
-) -> pd.DataFrame:
-    """What a kept model answers to rows, as `bench predict` does: a line a row, in their order.
-
-    `where` is the beginning of a run's key whose model is kept, or a model's folder. `rows` are a
-    data frame, a list of texts or of objects, or the path of a file. The other options are those of
-    the command; the frame's `attrs["cut"]` counts the rows that have lost words, and
-    `attrs["flags"]` is what must be known of the model: that it has learned nothing.
-    """
-    folder = model_folder(where, fspath(db))
-    # torch takes seconds.
-    load, answers = (import_module(f"benchharness.trained.{name}") for name in ("load", "predict"))
-    model = load.load_trained(folder, task, trust=trust_remote_code)
-    if isinstance(rows, str | Path):
-        tables = read_parts(fspath(rows), encoding, no_header=no_header)
-    else:
-        tables = iter([_table_of(rows)])
-    parts = list(answers.predict_parts(model, tables, columns, scores=scores))
-    found = pd.DataFrame([line for part in parts for line in part.lines])
-    found.attrs["cut"] = sum(part.cut for part in parts)
-    found.attrs["flags"] = "; ".join(model.flags)
-    return found
-
-
-def _table_of(rows: Any) -> Table:
-    """Rows in memory as a table, whose ids count from 0."""
-    if isinstance(rows, list | tuple) and all(isinstance(each, str) for each in rows):
-        rows = [{"text": each} for each in rows]
-    objects = _frame_of(rows).to_dict("records")
-    if not objects:
-        raise DataError("rows has no rows to predict.")
-    rows = [(str(n), row) for n, row in enumerate(objects)]
-    return read_cells(objects_table(Path("rows"), rows, "row"))
-
-
-@speaks_python
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """What a run predicted, example by example, beside what is right, in the column `gold`.
 
@@ -526,22 +407,6 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     found = predictions_frame(result, examples)
     found.attrs |= {"unread": unread, "flags": result.flags}
     return found
-
-
-@speaks_python
-def model(
-    key: str, *, task: str = "", collapsed_too: bool = False, db: str | Path = DATABASE
-) -> tuple[Any, Any]:
-    """The model of a run that kept it, of one of transformers' classes, and its tokenizer.
-
-    `key` and what is checked are as for `bench model`; `task` is one of several that were trained
-    together. Raises BenchError where no class of transformers is the model, and, unless
-    `collapsed_too`, where it has learned nothing.
-    """
-    with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
-        found = find_run(store, fspath(db), key, Within(tasks=listed(task)))
-        to = Path(place) / "model"
-        return next(take_run(found, to, collapsed_too=collapsed_too)).load()
 
 
 @speaks_python

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from io import FileIO
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from benchharness.extension import Extension
 from benchharness.tasks.errors import BenchError
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Give all extensions, ours first, each by its name.
+    """Give all extensions whose needs are there too, ours first, each by its name.
 
     Raises BenchError for one that raises, is no Extension, or has the name of another one.
     """
@@ -45,15 +45,18 @@ def extensions() -> tuple[Extension, ...]:
                 f"two extensions are called {made.name!r}: uninstall one, or give it another name."
             )
         found[made.name] = made
+    while lacking := [name for name, each in found.items() if not found.keys() >= {*each.needs}]:
+        for name in lacking:
+            del found[name]
     return tuple(found.values())
 
 
-def places() -> dict[str, str]:
-    """The functions that extensions add to `import benchharness`, as `module:name` by name."""
+def places(table: Literal["calls", "engines"]) -> dict[str, str]:
+    """Return what all extensions add to one of their tables, as `package.module:name` by name."""
     return {
         name: f"{each.package}.{place}"
         for each in extensions()
-        for name, place in each.calls.items()
+        for name, place in getattr(each, table).items()
     }
 
 

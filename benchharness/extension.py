@@ -39,10 +39,17 @@ class Extension:
     """All that a package adds, in tables by name.
 
     `package` is the package whose modules the places name. `commands` are those of `bench`, by the
-    words that call them; `calls` are functions of `import benchharness`, as `module:name`.
+    words that call them; `calls` are functions and classes of `import benchharness`, as
+    `module:name`. `needs` are the names of extensions whose modules this one imports: without one
+    of them this one is not there either. `engines` are functions that make a Placement of an
+    EngineChoice, as `module:name`, by the value of `--engine`. `pytest_plugins` are modules that
+    pytest loads.
     """
 
     name: str
     package: str
+    needs: tuple[str, ...] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
+    pytest_plugins: tuple[str, ...] = ()

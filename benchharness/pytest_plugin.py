@@ -1,36 +1,11 @@
-"""A pytest plugin: `@pytest.mark.bench(...)` makes a test item of a check against a baseline.
+"""The pytest plugin of the package: it loads the plugins that extensions name.
 
-    @pytest.mark.bench(model="tiny", suite="glue", limit=300)
-    def test_glue_is_no_worse(): ...
-
-pytest loads it in every environment that has this package, so nothing else is imported before a
-marker is met.
+pytest loads this module in every environment that has the package, so it imports only the tables of
+the extensions.
 """
 
-from pathlib import Path
-from typing import Any
+from benchharness.discovery import extensions
 
-import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
-    config.addinivalue_line(
-        "markers",
-        "bench(model, **options): fail where `bench check` with these options does, with _ for - "
-        "in their names; `baseline` and `data_file` are relative to the root folder",
-    )
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Checks what the test's markers name, before its own code runs."""
-    for marker in item.iter_markers("bench"):
-        _check(item.config.rootpath, *marker.args, **marker.kwargs)
-
-
-def _check(root: Path, *words: Any, **arguments: Any) -> None:
-    from benchharness.driver.gate import failure_of_marked
-
-    if failure := failure_of_marked(root, *words, **arguments):
-        pytest.fail(failure, pytrace=False)
+pytest_plugins = [
+    f"{each.package}.{module}" for each in extensions() for module in each.pytest_plugins
+]

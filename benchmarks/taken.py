@@ -18,10 +18,10 @@ import torch
 import transformers
 
 import benchharness as bh
-from benchharness.driver.taking import find_run, take_run
+from benchharness.extensions.kept_models.export import find_run, take_run
+from benchharness.extensions.kept_models.measure import Check, check_folder_with
+from benchharness.extensions.kept_models.onnx_files import export
 from benchharness.leaderboard.store.store import open_store
-from benchharness.trained.export import export
-from benchharness.trained.measure import Check, check_folder_with
 from benchmarks.derived import FILES as DERIVED
 from benchmarks.derived import write as write_derived
 from benchmarks.equivalence import WORKLOADS

@@ -17,12 +17,6 @@ CORE: Mapping[str, Command] = {
         "run --data-file reviews.csv --write-task",
         "Your own data",
     ),
-    "which": Command(
-        "which:which",
-        "Say which encoder is best, within a budget.",
-        "which --among bert,roberta --task glue/rte --minutes 60",
-        MEASURE,
-    ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
     ),
@@ -32,18 +26,6 @@ CORE: Mapping[str, Command] = {
         "score RTE.tsv --task glue/rte",
         MEASURE,
         old="submit score",
-    ),
-    "check": Command(
-        "check:check",
-        "Fail where a model is worse than its baseline.",
-        "check --model tiny --suite glue --data mini",
-        MEASURE,
-    ),
-    "check --write": Command(
-        "check:write_baseline",
-        "Write the baseline, from stored runs.",
-        "check --write --model tiny --suite glue",
-        "What to run",
     ),
     "fetch": Command(
         "fetch:fetch",
@@ -97,18 +79,6 @@ CORE: Mapping[str, Command] = {
         "ensemble bert roberta --task glue/rte --name both",
         COMPARE,
         old="compare ensemble",
-    ),
-    "predict": Command(
-        "predict:predict",
-        "Answer rows by a model that a run kept.",
-        "predict 4f2a9c reviews.csv",
-        USE,
-    ),
-    "model": Command(
-        "model:model",
-        "Write a run's model for transformers.",
-        "model roberta --task glue/rte --to rte-model",
-        USE,
     ),
     "submit": Command(
         "submit:submit",

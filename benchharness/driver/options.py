@@ -396,7 +396,9 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
     def said(found: Match[str]) -> str:
         command, bracket, flag, word = found.groups()
         if command is not None:
-            return (_SHELL | {name: f"bh.{name}" for name in places()}).get(command, found[0])
+            return (_SHELL | {name: f"bh.{name}" for name in places("calls")}).get(
+                command, found[0]
+            )
         if flag not in names:
             return found[0]
         name, default = names[flag]

@@ -5,9 +5,9 @@ AISTATS 2016, with seeds in the place of steps: what a candidate has learned aft
 falling rate says little of its end, and its first seed says much. The jobs are those of the whole
 grid, so what one command has trained another one needs not train again.
 
-`--halving` searches the points of each sweep (`sweep_rounds`), `bench which` encoders, points and
-seeds within some minutes (`encoder_rounds`). A round depends on what the rounds before it came to,
-and not on what else is stored: a search that was stopped goes on with what its round lacks.
+`--halving` searches the points of each sweep (`sweep_rounds`). A round depends on the results of
+the rounds before it, and not on what else is stored: a search that was stopped continues with the
+runs that its round lacks.
 """
 
 import math
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, product, takewhile
-from statistics import fmean, median
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from benchharness.driver.plan import Plan, with_starts
@@ -123,7 +123,7 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
     return [e for e, value, own in found if best - value <= CONTENDERS * math.hypot(error, own)]
 
 
-def _scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
+def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
     """The score of each point by the seeds that are known; those of a task are equally noisy.
 
     Without `noise` nothing is known of that, and only the order counts.
@@ -159,77 +159,13 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     left: dict[Pair, Sequence[int]] = {pair: range(size[0]) for pair, size in grid.items()}
     rounds = {pair: sizes(*size) for pair, size in grid.items()}
     for number in range(max(map(len, rounds.values()))):
-        scores = _scores(grid, known, noise=False)
+        found_scores = scores(grid, known, noise=False)
         for pair, found in rounds.items():
             # Nothing where this sweep has no more rounds: others have more points or seeds.
             for most, seeds in found[number : number + 1]:
-                left[pair] = survivors({n: scores[pair][n] for n in left[pair]}, most)
+                left[pair] = survivors({n: found_scores[pair][n] for n in left[pair]}, most)
                 trials += [Trial(*pair, *each) for each in product(left[pair], range(seeds))]
         yield Round(trials)
-
-
-def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """Every encoder first, then the better half with twice the seeds, of fewer points each.
-
-    On each task the best of that task go on, and the best by the mean of all tasks. Then come twice
-    as many encoders and points, and so on: in the end all is run that may still be the best.
-    """
-    tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
-    pairs = [(task, encoder) for encoder in encoders for task in tasks]
-    every, most = f"{len(encoders)} encoders", max(size.candidates for size in grid.values())
-    yield Round([Trial(*pair, 0, 0) for pair in pairs], f"{every}, one seed")
-    others = [(*pair, n) for n in range(1, most) for pair in pairs if n < grid[pair].candidates]
-    yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
-    halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
-    width = 1
-    # Doubled each time, until the numbers leave nobody out, and only those that cannot win any
-    # more are left out.
-    while width < 2 * max(most, len(encoders)):
-        points = most
-        for half, seeds in halves:
-            points = math.ceil(points / 2)
-            scores = _scores(grid, known, noise=True)
-            kept = _contenders(scores, tasks, width * half)
-            trials = [
-                Trial(*pair, point, seed)
-                for seed in range(seeds)
-                for pair in kept
-                for point in survivors(scores[pair], width * points)
-            ]
-            count = len({encoder for _, encoder in kept})
-            yield Round(trials, f"{count} of {every}, {seeds} seeds")
-        width *= 2
-
-
-def _contenders(
-    scores: Mapping[Pair, Mapping[int, Score]], tasks: Sequence[str], most: int
-) -> list[Pair]:
-    """Who goes on on which task: at most so many of the task, and so many of the mean.
-
-    A question that one encoder alone can be the answer to needs no more trials.
-    """
-    best = {pair: max(own.values(), key=lambda s: s.value) for pair, own in scores.items()}
-
-    def leading(tasks: Sequence[str]) -> list[str]:
-        means = {}
-        for encoder in dict.fromkeys(encoder for _, encoder in best):
-            values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
-            # It is -inf where all its runs of a task failed: no mean of tasks is known then.
-            if math.isfinite(fmean(values)):
-                # The standard error of a mean of independent scores, 0 where one is not known.
-                error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
-                means[encoder] = Score(fmean(values), error)
-        found = survivors(means, most)
-        return found if len(found) > 1 else []
-
-    of_mean = leading(tasks) if len(tasks) > 1 else []
-    return [
-        (task, encoder)
-        for task in tasks
-        for encoder in sorted(
-            dict.fromkeys((*leading([task]), *of_mean)), key=lambda e: -best[task, e].value
-        )
-    ]
 
 
 # The search: rounds as jobs, within the minutes.

@@ -9,10 +9,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib import import_module
 from multiprocessing.connection import wait
 from pathlib import Path
+from pkgutil import resolve_name
 
+from benchharness.discovery import places
 from benchharness.engines.fork_server import ForkServer, can_fork, spawn
 from benchharness.engines.process import (
     WORKER,
@@ -197,8 +198,8 @@ class LocalEngine:
 
 # Which engine runs the jobs, and where: what `--engine` and the options around it choose.
 
-ENGINES = ("local", "ray", "slurm")
-"""The engines; each is the module of its name, whose `place` makes a placement."""
+LOCAL = "local"
+"""The name of the engine that runs jobs on this machine; extensions add others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +231,7 @@ class EngineChoice:
     beside its database.
     """
 
-    name: str = "local"
+    name: str = LOCAL
     address: str | None = None
     words: tuple[str, ...] = ()
     device: str = "auto"
@@ -256,9 +257,11 @@ class EngineChoice:
 
 def find_placement(choice: EngineChoice) -> Placement:
     """The placement that was chosen; BenchError where it is not there or has no such option."""
-    if choice.name not in ENGINES:
-        raise unknown_name("engine", choice.name, ENGINES)
-    found: Placement = import_module(f"benchharness.engines.{choice.name}").place(choice)
+    if choice.name == LOCAL:
+        return place(choice)
+    if choice.name not in (others := places("engines")):
+        raise unknown_name("engine", choice.name, (LOCAL, *others))
+    found: Placement = resolve_name(others[choice.name])(choice)
     return found
 
 

@@ -15,7 +15,6 @@ from benchharness.leaderboard.boards.published import PublishedRow
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.result import Evaluation, Failure, Result, RunRow, with_lists
 from benchharness.leaderboard.sharing import shared_row
-from benchharness.stored.which import Answer
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import SUITES, find_task, title_of
@@ -205,45 +204,6 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     ]
     numbers = ["one", "other", "difference", "low", "high", "p_value", "corrected"]
     return pd.DataFrame(lines).astype(dict.fromkeys(numbers, "float64"))
-
-
-def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
-    """A line an answer and an encoder that it ranks, the best first.
-
-    `task` is the task's name, or "mean" of several; `score` is in the metric's own unit, from `low`
-    to `high` with 95 %. `is_tied` says that it is the best or not significantly different from it,
-    and better than the majority. `gain` is what the best of several points is expected to gain by
-    chance, `seeds` the fewest of a task.
-    `flags` say by tasks what must be known of the score, empty for nothing.
-    `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
-    not measured.
-    """
-    lines = [
-        {
-            "task": answer.tasks[0] if len(answer.tasks) == 1 else "mean",
-            "encoder": found.encoder,
-            "score": found.score,
-            "low": found.interval.low if found.interval else None,
-            "high": found.interval.high if found.interval else None,
-            "is_tied": found.encoder in answer.best,
-            "gain": found.gain,
-            "seeds": found.seeds[0],
-            "point": "; ".join(found.points.values()),
-            "flags": "; ".join(
-                f"{title_of(task)}: {note}" for task, notes in found.flags.items() for note in notes
-            ),
-            **{name: getattr(cost.get(found.encoder), name, None) for name in _COSTS},
-        }
-        for answer in answers
-        for found in answer.candidates
-    ]
-    numbers = ["score", "low", "high", "gain", *_COSTS]
-    columns = ["task", "encoder", *numbers[:3], "is_tied", "gain", "seeds", "point", "flags"]
-    columns += _COSTS
-    return pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(numbers, "float64"))
-
-
-_COSTS = ("tokens_per_second", "peak_memory_bytes", "parameters")
 
 
 def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:

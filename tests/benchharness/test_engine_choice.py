@@ -5,11 +5,11 @@ from importlib.util import find_spec
 
 import pytest
 
-from benchharness.engines import ray as ray_engine
-from benchharness.engines.cluster import ClusterEngine, Needs
 from benchharness.engines.local import EngineChoice, LocalEngine, find_placement
-from benchharness.engines.ray import NodeSize, jobs_at_once
 from benchharness.engines.slots import find_slots
+from benchharness.extensions.clusters import ray as ray_engine
+from benchharness.extensions.clusters.cluster import ClusterEngine, Needs
+from benchharness.extensions.clusters.ray import NodeSize, jobs_at_once
 from benchharness.tasks.errors import BenchError
 
 GB = 10**9

@@ -18,6 +18,7 @@ import pytest
 import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, Format
+from benchharness.extensions.which.answers import find_answers
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Setting, Stage
@@ -41,7 +42,6 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.loggers import LOGGERS, Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
-from benchharness.stored.which import find_answers
 from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -207,7 +207,7 @@ def test_the_answer_of_which_is_marked(
     bench: Any, learned: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the mean of tasks of which one has collapsed."""
-    monkeypatch.setattr("benchharness.driver.which.measure_inference", lambda *_: {})
+    monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: {})
     learned(rte=0.0, qnli=0.9)
     tasks = ("--task", "glue/rte", "--task", "glue/qnli", "--seeds", "1", "--minutes", "60")
     two = save_checkpoint(here / "two")

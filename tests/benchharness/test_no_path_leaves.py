@@ -396,15 +396,15 @@ def test_every_option_that_writes_is_held():
 
 
 WRITING = {
-    "benchharness/cli/check.py": "check --junit",
+    "benchharness/extensions/gate/command.py": "check --junit",
     "benchharness/cli/export.py": "export --out",
-    "benchharness/cli/predict.py": "predict --out",
+    "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
     "benchharness/cli/submit.py": "submit --out",
     "benchharness/cli/task.py": "run --write-task --out",
-    "benchharness/trained/card.py": "model --to",
-    "benchharness/trained/export.py": "model --to",
-    "benchharness/trained/take.py": "model --to",
+    "benchharness/extensions/kept_models/card.py": "model --to",
+    "benchharness/extensions/kept_models/onnx_files.py": "model --to",
+    "benchharness/extensions/kept_models/save_pretrained.py": "model --to",
     "benchharness/encoder/tokenizer.py": "model --to",
     "leaderboard/report/write.py": "report --out",
     "leaderboard/store/archive.py": "export --all",

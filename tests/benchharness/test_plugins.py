@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchharness import plugins as load
+from benchharness.extensions.kept_models.load import load_trained
 from benchharness.leaderboard.job import Job
 from benchharness.loggers import METHODS
 from benchharness.models import MODELS, find_model
@@ -16,7 +17,6 @@ from benchharness.plugins import VARIABLE, load_plugins, plugins_for, plugins_of
 from benchharness.tasks import suites
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
-from benchharness.trained.load import load_trained
 from benchharness.worker.job import run_job
 from tests.helpers.doc_blocks import block, blocks
 from tests.helpers.plans import plan_job, plan_jobs

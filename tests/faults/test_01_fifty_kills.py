@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from benchharness.engines.fork_server import Fork, ForkServer
+from benchharness.extensions.kept_models.load import load_trained
+from benchharness.extensions.kept_models.predict import predict
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result, to_row
 from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import read_split
-from benchharness.trained.load import load_trained
-from benchharness.trained.predict import predict
 from benchharness.worker.fork_server import modules_for
 from tests.helpers.mini_jobs import make_shared_job
 from tests.helpers.stopped_jobs import (

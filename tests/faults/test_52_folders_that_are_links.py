@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchharness.driver import gate
 from benchharness.driver.live import delete_dead
+from benchharness.extensions.gate import gate
 from benchharness.kept_folders import Holds, SnapshotFolder
 from benchharness.leaderboard.store.store import open_store
 from benchharness.training.snapshots import Snapshots, State

@@ -52,11 +52,11 @@ def _models() -> list[Case]:
 
 def _ask(task: str, name: str, content: bytes, folder: Path) -> None:
     """Asks a kept model whose digests fit what was damaged, as whoever hands it over makes them."""
+    from benchharness.extensions.kept_models.load import load_trained
+    from benchharness.extensions.kept_models.predict import predict
     from benchharness.tasks.read import read
     from benchharness.tasks.sources import parse_data
     from benchharness.tasks.suites import find_task
-    from benchharness.trained.load import load_trained
-    from benchharness.trained.predict import predict
 
     home = folder / "model"
     home.mkdir(exist_ok=True)
@@ -120,8 +120,10 @@ def _explain(name: str, content: bytes, folder: Path) -> None:
 
 
 FOLDERS = (
-    Reader(name="kept model", cases=_models, share=2),
     *of_extensions(
-        {"explanation": {0: Reader(name="training to explain", cases=_trainings, share=2)}}
+        {
+            "kept_models": {0: Reader(name="kept model", cases=_models, share=2)},
+            "explanation": {1: Reader(name="training to explain", cases=_trainings, share=2)},
+        }
     ).values(),
 )

@@ -30,8 +30,8 @@ from benchharness.tasks.submission import SUBMISSIONS
 from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
-from benchharness.trained.rows import reader_of
 from tests.helpers.archives import tar_of, zip_of
+from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.messy_layouts import MESSY
@@ -445,7 +445,9 @@ def _answer(task: Task, whole: bytes, name: str, content: bytes, folder: Path) -
 
 ROWS = (
     Reader(name="own data", cases=_own, share=2),
-    Reader(name="rows for predict", cases=_to_predict, share=2),
+    *of_extensions(
+        {"kept_models": {0: Reader(name="rows for predict", cases=_to_predict, share=2)}}
+    ).values(),
     Reader(name="tsv", cases=partial(_files, "tsv"), share=1.5),
     Reader(name="csv", cases=partial(_files, "csv")),
     Reader(name="jsonl", cases=partial(_files, "jsonl"), share=1.5),

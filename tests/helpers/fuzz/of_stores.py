@@ -17,16 +17,14 @@ from benchharness.engines.process import _parse_progress, _read_outcome
 from benchharness.kept_folders import check_checkpoint, new_checkpoint
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.imported import read_rows
-from benchharness.leaderboard.regression.judge import judge
-from benchharness.leaderboard.regression.sample import Baseline
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import StoredRun, _run_of
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import Progress
 from benchharness.tasks.suites import SUITES
+from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.results import make_failure, make_job, make_result
-from tests.helpers.samples import BEFORE, MORE_IDS
 
 JOB = make_job(seed=3)
 
@@ -176,6 +174,9 @@ def _read_rows(name: str, content: bytes, folder: Path) -> None:
 
 
 def _baselines() -> list[Case]:
+    from benchharness.extensions.gate.sample import Baseline
+    from tests.extensions.gate.samples import BEFORE
+
     baseline = Baseline(
         model="tiny", data="mini", limit=300, recipe="paper", environment={}, tasks=BEFORE
     )
@@ -184,7 +185,9 @@ def _baselines() -> list[Case]:
 
 def _judge(content: bytes, folder: Path) -> None:
     """A check of the same runs against it, as the gate does one: comparable tasks alone."""
-    from benchharness.driver.gate import read_baseline
+    from benchharness.extensions.gate.gate import read_baseline
+    from benchharness.extensions.gate.judge import judge
+    from tests.extensions.gate.samples import BEFORE, MORE_IDS
 
     (folder / "baseline.json").write_bytes(content)
     baseline = read_baseline(folder / "baseline.json")
@@ -228,6 +231,6 @@ STORES = (
     Reader(name="store", cases=_stores, share=0.5),
     Reader(name="archive", cases=_archives, share=2),
     Reader(name="imported rows", cases=_rows, share=1.5),
-    Reader(name="baseline", cases=_baselines, share=2),
+    *of_extensions({"gate": {0: Reader(name="baseline", cases=_baselines, share=2)}}).values(),
     Reader(name="outcome", cases=_outcomes, share=1.5),
 )

@@ -1,0 +1,223 @@
+"""Jobs on a Ray cluster: a task for each, while nodes come, go and are cut off."""
+
+import os
+import signal
+import socket
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchharness.engines.local import EngineChoice, Placement
+from benchharness.extensions.clusters.cluster import (
+    CANCEL_SECONDS,
+    NUMBERS,
+    Lost,
+    News,
+    RemoteJob,
+    gpus_of_job,
+    placement,
+    read_numbers,
+    refuse,
+    run_remote,
+)
+from benchharness.progress import Progress
+from benchharness.tasks.errors import BenchError, first_line, unknown_name
+
+try:
+    import ray.util.scheduling_strategies
+except ImportError:  # an extra
+    ray: Any = None  # type: ignore[no-redef]
+
+POLL_SECONDS = 0.2
+
+SECONDS_BETWEEN_NOTES = 1.0
+"""How often the progress of a job is sent through the network."""
+
+KNOCK_SECONDS = 5.0
+"""How long the head of a cluster may take to answer."""
+
+
+def place(choice: EngineChoice) -> Placement:
+    """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
+    numbers = read_numbers(choice)
+    known = NUMBERS.keys() - {"minutes"}
+    for name in choice.options:
+        if name not in known:
+            raise unknown_name(f"option of --engine {choice.name}", name, known)
+    connect(choice.address or "auto")
+    sizes = node_sizes()
+    gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
+    # A job with one of the 8 GPUs of a node has an eighth of its cores. The smallest share of all
+    # nodes counts, so that none has GPUs that no job can use for lack of cores.
+    shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
+    cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
+    if not jobs_at_once(sizes, gpus, cpus):
+        raise BenchError(
+            f"no node of the Ray cluster has {gpus} GPUs and {cpus} cores for a job; its "
+            f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
+            f"{sum(size.cpus for size in sizes)} cores in all."
+        )
+    return placement(RayCluster(gpus, cpus), choice, gpus=gpus, cpus=cpus)
+
+
+class NodeSize(NamedTuple):
+    """What a node offers in all."""
+
+    gpus: int
+    cpus: int
+    memory_bytes: int
+
+
+def connect(address: str) -> None:
+    """Makes this process a driver of the running cluster; BenchError where there is none."""
+    if ray is None:
+        raise BenchError(
+            "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
+        )
+    if address.startswith("ray://"):
+        raise BenchError(
+            f"--address {address!r} is that of a Ray client: start `bench run` on a node of the "
+            "cluster, with --address auto or HOST:PORT as `ray start --address` has it."
+        )
+    handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
+    try:
+        # A connection fails at once where nobody listens; Ray would try for minutes.
+        host, colon, port = address.rpartition(":")
+        if colon and port.isdecimal():
+            socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except (OSError, RuntimeError, ValueError) as error:
+        raise BenchError(
+            f"no Ray cluster answers at {address} ({first_line(error)}): start one with "
+            "`ray start --head`, or give its --address HOST:PORT on one of its nodes."
+        ) from error
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+
+def node_sizes() -> list[NodeSize]:
+    """The living nodes of the cluster that this process is connected to."""
+    offers = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [
+        NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
+        for offer in offers
+    ]
+
+
+def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
+    """How many jobs of that size fit on the nodes."""
+    return sum(
+        min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
+    )
+
+
+class RayCluster:
+    """The cluster that this process is connected to; `gpus` and `cpus` are what a job gets."""
+
+    name = "ray"
+
+    def __init__(self, gpus: int, cpus: int) -> None:
+        self._fit = partial(jobs_at_once, gpus=gpus, cpus=cpus)
+        self._notes: Any = None
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Starts the actor that progress goes through, on the driver's own node.
+
+        The connection ends with the run. Ray's own prints about nodes that die, pages of them and
+        on stdout, are dropped: what they mean for a job is told with it.
+        """
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+            actor = ray.remote(num_cpus=0, scheduling_strategy=here)(ProgressActor)
+            self._progress = actor.remote()
+            try:
+                yield
+            finally:
+                ray.shutdown()
+
+    def room(self) -> int:
+        """How many jobs fit on the nodes that are there at the moment."""
+        return max(1, self._fit(node_sizes()))
+
+    def send(self, remote: RemoteJob) -> Any:
+        """Sends a remote job to the next node that has what it needs, as a task."""
+        needs = remote.needs
+        largest = max((size.memory_bytes for size in node_sizes()), default=0)
+        task = ray.remote(
+            num_gpus=needs.gpus,
+            num_cpus=needs.cpus,
+            # A job that asks for what no node has would wait for ever.
+            memory=min(needs.memory_bytes, largest),
+            # Lost jobs are sent again by our engine, which counts them and says so.
+            max_retries=0,
+        )(run_on_node)
+        return task.remote(remote, self._progress)
+
+    def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
+        """What has become known of these tasks, after a moment's wait for an end."""
+        waiting = {task: ticket for ticket, task in sent.items()}
+        ended, _ = ray.wait(
+            list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
+        )
+        # Before the ends, because what comes after a job's end is dropped.
+        yield from self._read_notes()
+        for task in ended:
+            yield waiting[task], self._read_end(task)
+
+    def cancel(self, sent: Collection[Any]) -> None:
+        """Interrupts the tasks, whose engines end their processes, and kills what is left."""
+        if not sent:
+            return
+        try:
+            for task in sent:
+                ray.cancel(task, force=False)
+            ray.wait(list(sent), num_returns=len(sent), timeout=CANCEL_SECONDS, fetch_local=False)
+        finally:
+            for task in sent:
+                ray.cancel(task, force=True)
+
+    def _read_notes(self) -> Iterator[tuple[str, News]]:
+        """The latest progress of each remote job; nothing while the actor is away."""
+        # One request, kept until it is answered: the actor forgets what it has answered.
+        self._notes = self._notes or self._progress.take.remote()
+        with suppress(ray.exceptions.RayError):
+            ready, _ = ray.wait([self._notes], timeout=0)
+            if ready:
+                done, self._notes = self._notes, None
+                yield from ray.get(done).items()
+
+    def _read_end(self, task: Any) -> News:
+        try:
+            left: Mapping[str, Any] = ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            sentence = f"the job could not be started on its node: {first_line(error.cause)}"
+            return refuse(sentence, details=error)
+        except ray.exceptions.RayError as error:
+            return Lost(reason=first_line(error).rstrip("."))
+        return left
+
+
+class ProgressActor:
+    """Where jobs leave their progress and the driver takes it; an actor."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Progress] = {}
+
+    def put(self, ticket: str, note: Progress) -> None:
+        """Keeps how far a remote job is, in the place of what was there."""
+        self._notes[ticket] = note
+
+    def take(self) -> dict[str, Progress]:
+        """Takes everything."""
+        notes, self._notes = self._notes, {}
+        return notes
+
+
+def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
+    """The task that a node runs: the remote job, with its progress told to the driver's actor."""
+    return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -1,0 +1,171 @@
+"""Jobs on a Slurm cluster by submitit: a batch job for each, through a folder that nodes share."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchharness.engines.local import EngineChoice, Placement
+from benchharness.engines.slots import find_gpus
+from benchharness.extensions.clusters.cluster import (
+    CANCEL_SECONDS,
+    NUMBERS,
+    Lost,
+    News,
+    RemoteJob,
+    gpus_of_job,
+    placement,
+    read_numbers,
+    refuse,
+    run_remote,
+)
+from benchharness.progress import Progress
+from benchharness.tasks.errors import BenchError
+
+try:
+    import submitit.core.utils
+except ImportError:  # an extra
+    submitit: Any = None  # type: ignore[no-redef]
+
+POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
+"""How often the folder is looked at: a network's file system is not to be stormed."""
+
+SECONDS_BETWEEN_NOTES = 2.0
+"""How often a job writes its progress into the folder."""
+
+AT_ONCE = 64
+"""How many batch jobs are in the queue at once unless --jobs says otherwise."""
+
+MINUTES = 24 * 60
+"""A batch job's time limit unless told otherwise, and the longest that many partitions grant."""
+
+CPUS = 8
+"""The cores of a batch job unless told otherwise."""
+
+
+def place(choice: EngineChoice) -> Placement:
+    """Where jobs run in Slurm's queue; BenchError where an option has no such value."""
+    numbers, where = read_numbers(choice), choice.address or "slurm"
+    if where not in ("slurm", "local"):
+        raise BenchError(
+            f"--address {where!r} is not a queue: leave it out to use this machine's Slurm, or try "
+            "things out without Slurm by --address local."
+        )
+    is_local = where == "local"
+    gpus = gpus_of_job(choice, there=bool(find_gpus()) if is_local else True)
+    if submitit is None:
+        raise BenchError(
+            "--engine slurm needs submitit, which is not installed: "
+            "pip install 'benchharness[slurm]'."
+        )
+    if not is_local and shutil.which("sbatch") is None:
+        raise BenchError(
+            "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on a "
+            "login node, or try things out by --address local."
+        )
+    cpus = numbers.get("cpus", 1 if choice.small else CPUS)
+    root = Path(choice.options.get("folder", choice.folder / "slurm")).absolute()
+    # What else is said is meant for sbatch itself, by its own names, such as partition and account.
+    ours = NUMBERS.keys() | {"folder"}
+    cluster = SlurmCluster(
+        name="submitit's local executor" if is_local else "slurm",
+        where=where,
+        folder=root / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}",
+        minutes=numbers.get("minutes", MINUTES),
+        options={name: value for name, value in choice.options.items() if name not in ours},
+    )
+    return placement(cluster, choice, gpus=gpus, cpus=cpus)
+
+
+@dataclass(kw_only=True)
+class SlurmCluster:
+    """Slurm's queue, or for trying things out, `where="local"`, processes of this machine.
+
+    `folder` is a run's own, which every node sees under the same name; it is removed at the end.
+    `minutes` is the time limit of a job; `options` go to sbatch.
+    """
+
+    name: str
+    where: str
+    folder: Path
+    minutes: int
+    options: Mapping[str, str]
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Makes the folder."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            yield
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def room(self) -> int:
+        """How many batch jobs are in the queue or run at the same time."""
+        return 1 if self.where == "local" else AT_ONCE
+
+    def send(self, remote: RemoteJob) -> Any:
+        """Puts a remote job into the queue, as a batch job."""
+        executor = submitit.AutoExecutor(self.folder, cluster=self.where)
+        executor.update_parameters(
+            name="bench",
+            timeout_min=self.minutes,
+            gpus_per_node=remote.needs.gpus or None,
+            cpus_per_task=remote.needs.cpus,
+            # Rounded up.
+            mem_gb=-(-remote.needs.memory_bytes // 10**9),
+            slurm_additional_parameters=dict(self.options) or None,
+        )
+        return executor.submit(run_on_node, remote, self._note(remote.ticket))
+
+    def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
+        """What has become known of these batch jobs, after a moment."""
+        time.sleep(POLL_SECONDS[self.where])
+        for ticket, job in sent.items():
+            if job.done():
+                yield ticket, self._read_end(job)
+                continue
+            note = self._note(ticket)
+            with suppress(OSError, ValueError, TypeError):  # where it has written none since
+                taken = note.replace(note.with_suffix(".taken"))
+                yield ticket, Progress(**json.loads(taken.read_bytes()))
+
+    def cancel(self, sent: Collection[Any]) -> None:
+        """Takes jobs out of the queue, and waits some seconds for those that ran."""
+        for job in sent:
+            job.cancel(check=False)
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while time.monotonic() < deadline and not all(job.done() for job in sent):
+            time.sleep(POLL_SECONDS["local"])
+
+    def _note(self, ticket: str) -> Path:
+        return self.folder / f"{ticket}.progress"
+
+    def _read_end(self, job: Any) -> News:
+        try:
+            left: Mapping[str, Any] = job.result()
+        except submitit.core.utils.FailedJobError as error:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            # "ImportError: No module named 'x'" may have other lines behind it.
+            said = next((line for line in reversed(lines) if ": " in line), lines[-1])
+            return refuse(f"the job could not be started on its node ({said})", details=error)
+        except (submitit.core.utils.UncompletedJobError, OSError, EOFError):
+            return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
+        return left
+
+
+def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
+    """What a batch job runs: the remote job, with its progress in a file."""
+
+    def write(progress: Progress) -> None:
+        draft = note.with_suffix(".draft")
+        with suppress(OSError):  # a full disk costs the view, not the job
+            draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+            draft.replace(note)
+
+    return run_remote(remote, write, SECONDS_BETWEEN_NOTES)

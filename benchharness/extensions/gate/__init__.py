@@ -1,0 +1,24 @@
+"""Guard training code in CI: fail when a model is significantly worse than its baseline."""
+
+from benchharness.extension import MEASURE, Command, Extension
+
+EXTENSION = Extension(
+    name="gate",
+    package=__name__,
+    commands={
+        "check": Command(
+            "command:check",
+            "Fail where a model is worse than its baseline.",
+            "check --model tiny --suite glue --data mini",
+            MEASURE,
+            after="score",
+        ),
+        "check --write": Command(
+            "command:write_baseline",
+            "Write the baseline, from stored runs.",
+            "check --write --model tiny --suite glue",
+            "What to run",
+        ),
+    },
+    pytest_plugins=("pytest_plugin",),
+)

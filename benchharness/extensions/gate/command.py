@@ -1,0 +1,275 @@
+"""`bench check`: is a model worse than its baseline, beyond noise? And `bench check --write`."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from benchharness.cli.chosen import Chosen
+from benchharness.cli.options import AsJson, with_options
+from benchharness.cli.output import print_json, print_table, tell_notes, writing
+from benchharness.driver.display import displayed
+from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions, option
+from benchharness.extensions.gate.gate import (
+    BASELINE,
+    DEFAULT_ALPHA,
+    DEFAULT_SEEDS,
+    Samples,
+    counted_tasks,
+    read_baseline,
+    run_gate,
+)
+from benchharness.extensions.gate.judge import Verdict, detectable_drop
+from benchharness.extensions.gate.sample import Baseline, Sample
+from benchharness.extensions.gate.verdict_text import (
+    COLUMNS,
+    annotations,
+    change_line,
+    explanations,
+    facts_of,
+    flip_lines,
+    row_of,
+    seen_drop,
+    to_junit,
+    to_markdown,
+)
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import check_place, visible, whole_file
+from benchharness.stored import Rows, find_rows
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import distinct_title
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Where the verdict goes."""
+
+    junit: str | None = option(None, "Write the verdict as JUnit XML.", metavar="FILE")
+    markdown: str | None = option(None, "Write the verdict as Markdown.", metavar="FILE")
+    as_json: AsJson = False
+
+
+@with_options(but=OPTIONS.keys() - OF_CHECK)
+def check(
+    options: RunOptions,
+    *,
+    baseline: str = option(BASELINE, "What --write wrote.", metavar="FILE", head=WHAT),
+    alpha: float = option(0.05, "The false-alarm rate."),
+    allow_change: bool = option(
+        False, "Do not fail where training computes something else and no score is worse."
+    ),
+    written: Written,
+) -> None:
+    """Run a small fixed part of a suite and fail where a task is worse than the baseline.
+
+    Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
+    could not be compared.
+    """
+    for file in filter(None, (written.junit, written.markdown)):
+        _check_place(Path(file))
+    compared = read_baseline(Path(baseline))
+    watch = partial(displayed, kept="kept")
+    verdict = run_gate(options, compared, watch, alpha=alpha, may_change=allow_change)
+    _show(verdict, as_json=written.as_json)
+    places = filter(None, (options.data, options.data_file))
+    verdict = verdict.without_paths(str(Path(place).resolve()) for place in places)
+    if written.junit:
+        _put(Path(written.junit), to_junit(verdict), "w")
+    if written.markdown:
+        _put(Path(written.markdown), to_markdown(verdict), "w")
+    _tell_github(verdict)
+    raise typer.Exit(verdict.exit_code)
+
+
+def _show(verdict: Verdict, *, as_json: bool) -> None:
+    if as_json:
+        print_json(facts_of(verdict))
+        return
+    rows = [dict(zip(COLUMNS, row_of(task), strict=True)) for task in verdict.tasks]
+    if rows:
+        print_table(rows, COLUMNS, "")
+        typer.echo("\n".join(explanations(verdict)))
+    for task in verdict.worse:
+        heading, *lines = (visible(line) for line in flip_lines(task))
+        typer.echo("\n  ".join([heading, *lines]))
+    for line in filter(None, map(change_line, verdict.tasks)):
+        typer.echo(visible(line))
+    tell_notes(map(str, (*verdict.unjudged, *verdict.notes)))
+    typer.echo(visible(f"{verdict.title}: {verdict.sentence}"))
+
+
+def _tell_github(verdict: Verdict) -> None:
+    """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in annotations(verdict):
+            typer.echo(line, err=True)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        # Other commands of the same step may have written to it before.
+        _put(Path(summary), to_markdown(verdict), "a")
+
+
+def _check_place(path: Path) -> None:
+    """Finds out before anything is trained that the verdict could not be written."""
+    try:
+        if path.exists() and not path.is_dir():
+            # Opened to append, so that what is in it stays.
+            with path.open("a", encoding="utf-8"):
+                return
+        check_place(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _put(path: Path, text: str, mode: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> BenchError:
+    reason = error.strerror or error
+    return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")
+
+
+# `bench check --write`: what stored runs came to, as the file that `bench check` compares with.
+
+
+@with_options()
+def write_baseline(
+    *,
+    model: str = option(
+        ...,
+        "The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+        metavar="SYSTEM",
+        proposes="stored_models",
+    ),
+    limit: int | None = option(
+        None, "Only runs with at most N rows a split.", least=1, metavar="N"
+    ),
+    out: str = option(BASELINE, "The baseline to write.", metavar="FILE"),
+    allow_weak: bool = option(
+        False,
+        "Write tasks with collapsed runs or a single seed too; every check says that they are "
+        "weak.",
+    ),
+    chosen: Chosen,
+) -> None:
+    """Write the baseline of a model from its stored runs: scores, spreads, and what was right.
+
+    Every seed that is stored counts; ten make a check about twice as sharp as three do.
+    """
+    with chosen.open() as store:
+        found = find_rows(store, (model,), chosen.within)
+        # The rows of one board of each suite: of the limit, or the only ones there are.
+        fit = [rows for rows in found if limit is None or rows.board.limit == limit]
+        suites = [rows.board.suite for rows in fit]
+        doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
+        if doubled:
+            raise BenchError(
+                f"{model} has runs on {' and on '.join(doubled)}: say which with --limit or --data."
+            )
+        if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
+            there = " and on ".join(rows.board.data_label for rows in found)
+            raise BenchError(
+                f"one baseline is of one data set and limit, and {model} has runs on {there}: "
+                f"expected some {'of one limit' if limit is None else f'with --limit {limit}'}; "
+                "run those first."
+            )
+        made = _make(store, fit, model)
+    unfit = [
+        f"{distinct_title(task)}: {sample.unfit}"
+        for task, sample in made.tasks.items()
+        if sample.unfit
+    ]
+    if unfit and not allow_weak:
+        raise BenchError(
+            f"a check by this baseline could find no drop ({'; '.join(unfit)}): run more seeds, "
+            "name the other tasks with --task, or mark them with --allow-weak. Nothing was written."
+        )
+    with writing(f"the baseline {out}", "Give another --out."), whole_file(Path(out)) as file:
+        file.write(made.to_text().encode())
+    _show_baseline(made, as_json=chosen.as_json)
+    typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
+
+
+def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
+    samples = Samples(store)
+    runs = {
+        task: rows.entries[0].cells[task].runs
+        for rows in chosen
+        for task in counted_tasks(rows.tasks)
+    }
+    if not runs:
+        raise BenchError(f"no task that was asked for counts for a score: {model} has no others.")
+    first = samples.result(next(iter(runs.values()))[0])
+    return Baseline(
+        model=first.job.model,
+        data=first.job.data if first.job.data in ("mini", "hub") else "files",
+        limit=chosen[0].board.limit,
+        recipe=first.job.recipe_label,
+        environment={
+            name: first.provenance[name]
+            for name in ("code", "versions", "machine")
+            if name in first.provenance
+        },
+        tasks={task: s for task, found in runs.items() if (s := samples.of(task, found))},
+    )
+
+
+def _show_baseline(made: Baseline, *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "task": task,
+            "mean": round(sample.mean * 100, 2),
+            "spread": None if sample.spread is None else round(sample.spread * 100, 2),
+            "seeds": len(sample.seeds),
+            "examples": sample.examples,
+            "would see": _seen(sample, len(made.tasks)),
+            "collapsed": len(sample.collapsed),
+        }
+        for task, sample in made.tasks.items()
+    ]
+    if as_json:
+        print_json({"model": made.model, "data": made.data, "limit": made.limit, "tasks": rows})
+        return
+    for row in rows:
+        row["task"] = distinct_title(row["task"])
+    print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
+    tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
+    typer.echo(
+        f"would see: the drop that 4 of 5 checks of {tasks} with {DEFAULT_SEEDS} seeds find."
+    )
+    for task, sample in made.tasks.items():
+        if weakness := sample.weakness:
+            title = distinct_title(task)
+            typer.echo(f"{title} is marked as weak: {weakness}; {_sight(sample, len(rows))}.")
+
+
+MORE_SEEDS = (3, 5, 10)
+"""What a baseline of few seeds is told of; more than ten bring little (docs/regression.md)."""
+
+
+def _sight(sample: Sample, tasks: int) -> str:
+    """What checks see by this sample, and what they would see by one of more seeds."""
+    seen = _seen(sample, tasks)
+    drop = "no drop would be seen" if seen == "none" else f"only drops of {seen} would be seen"
+    more = {count: _seen(sample, tasks, count) for count in MORE_SEEDS if count > len(sample.seeds)}
+    found = [f"{seen} with {count} seeds" for count, seen in more.items() if seen != "none"]
+    told = f", but one of {', '.join(found)}" if found else ""
+    return f"{drop}{told} (`bench run --seeds 10`)"
+
+
+def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:
+    """The drop that is detected, by Holm's share of alpha for one of several tasks."""
+    runs = sample.learned
+    if runs is None or len(runs.seeds) < 2:
+        return "none"
+    share = DEFAULT_ALPHA / tasks
+    drop = detectable_drop(runs.scores, DEFAULT_SEEDS, 1 / runs.examples, share, seeds)
+    return seen_drop(drop, runs)

@@ -1,0 +1,406 @@
+"""The regression gate: fresh runs of what a baseline has, and the verdict on them.
+
+Nothing that is stored is taken for a run: a job's key does not know the code, which is what is on
+trial. So the runs go into a store of their own, which is deleted with the verdict. A check that is
+interrupted leaves it, and the same check by the same code resumes from there.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import Any, cast
+
+from filelock import FileLock
+
+from benchharness.driver.drive import Watch, unwatched
+from benchharness.driver.options import OF_CHECK, Precision, RunOptions, takes_options
+from benchharness.driver.plan import Plan
+from benchharness.driver.request import Request
+from benchharness.driver.session import Session
+from benchharness.extensions.gate.judge import (
+    FAILED_JOB,
+    NOT_COMPARED,
+    Unjudged,
+    Verdict,
+    judge,
+)
+from benchharness.extensions.gate.sample import (
+    Baseline,
+    Sample,
+    conditions_of,
+    differences,
+    sample_of,
+    shared_seeds,
+)
+from benchharness.extensions.gate.verdict_text import to_markdown
+from benchharness.kept_folders import scratch_folder
+from benchharness.leaderboard.boards.cell import build_cell
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.leaderboard.store.store import Store
+from benchharness.machine import cache_folder, library_versions, source_digest
+from benchharness.plugins import load_plugins
+from benchharness.stored.predictions import StoredPredictions
+from benchharness.tasks.errors import BenchError, DataError
+from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_task
+
+BASELINE = "results/baseline.json"
+DEFAULT_ALPHA = 0.05
+DEFAULT_SEEDS = 3
+"""More cost time at every check; more seeds of the baseline cost it once (docs/regression.md)."""
+
+KEPT_SECONDS = 7 * 24 * 3600.0
+"""How long the store of an interrupted check stays: its code has changed since, most likely."""
+
+
+def read_baseline(path: Path) -> Baseline:
+    """The baseline of a file; DataError where it is missing or no baseline."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"the baseline {path} cannot be read ({error}): expected what `bench check --write` "
+            "wrote; make one, or name one with --baseline."
+        ) from error
+    return Baseline.from_text(text, str(path))
+
+
+def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
+    """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`.
+
+    The `baseline` and the `data_file` are relative to the root folder.
+    """
+    try:
+        _, *names = signature(_run_marked).parameters
+        # Tried beforehand, because a TypeError of the run itself is a bug and keeps its traceback.
+        signature(_run_marked).bind(root, *words, **arguments)
+    except TypeError as error:
+        return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
+    try:
+        verdict = _run_marked(root, **arguments)
+    except BenchError as error:
+        return str(error)
+    return to_markdown(verdict) if verdict.exit_code else ""
+
+
+@takes_options(OF_CHECK)
+def _run_marked(
+    root: Path,
+    *,
+    model: str,
+    baseline: str = BASELINE,
+    alpha: float = DEFAULT_ALPHA,
+    allow_change: bool = False,
+    **options: Any,
+) -> Verdict:
+    """The verdict on what a test's marker names."""
+    load_plugins()
+    if isinstance(place := options.get("data_file"), str):
+        options["data_file"] = str(root / Path(place).expanduser())
+    known = read_baseline(root / baseline)
+    return run_gate(
+        RunOptions.of(model=model, **options), known, alpha=alpha, may_change=allow_change
+    )
+
+
+def run_gate(
+    options: RunOptions,
+    baseline: Baseline,
+    watch: Watch = unwatched,
+    *,
+    alpha: float = DEFAULT_ALPHA,
+    may_change: bool = False,
+) -> Verdict:
+    """Plans, leaves out what cannot be compared, runs the rest and judges it.
+
+    `data` and `limit` of the options are None for the baseline's own. Training that computes
+    something else fails unless `may_change`. Raises BenchError where the options do not fit the
+    baseline as a whole, and ModelError where a checkpoint can be had from nowhere, before anything
+    starts.
+    """
+    seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
+    asked = replace(options, seeds=seeds, baselines=False)
+    session = Session.of(asked, watch, fits=lambda task: task.name in baseline.tasks)
+    _check_options(options, session.request, baseline, alpha)
+    session = _like_baseline(options, session, baseline)
+    with session.prepared():
+        planned = session.plan()
+        if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
+            raise BenchError(
+                "a check compares one recipe: give one value to each --set, and one model."
+            )
+        wanted = [task.name for task in session.request.tasks]
+        unfit = list(_unfit(wanted, planned.jobs, baseline))
+        fit = [task for task in wanted if task not in {each.task for each in unfit}]
+        # AX has no runs of its own: MNLI's predict it, so these are what runs.
+        trained = {_trained(task) for task in fit}
+        needed = planned.part(job.key for job in planned.jobs if job.task in trained)
+        now, ids, failed = _run(session, needed, fit)
+    request, limit = session.request, session.options.limit
+    rows = "" if limit is None else f", at most {limit} rows a split"
+    return judge(
+        f"{request.models[0].name} on {request.data} data{rows}",
+        baseline.tasks,
+        now,
+        ids,
+        alpha=alpha,
+        seeds=request.seeds,
+        unjudged=(*unfit, *failed),
+        notes=(*_notes(planned.jobs, now, baseline), *_weaknesses(now, baseline)),
+        may_change=may_change,
+    )
+
+
+def _check_options(options: RunOptions, request: Request, baseline: Baseline, alpha: float) -> None:
+    """Raises BenchError for options that do not fit the baseline."""
+    limit = request.options.limit
+    if not 0 < alpha < 1:
+        raise BenchError(f"--alpha must be between 0 and 1, got {alpha}.")
+    if options.limit is not None and limit != baseline.limit:
+        raise BenchError(
+            f"the baseline was made with {_limit(baseline.limit)}, and this check has "
+            f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
+        )
+    if options.data is options.data_file is options.hf is None and baseline.data == "files":
+        raise BenchError(
+            "the baseline was made with official files: say where they are with --data."
+        )
+
+
+def _limit(limit: int | None) -> str:
+    return "all rows" if limit is None else f"--limit {limit}"
+
+
+def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) -> Session:
+    """The session with the tasks to compare, and what its options leave open as the baseline's."""
+    request = session.request
+    wanted = counted_tasks(task.name for task in request.tasks)
+    is_said = options.data or options.data_file or options.hf
+    precision = next((s.conditions.precision for s in baseline.tasks.values()), "auto")
+    alike = replace(
+        request.options,
+        data=request.data if is_said else baseline.data,
+        precision=cast("Precision", precision),
+        limit=baseline.limit,
+    )
+    tasks = tuple(find_task(task) for task in wanted)
+    return replace(session, request=replace(request, options=alike, tasks=tasks))
+
+
+def _trained(task: str) -> str:
+    """The task whose runs predict this one: itself, or the one it follows."""
+    return find_task(task).trained_on or task
+
+
+def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> Iterator[Unjudged]:
+    """The tasks that cannot be compared, each with the reason and the next step."""
+    planned = {job.task: job for job in jobs}
+    for task in wanted:
+        sample = baseline.tasks.get(task)
+        if reason := _reason(sample, planned[_trained(task)]):
+            yield Unjudged(task=task, reason=reason, exit_code=NOT_COMPARED)
+
+
+def _reason(sample: Sample | None, job: Job) -> str:
+    """Why a task cannot be compared; empty where it can."""
+    if sample is None:
+        return "the baseline does not have it: `bench run` it, then `bench check --write`."
+    if len(sample.scores) < 2:
+        return (
+            f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5`, then "
+            "`bench check --write` a new one."
+        )
+    if changes := list(differences(sample.conditions, conditions_of(job))):
+        return (
+            f"{' and '.join(changes)}; if that is intended, `bench run` it, then "
+            "`bench check --write` a new one."
+        )
+    return ""
+
+
+Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
+"""The samples of the tasks, the ids of their examples by split, and what failed."""
+
+
+def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
+    """What the jobs left; the seed of a run that collapsed is drawn again once."""
+    if not planned.jobs:
+        return {}, {}, []
+    with _store_of(planned) as db:
+        here = replace(session.options, db=db)
+        session = replace(session, request=replace(session.request, options=here))
+        found, ids, failed = _driven(session, planned, tasks)
+        again = _drawn_again(session, planned, found)
+        if again.jobs:
+            found, ids, more = _driven(session, again, tasks)
+            failed += more
+    return found, ids, failed
+
+
+def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
+    with session.run(planned) as driven:
+        driven.store.forget_named_code()  # it goes with the verdict, and the words name it again
+        samples = Samples(driven.store)
+        runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
+        found = {task: samples.of(task, runs[task]) for task in tasks}
+        failed = [_failure(each) for each in driven.outcomes if isinstance(each, Failure)]
+    return {task: sample for task, sample in found.items() if sample}, samples.ids, failed
+
+
+def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
+    """Jobs of the first seeds that are not asked for, as many of a task as its runs collapsed."""
+    counts: dict[str, int] = {}
+    for task, sample in found.items():
+        # A task and its follower are of the same runs, whose seeds are drawn once for both.
+        counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
+    unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
+    seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
+    if not seeds:
+        return replace(planned, jobs=())
+    tasks = tuple(find_task(task) for task, count in counts.items() if count)
+    more = replace(session, request=replace(session.request, tasks=tasks, seeds=seeds)).plan()
+    wanted = {(task, seed) for task, count in counts.items() for seed in seeds[:count]}
+    return more.part(job.key for job in more.jobs if (job.task, job.seed) in wanted)
+
+
+@contextmanager
+def _store_of(planned: Plan) -> Iterator[str]:
+    """The store of these jobs by this code, which outlives an interruption alone.
+
+    Where the same check runs already, or the cache cannot be written, this one has a store that
+    nobody else can find.
+    """
+    root = cache_folder("checks")
+    # What a check is told apart by: its jobs, our code and the libraries.
+    parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
+    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    lock = FileLock(root / f"{name}.lock")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except OSError:  # filelock's Timeout is one
+        with scratch_folder() as folder:
+            yield str(folder / "check.sqlite")
+        return
+    try:
+        _delete_old(root)
+        kept = root / name
+        kept.mkdir(exist_ok=True)
+        yield str(kept / "check.sqlite")
+        # Only where nothing was raised: an interrupted check goes on from what is in it.
+        shutil.rmtree(kept, ignore_errors=True)
+    finally:
+        lock.release()
+
+
+def _delete_old(root: Path) -> None:
+    """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
+    for path in list(root.iterdir()):
+        # The first 32 digits of a check's digest, or the same with ".lock".
+        is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
+        with suppress(OSError):  # another check may delete it at the same time
+            if is_ours and path.lstat().st_mtime + KEPT_SECONDS < time.time():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _failure(failure: Failure) -> Unjudged:
+    return Unjudged(
+        task=failure.job.task,
+        reason=f"seed {failure.job.seed} failed: {failure.error}",
+        # A checkpoint that cannot be loaded is missing, and no job has failed.
+        exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
+    )
+
+
+def _weaknesses(tasks: Iterable[str], baseline: Baseline) -> Iterator[str]:
+    """Which samples of the baseline see little, each with the reason."""
+    for task in tasks:
+        if weakness := baseline.tasks[task].weakness:
+            yield f"The baseline of {distinct_title(task)} is weak: {weakness}."
+
+
+def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:
+    """What differs from the baseline and is no reason not to compare."""
+    weights = {sample.conditions.weights for sample in baseline.tasks.values()}
+    if now and {job.weights for job in jobs} - weights:
+        yield (
+            f"The checkpoint is not the baseline's ({baseline.model}): a drop may come from its "
+            "weights."
+        )
+        return
+    # Why the first losses say nothing, where they do not.
+    old = {baseline.tasks[task].maker for task in now}
+    new = {sample.maker for sample in now.values()}
+    if old == new:
+        alone = [
+            distinct_title(task)
+            for task, sample in now.items()
+            if any(begun.steps for begun in sample.beginnings)
+            and not shared_seeds(baseline.tasks[task].first_losses, sample.first_losses)
+        ]
+        if alone:
+            yield (
+                f"Only scores were compared of {', '.join(alone)}: the baseline has no first "
+                "losses of these seeds."
+            )
+    elif "" in old | new:
+        yield "Only scores were compared: the baseline has no first losses; write it again."
+    else:
+        yield (
+            f"Only scores were compared: the baseline was made with {' and '.join(sorted(old))}, "
+            f"and these runs with {' and '.join(sorted(new))}."
+        )
+
+
+# Stored runs as the samples that are compared.
+
+
+class Samples:
+    """Makes samples of stored runs.
+
+    `ids` are those of the examples of every split that was read, by "task:split", in its order.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._stored = StoredPredictions(store)
+        self.ids: dict[str, list[str]] = {}
+
+    def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
+        """The sample of the finished runs of one task, None where none of them scored it.
+
+        Raises DataError where the rows cannot be read, or are no longer those of the runs.
+        """
+        cell = build_cell(task, [run for run in runs if run.status == "finished"], _rule(task))
+        if cell is None:
+            return None
+        order = sorted(zip(cell.runs, cell.values, strict=True), key=lambda pair: pair[0].seed)
+        results = [self.result(run) for run, _ in order]
+        result = results[0]
+        dev = find_task(task).dev_splits
+        splits = [s for name, s in result.job.predicted_splits if name == task and s in dev]
+        names = [f"{task}:{split}" for split in splits]
+        found = {name: self._stored.rows(result.job, name).examples for name in names}
+        self.ids |= {name: [e.id for e in examples] for name, examples in found.items()}
+        collapsed = [run.seed for run, _ in order if run.has_collapsed(task)]
+        return sample_of(results, [value for _, value in order], found, collapsed)
+
+    def result(self, run: RunRow) -> Result:
+        """A finished run, complete."""
+        return self._stored.result(run.key)
+
+
+def counted_tasks(names: Iterable[str]) -> list[str]:
+    """Those tasks that their suite's score counts; diagnostic sets are left out."""
+    return [name for name in names if name in _rule(name).cells]
+
+
+def _rule(task: str) -> ScoreRule:
+    return SUITES[find_task(task).suite].rule

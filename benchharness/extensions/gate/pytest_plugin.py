@@ -1,0 +1,36 @@
+"""A pytest plugin: `@pytest.mark.bench(...)` makes a test item of a check against a baseline.
+
+    @pytest.mark.bench(model="tiny", suite="glue", limit=300)
+    def test_glue_is_no_worse(): ...
+
+pytest loads this module in every environment that has the package, so it imports nothing else
+before a test has the marker.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line(
+        "markers",
+        "bench(model, **options): fail where `bench check` with these options does, with _ for - "
+        "in their names; `baseline` and `data_file` are relative to the root folder",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Checks what the test's markers name, before its own code runs."""
+    for marker in item.iter_markers("bench"):
+        _check(item.config.rootpath, *marker.args, **marker.kwargs)
+
+
+def _check(root: Path, *words: Any, **arguments: Any) -> None:
+    from benchharness.extensions.gate.gate import failure_of_marked
+
+    if failure := failure_of_marked(root, *words, **arguments):
+        pytest.fail(failure, pytrace=False)

@@ -1,0 +1,246 @@
+"""A verdict's table: one row a task, times 100, as text and Markdown both show it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from benchharness.extensions.gate.judge import FAILED_JOB, TaskVerdict, Verdict
+from benchharness.extensions.gate.sample import Sample
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.suites import distinct_title
+
+COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
+
+MOST_FLIPS = 10
+"""How many examples are named of a task; JSON has them all."""
+
+
+def row_of(task: TaskVerdict) -> tuple[str, ...]:
+    """The texts under COLUMNS."""
+    spread = task.before.spread or 0.0
+    return (
+        distinct_title(task.task),
+        f"{task.before.mean * 100:.2f} ± {spread * 100:.2f} ({len(task.before.seeds)} seeds)",
+        f"{task.now.mean * 100:.2f} ({len(task.now.seeds)})",
+        f"{task.drop * 100:+.2f}",
+        f"{task.tolerated * 100:.2f}",
+        seen_drop(task.detectable, task.before),
+        f"{task.p_value:.3f}",
+        _verdict(task),
+    )
+
+
+def seen_drop(drop: float, sample: Sample) -> str:
+    """A drop that would be detected; "none" beyond half of the score, where all may be guessed."""
+    return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
+
+
+def _verdict(task: TaskVerdict) -> str:
+    if task.is_worse:
+        return "worse"
+    return "changed" if task.change else "ok"
+
+
+def change_line(task: TaskVerdict) -> str:
+    """What has changed in training; empty where nothing has."""
+    return (
+        f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
+    )
+
+
+def explanations(verdict: Verdict) -> Iterator[str]:
+    """What the columns mean, as sentences."""
+    yield from (
+        "Scores are times 100, means over seeds on the same examples; p is for all tasks at once.",
+        f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
+        "A drop beyond `tolerated` fails; one of `would see` is found in 4 of 5 checks.",
+    )
+    if verdict.collapses.seeds and not verdict.collapses.is_more:
+        yield f"Collapsed runs are judged apart, and no more than before: {verdict.collapses}."
+
+
+def flip_lines(task: TaskVerdict) -> list[str]:
+    """How many examples flipped, and the clearest that are wrong now."""
+    lost = [flip for flip in task.flips if flip.is_lost]
+    gained = len(task.flips) - len(lost)
+    title = distinct_title(task.task)
+    heading = f"{title}: {len(lost)} of {task.before.examples} examples lost, {gained} gained"
+    named = [str(flip) for flip in lost[:MOST_FLIPS]]
+    more = [f"and {len(lost) - MOST_FLIPS} more"] if len(lost) > MOST_FLIPS else []
+    return [heading, *named, *more]
+
+
+# A verdict as plain data, for `bench check --json`.
+
+
+def facts_of(verdict: Verdict) -> dict[str, Any]:
+    """Everything that was found; scores in their own unit, mostly 0..1."""
+    return {
+        "title": verdict.title,
+        "verdict": verdict.sentence,
+        "exit_code": verdict.exit_code,
+        "alpha": verdict.alpha,
+        "collapses": asdict(verdict.collapses),
+        "tasks": {task.task: _task(task) for task in verdict.tasks},
+        "unjudged": [asdict(each) for each in verdict.unjudged],
+        "notes": list(verdict.notes),
+    }
+
+
+def _task(task: TaskVerdict) -> dict[str, Any]:
+    return {
+        "is_worse": task.is_worse,
+        "change": None if task.change is None else asdict(task.change),
+        "baseline": _sample(task.before),
+        "now": _sample(task.now),
+        "drop": task.drop,
+        "p_value": task.p_value,
+        "tolerated_drop": task.tolerated,
+        "detectable_drop": task.detectable,
+        "examples": task.before.examples,
+        "flips": [asdict(flip) for flip in task.flips],
+    }
+
+
+def _sample(sample: Sample) -> dict[str, Any]:
+    return {
+        "mean": sample.mean,
+        "spread": sample.spread,
+        "scores": dict(zip(sample.seeds, sample.scores, strict=True)),
+    }
+
+
+# A verdict as Markdown, for a pull request or the step summary of a workflow.
+
+SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown or HTML could take for markup; a link needs square brackets, `a_b` is a word."""
+
+
+def to_markdown(verdict: Verdict) -> str:
+    """The whole verdict; names from elsewhere stay text."""
+    return "\n".join(_lines(verdict)) + "\n"
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    yield f"## bench check: {_markdown_text(verdict.title)}"
+    yield ""
+    yield f"**{_markdown_text(verdict.sentence)}**"
+    yield ""
+    if verdict.tasks:
+        yield _markdown_row(COLUMNS)
+        yield _markdown_row(["---"] * len(COLUMNS))
+        yield from (
+            _markdown_row([_markdown_text(text) for text in row_of(task)]) for task in verdict.tasks
+        )
+        yield ""
+        yield from explanations(verdict)
+    changes = filter(None, map(change_line, verdict.tasks))
+    for each in (*changes, *verdict.unjudged, *verdict.notes):
+        yield ""
+        yield f"* {_markdown_text(str(each))}"
+    for task in verdict.worse:
+        heading, *lines = flip_lines(task)
+        yield ""
+        yield _markdown_text(heading)
+        yield ""
+        yield from (f"* {_markdown_text(line)}" for line in lines)
+
+
+def _markdown_row(texts: tuple[str, ...] | list[str]) -> str:
+    return f"| {' | '.join(texts)} |"
+
+
+def _markdown_text(text: str) -> str:
+    return SPECIAL.sub(r"\\\g<0>", visible(text))
+
+
+# A verdict as JUnit XML, which every CI server shows: one test case a task.
+
+
+def to_junit(verdict: Verdict) -> str:
+    """The document: a regression is a failure; a failed job is an error, as is a task not compared.
+
+    The element and attribute names are those of Jenkins' junit-10.xsd.
+    """
+    collapses = verdict.collapses
+    counts = {
+        "tests": str(len(verdict.tasks) + len(verdict.unjudged) + bool(collapses.seeds)),
+        "failures": str(len(verdict.failed) + collapses.is_more),
+        "errors": str(len(verdict.unjudged)),
+    }
+    suites = ET.Element("testsuites", counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "bench check", **counts})
+    for task in verdict.tasks:
+        _add_task(suite, visible(verdict.title), task, has_failed=task in verdict.failed)
+    if collapses.seeds:
+        case = _case(suite, visible(verdict.title), "collapsed runs")
+        if collapses.is_more:
+            ET.SubElement(case, "failure", {"message": str(collapses), "type": "regression"})
+        ET.SubElement(case, "system-out").text = "\n".join(map(visible, collapses.lines))
+    for each in verdict.unjudged:
+        kind = "failed job" if each.exit_code == FAILED_JOB else "not compared"
+        facts = {"message": visible(each.reason), "type": kind}
+        ET.SubElement(_case(suite, visible(verdict.title), each.task), "error", facts)
+    ET.indent(suites)
+    page: bytes = ET.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return page.decode() + "\n"
+
+
+def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: bool) -> None:
+    case = _case(suite, title, task.task)
+    lines = [f"{name}: {text}" for name, text in zip(COLUMNS, row_of(task), strict=True)]
+    facts = "\n".join([*lines, *filter(None, [change_line(task)])])
+    if not has_failed:
+        ET.SubElement(case, "system-out").text = facts
+        return
+    drop = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    message = drop if task.is_worse else f"training has changed: {task.change}"
+    failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
+    failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
+
+
+def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", {"classname": title, "name": visible(task)})
+
+
+# A verdict as annotations of GitHub Actions, which it shows beside a pull request's changes.
+
+ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+"""GitHub's toolkit escapes these in a message, and in a property also the two below
+(actions/toolkit, packages/core/src/command.ts)."""
+
+PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
+
+
+def annotations(verdict: Verdict) -> Iterator[str]:
+    """An error for each task that is worse, changed or not compared, else one notice."""
+    for task in verdict.worse:
+        message = (
+            f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "
+            f"where {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
+        )
+        yield _command("error", f"{distinct_title(task.task)} is worse", message)
+    for task in verdict.tasks:
+        if task.change:
+            kind = "warning" if verdict.may_change else "error"
+            yield _command(kind, f"{distinct_title(task.task)} trains otherwise", str(task.change))
+    if verdict.collapses.is_more:
+        yield _command("error", "More runs collapse", str(verdict.collapses))
+    for each in verdict.unjudged:
+        yield _command("error", f"{distinct_title(each.task)} was not compared", each.reason)
+    for note in verdict.notes:
+        yield _command("notice", "bench check", note)
+    if verdict.exit_code == 0:
+        yield _command("notice", "bench check", verdict.sentence)
+
+
+def _command(kind: str, title: str, message: str) -> str:
+    # A line such as "::error title=RTE is worse::1.20 points below the baseline's 66.40, ...".
+    escaped = _annotation_text(title, PROPERTY_ESCAPES)
+    return f"::{kind} title={escaped}::{_annotation_text(message, ESCAPES)}"
+
+
+def _annotation_text(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in visible(text))

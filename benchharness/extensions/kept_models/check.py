@@ -1,0 +1,425 @@
+"""Whether a folder gives, by transformers alone, what the run's own network gives."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchharness.encoder.packing import is_packed
+from benchharness.encoder.padding import SEES_PADDING
+from benchharness.extensions.kept_models.hf_model import Logits, PlainModel, Row
+from benchharness.extensions.kept_models.load import TrainedModel
+from benchharness.extensions.kept_models.predict import predict
+from benchharness.heads.published import UNSCALED
+from benchharness.heads.tag import TAG
+from benchharness.leaderboard.text import counted
+from benchharness.recipes.recipe import DOCUMENT
+from benchharness.tasks.answers import NEAR, compare_answers, moves
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.examples import Prediction
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.task import PairTask, Task
+from benchharness.tasks.text_to_text import cast_of
+from benchharness.training.batching import Features, Indices
+from benchharness.training.compute import Layout, Part
+
+SAMPLE = 64
+"""How many examples are read as texts by both."""
+
+BATCH = 8
+"""Rows of a batch of them, of unlike lengths, so that all but the longest are padded."""
+
+FORBIDDEN = -1e5
+"""Below it is what a class gives where it allows no answer: BigBird's in the question."""
+
+
+class Dev(NamedTuple):
+    """A split that the run has predicted: "task:split", its rows, and what was stored."""
+
+    name: str
+    rows: SplitRows
+    stored: Sequence[Prediction]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a check has found: `apart` is the largest difference of a logit, of `sampled` examples.
+
+    Of a vector's number where a text has one; no `rows` are ranked again then. None are sampled
+    where transformers has no class, and the run's own network has answered.
+
+    Of `rows` examples transformers gave `differ` another answer than is stored, and a probability
+    changed by `largest_change` at most (a number, or a span's score of no answer, by as much).
+    `unexplained` answers differ by more than the rounding of the run's precision.
+    """
+
+    sampled: int
+    apart: float
+    rows: int
+    differ: int
+    largest_change: float
+    unexplained: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        if not self.sampled:
+            return (
+                f"checked by the run's own network: {self.differ} of {self.rows} answers differ "
+                f"from the stored ones{self._odd}."
+            )
+        if not self.rows:
+            pairs = counted(self.sampled, "pair")
+            return f"checked by transformers alone: vectors within {self.apart:.1g} on {pairs}."
+        return (
+            f"checked by transformers alone: logits within {self.apart:.1g} on "
+            f"{counted(self.sampled, 'row')}; {self.differ} of {self.rows} answers differ from the "
+            f"stored ones, the largest change of a probability is {self.largest_change:.1g}"
+            f"{self._odd}."
+        )
+
+    @property
+    def _odd(self) -> str:
+        return f"; rounding does not explain {self.unexplained}" if self.unexplained else ""
+
+
+def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
+    """Reads dev rows as texts by the folder's files and by the run's network, which is in fp32.
+
+    Raises JobError, with the row, both logits and the likely cause, where they do not agree.
+    """
+    kind = "text" if model.recipe.text else model.task.head
+    try:
+        plain = PlainModel.load(folder, auto_class, kind)
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise _wrong(model, f"{auto_class} cannot load it ({error})", "the weights") from error
+    if fault := name_fault(plain, model.task):
+        raise _wrong(model, fault, "the labels")
+    tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
+    if tokens > rows:
+        fault = f"its tokenizer has {tokens} tokens, its network {rows}"
+        raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
+    sampled, apart, found = 0, 0.0, list[Checked]()
+    for each in dev:
+        is_vector = plain.kind == "ranking"
+        rows_read = model.head.learned(each.rows) if is_vector else each.rows  # with a document
+        read = _Read.of(model, plain, rows_read.examples)
+        if not sampled:
+            sample = _sample(read)
+            sampled, apart = len(sample), _compare(model, plain, sample)
+        if is_vector:
+            continue
+        answers = _answers(model, plain, read)
+        found.append(_compared(model, read.examples, answers, each.stored))
+    return replace(_together(found), sampled=sampled, apart=apart)
+
+
+def _compared(
+    model: TrainedModel,
+    examples: Sequence[Any],
+    answers: Sequence[Prediction],
+    stored: Sequence[Prediction],
+) -> Checked:
+    """Compare the answers to the examples of a split with those that the run has stored."""
+    differ, change = compare_answers(model.task, answers, stored)
+    unexplained = _unexplained(model, examples, answers, stored)
+    return Checked(
+        sampled=0,
+        apart=0.0,
+        rows=len(answers),
+        differ=differ,
+        largest_change=change,
+        unexplained=unexplained,
+    )
+
+
+def _together(splits: Sequence[Checked]) -> Checked:
+    return Checked(
+        sampled=0,
+        apart=0.0,
+        rows=sum(each.rows for each in splits),
+        differ=sum(each.differ for each in splits),
+        largest_change=max((each.largest_change for each in splits), default=0.0),
+        unexplained=sum(each.unexplained for each in splits),
+    )
+
+
+# Whether the answers are those that the run has stored.
+
+EXACT = 1e-3
+"""How far fp32 moves a probability, or a share of a number, between two machines at most."""
+
+TIMES = 4
+"""How many times farther than here the run's precision may round elsewhere, or in how many times
+as many rows."""
+
+FARTHEST = 0.1
+"""No rounding moves a probability, or a share of a number, farther in more than a row of 100."""
+
+
+def _unexplained(
+    model: TrainedModel,
+    examples: Sequence[Any],
+    answers: Sequence[Prediction],
+    stored: Sequence[Prediction],
+) -> int:
+    """How many answers in fp32 differ from the stored ones by more than rounding explains.
+
+    How far a run's bf16 moves them is found out here, by the same network on the same rows: 99 of
+    100, since one row may be far from all others. As many times more may be farther as are here,
+    up to a tenth. Answers that do not follow from their numbers may be others in one row of 1,000,
+    in three more whose best two are as good as equal (a tenth of a small split at most), and in as
+    many times more as here.
+    """
+    count, reach, far = len(examples), EXACT, 0
+    few = count // 1000 + min(3, count // 10)
+    changes, others = moves(model.task, answers, stored)
+    if model.job.precision != "fp32" and (others or max(changes, default=0.0) > reach):
+        # tf32, which only a GPU has, rounds less.
+        rough = replace(model, compute=replace(model.compute, precision="bf16"))
+        rounded, flipped = moves(model.task, predict(rough, examples).predictions, answers)
+        reach = min(reach + TIMES * float(np.quantile(rounded, 0.99)), FARTHEST)
+        far = min(TIMES * sum(change > reach for change in rounded), count // 10)
+        few += TIMES * flipped
+    return max(0, sum(change > reach for change in changes) - far) + max(0, others - few)
+
+
+def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
+    """How the run's own network, in fp32, answers dev rows, where no class of transformers does."""
+    found = list[Checked]()
+    for each in dev if model.task.kind != "ranking" else ():
+        examples = each.rows.examples
+        answers = predict(model, examples).predictions
+        found.append(_compared(model, examples, answers, each.stored))
+    return _together(found)
+
+
+def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
+    """JobError where a model does not answer what its run has stored."""
+    if checked.unexplained:
+        key = model.job.key[:12]
+        raise _wrong(
+            model,
+            f"{checked.unexplained} of {checked.rows} answers differ from the stored ones by more "
+            f"than rounding in {model.job.precision}, a probability by up to "
+            f"{checked.largest_change:.1g}",
+            f"other weights than those that the run ended with: delete {model.folder} and give "
+            f"`bench model {key} --retrain`, or --retrain-anyway to write this model all the same",
+        )
+
+
+def scale_of(model: TrainedModel) -> tuple[float, float]:
+    """What is in the last layer of the class: a number's scale; GPT's has no place for its zero."""
+    task, network = model.task, model.network
+    if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
+        return UNSCALED
+    output: Any = network.get_submodule("classifier.output")
+    return (task.scale[0] if output.bias is not None else 0.0, task.scale[1])
+
+
+def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
+    """The task by which a class's logits are decoded: they have what its last layer has scaled."""
+    if task.kind != "number":
+        return task
+    return replace(task, scale=(0.0 if in_last_layer[0] else task.scale[0], 1.0))
+
+
+def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
+    run = f"run {model.job.key[:12]} of {model.job.model}"
+    return JobError(f"{run} was not written: {what}. The likely cause is {cause}.")
+
+
+def name_fault(plain: PlainModel, task: Task) -> str:
+    """That a config calls the outputs otherwise than the task; empty where it does not."""
+    config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
+    known = [name for _, name in sorted(config.id2label.items())]
+    is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
+    return f"its config calls the outputs {known}, the task {names}" if is_wrong else ""
+
+
+# The rows, as a tokenizer alone makes them of texts, and as the run read them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """Examples, their features, and the rows that a tokenizer alone makes of each.
+
+    Where that cannot make what the run read they are the run's own: it cuts no question, leaves no
+    option without a context, and knows of no document around a sentence.
+    """
+
+    examples: Sequence[Any]
+    features: Features
+    rows: Sequence[Sequence[Row]]
+    by_ids: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> Self:
+        """Of examples, as the run's head encodes them."""
+        features: Any = model.head.encode(examples, model.tokenizer, model.limits)
+        if plain.kind == "tag" and model.recipe.tag and model.recipe.tag.context == DOCUMENT:
+            rows = [own_rows(features, range(len(features)))]  # of all examples
+            return cls(examples=examples, features=features, rows=rows, by_ids=np.array([True]))
+        by_ids = np.zeros(len(examples), dtype=np.bool_)
+        if plain.kind == "span":
+            by_ids = features.truncated | np.array([example.lead > 0 for example in examples])
+        elif plain.kind == "choice":
+            by_ids[:] = [not plain.has_room(example) for example in examples]
+        return cls(
+            examples=examples,
+            features=features,
+            rows=[
+                own_rows(features, range(*starts_of(features)[number : number + 2]))
+                if is_own
+                else plain.rows(model.task, example, model.limits)
+                for number, (example, is_own) in enumerate(zip(examples, by_ids, strict=True))
+            ],
+            by_ids=by_ids,
+        )
+
+    @property
+    def all_rows(self) -> list[Row]:
+        """In the order of the features."""
+        return [row for rows in self.rows for row in rows]
+
+    def name(self, row: int) -> str:
+        """Which example a row is of."""
+        ends = np.cumsum([len(rows) for rows in self.rows])
+        return str(self.examples[min(int(np.searchsorted(ends, row, "right")), len(ends) - 1)].id)
+
+
+def starts_of(features: Any) -> Any:
+    """The first row of each example, and the number of rows; not of sentences in windows."""
+    return getattr(features, "windows", features.item_starts)
+
+
+def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
+    """Rows as a run's head has encoded them."""
+    columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
+    known = {name: column for name, column in columns.items() if column is not None}
+    edges = [slice(*features.starts[row : row + 2]) for row in rows]
+    return [{name: column[edge].tolist() for name, column in known.items()} for edge in edges]
+
+
+def _sample(read: _Read) -> list[Any]:
+    """Examples of all lengths, the longest and the shortest among them."""
+    examples = read.examples
+    if len(read.rows) < len(examples):  # in documents
+        lengths = np.array([len(example.words) for example in examples])
+        known = np.arange(len(examples))
+    else:
+        lengths = np.array([max(len(row["input_ids"]) for row in rows) for rows in read.rows])
+        known = np.flatnonzero(~read.by_ids) if not read.by_ids.all() else np.arange(len(examples))
+    order = known[np.argsort(lengths[known], kind="stable")]
+    places = np.linspace(0, len(order) - 1, min(SAMPLE, len(order))).astype(int)
+    return [examples[number] for number in order[places]]
+
+
+# What both make of them.
+
+
+def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
+    """The largest difference of a logit; JobError where those of a row are apart."""
+    if plain.kind == "tag":  # a sentence alone, which the class reads by the same weights
+        model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
+    read = _Read.of(model, plain, examples)
+    rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))
+    for number in range(max(len(rows), len(ours))):
+        one_ids, own_ids = (_ids(each, number) for each in (rows, ours))
+        if one_ids != own_ids:
+            sizes = [len(one_ids), len(own_ids)]
+            what = (
+                f"{read.name(number)} has {sizes[0]} tokens by its files and {sizes[1]} in the run"
+            )
+            alike = sizes[0] == sizes[1]
+            raise _wrong(model, what, "other tokens" if alike else "the length (model_max_length)")
+    batches = _mixed(plain, read.features)
+    largest = 0.0
+    pairs = zip(plain.logits(rows, batches), _own_logits(model, read, batches), strict=True)
+    for number, (one, own) in enumerate(pairs):
+        apart = np.where(one > FORBIDDEN, np.abs(one - own), 0.0)  # NaN is not within anything
+        if not (apart <= NEAR * np.maximum(1.0, np.abs(own))).all():
+            place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
+            what = (
+                f"transformers gives {_numbers(one[place])} for {read.name(number)}, and the run's "
+                f"network {_numbers(own[place])}"
+            )
+            same_types = rows[number].keys() == ours[number].keys()
+            raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))
+        largest = max(largest, float(apart.max()))
+    return largest
+
+
+def _ids(rows: Sequence[Row], number: int) -> list[int]:
+    return rows[number]["input_ids"] if number < len(rows) else []
+
+
+def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
+    """Batches of rows of unlike lengths: of all but the longest some are padded."""
+    if plain.network.config.model_type in SEES_PADDING:
+        return [np.array([row]) for row in range(len(features))]
+    order = np.argsort(-features.lengths, kind="stable")
+    count = -(-len(order) // BATCH)
+    return [order[start::count] for start in range(count)]
+
+
+def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
+    """What `PlainModel.logits` gives, by the run's own network."""
+    network: Any = model.network
+    layout: Layout = "packed" if is_packed(network) else "padded"
+    by_rows = replace(read.features, items=None)
+    found: dict[int, Logits] = {}
+    for batch in batches:
+        part = Part.of(by_rows, batch, model.compute.device, layout=layout)
+        mask = part.tensors["attention_mask"].bool()
+        with torch.inference_mode():
+            if model.recipe.text:
+                start = (
+                    mask.new_full((len(mask), 1), 0).long()
+                    + network.encoder.config.decoder_start_token_id
+                )
+                outputs = network.encoder(**part.inputs, decoder_input_ids=start).logits[:, 0]
+            else:
+                outputs = network(**part.inputs)
+        for number, row, is_token in zip(batch.tolist(), outputs.cpu(), mask.cpu(), strict=True):
+            each = row[is_token] if outputs.ndim == 3 else row.reshape(-1)
+            found[number] = _scaled(model, each.float().numpy())
+    return [found[number] for number in range(len(read.features))]
+
+
+def _scaled(model: TrainedModel, logits: Logits) -> Logits:
+    zero, one = scale_of(model)
+    return logits if (zero, one) == UNSCALED else logits * one + zero
+
+
+def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logits) -> str:
+    """What is likely wrong where the tokens are right."""
+    if not same_types:
+        return "the token types (model_input_names)"
+    (alone,) = plain.logits([row], [np.array([0])])
+    if alone.shape == own.shape and np.allclose(alone, own, atol=NEAR):
+        return "the side of the padding"
+    if np.allclose(np.sort(one), np.sort(own), atol=NEAR):
+        return "the order of the labels"
+    if plain.network.config.problem_type == "regression":
+        return "the scale of the number"
+    return "the vocabulary or other weights"
+
+
+def _numbers(logits: Logits) -> str:
+    return ", ".join(f"{number:.4f}" for number in logits[:4])
+
+
+def _answers(model: TrainedModel, plain: PlainModel, read: _Read) -> Sequence[Prediction]:
+    """What transformers' logits of all examples are read as."""
+    rows = read.all_rows
+    if plain.kind == "text":
+        said = plain.answers(rows, plain.batches(rows))
+        cast = cast_of(model.task)
+        return [cast.read(answer, e) for answer, e in zip(said, read.examples, strict=True)]
+    logits, task = plain.decodable(rows), task_of_logits(model.task, scale_of(model))
+    return model.head.decode(logits, read.features, read.examples, task)

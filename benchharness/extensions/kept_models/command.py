@@ -1,0 +1,149 @@
+"""`bench model`: the model of a stored run as a folder that transformers loads."""
+
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from benchharness.cli.chosen import Chosen
+from benchharness.cli.options import completed_by, with_options
+from benchharness.cli.output import print_json, tell_notes
+from benchharness.driver.display import displayed
+from benchharness.driver.options import RunOptions, option
+from benchharness.driver.retrain import retrain as train_again
+from benchharness.driver.schedule import Schedule
+from benchharness.extensions.kept_models.export import Found, check_learned, find_run, take_run
+from benchharness.extensions.kept_models.onnx_command import (
+    Variants,
+    check_variants,
+    finish,
+    tell_checks,
+)
+from benchharness.leaderboard.boards.cell import note_lines
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import visible
+from benchharness.progress import Watcher
+from benchharness.tasks.errors import BenchError
+
+if TYPE_CHECKING:
+    from benchharness.extensions.kept_models.measure import Check
+    from benchharness.extensions.kept_models.save_pretrained import Taken
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY|ROW",
+        autocompletion=completed_by("stored_systems"),
+        help="The beginning of a run's key, or a row of a board: of its seeds the one nearest to "
+        "their median.",
+    ),
+]
+
+
+@with_options()
+def model(  # noqa: PLR0913  (its options)
+    name: Name,
+    *,
+    chosen: Chosen,
+    to: str | None = option(None, "The folder to write.", metavar="DIR"),
+    retrain: bool = option(
+        False,
+        "Train the run again where its model was not kept, keep it, and compare its answers with "
+        "the stored ones.",
+    ),
+    retrain_anyway: bool = option(
+        False,
+        "The same where versions or the processor differ; with --to also a model whose answers "
+        "are others than the stored ones.",
+    ),
+    collapsed_too: bool = option(
+        False, "Write also the model of a run that has learned nothing; its card says so."
+    ),
+    variants: Variants,
+) -> None:
+    """Write the model of a run as a folder that transformers loads, without benchharness.
+
+    The run must have kept it (bench run --keep-models), or is trained again (--retrain). Before the
+    folder is there, transformers alone reads dev rows from it, and its answers are compared with
+    the stored ones. What no class of transformers can say is written for bench predict alone. Of
+    tasks that were trained together each gets a folder in DIR. Where answers differ by more than
+    rounding nothing is written, and the exit code is 1. --check compares the files of such a folder
+    with its model, and exits with 3 where one is worse.
+    """
+    if variants.check:
+        check_variants(name, variants, chosen.db, as_json=chosen.as_json)
+        return
+    if variants.variant or variants.rows or variants.strict:
+        raise BenchError("--variant, --rows and --strict go with --check.")
+    if to is None and not (retrain or retrain_anyway):
+        raise BenchError("give --to DIR, the folder to write.")
+    if retrain or retrain_anyway:
+        with chosen.open() as store:
+            found = find_run(store, chosen.db, name, chosen.within)
+        if not (to is None or collapsed_too):  # or it would be trained for nothing
+            check_learned(found)
+        options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
+        key = found.result.job.key
+        train_kept(key, options, anyway=retrain_anyway, as_json=chosen.as_json)
+    if to is not None:
+        with chosen.open() as store:
+            run = find_run(store, chosen.db, name, chosen.within)
+            taken = take_run(
+                run,
+                Path(to),
+                trust=chosen.trust_remote_code,
+                collapsed_too=collapsed_too,
+                anyway=retrain_anyway,
+            )
+            facts = take_found(run, taken, variants, as_json=chosen.as_json)
+        if chosen.as_json:
+            print_json(facts)
+
+
+def take_found(
+    found: Found, folders: "Iterable[Taken]", variants: Variants, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """Writes the folder of a run, or one for each of its tasks; plain data of each.
+
+    Unless they are asked for, what was written and how it is used is said.
+    """
+    tell_notes([found.note] if found.note else [])
+    facts = []
+    for taken in list(folders):
+        checks = finish(taken, found, variants)
+        facts.append({**taken.to_json(), "variants": [each.to_json() for each in checks]})
+        tell_notes(note_lines([(str(taken.folder), taken.flags)]))
+        if not as_json:
+            _tell(taken, checks)
+    return facts
+
+
+def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
+    """Trains a run again where its model was not kept, and says how its answers compare."""
+
+    @contextmanager
+    def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
+        typer.echo(visible(schedule.sentence()), err=as_json)
+        with displayed(schedule, store) as display:
+            yield display
+
+    folder, said = train_again(key, options, watch, anyway=anyway)
+    typer.echo(visible(said or "the model is there already."), err=as_json)
+    typer.echo(visible(f"kept in {folder}"), err=as_json)
+
+
+def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
+    """What was written, how it is used, and how it is published."""
+    place = str(taken.folder)
+    if taken.checked.rows or taken.checked.sampled:
+        typer.echo(visible(taken.checked.sentence))
+    if taken.published.lacking:
+        typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` alone."))
+        return
+    typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))
+    if checks:
+        tell_checks(checks)
+    typer.echo(visible(f"hf upload ORG/NAME {shlex.quote(place)}"))

@@ -1,0 +1,169 @@
+"""The model of a stored run, by its key or by a row of a board, in transformers' own form."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from benchharness.driver.start_checkpoints import kept_model
+from benchharness.kept_folders import check_place
+from benchharness.leaderboard.boards.board import select_entry_or_run
+from benchharness.leaderboard.result import Failure, Result, predictions_of
+from benchharness.leaderboard.statistics import standing
+from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.progress import duration, job_name
+from benchharness.stored import ANYWHERE, Within, find_rows
+from benchharness.stored.predictions import StoredPredictions
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import distinct_title, find_task
+
+if TYPE_CHECKING:
+    from benchharness.extensions.kept_models.save_pretrained import Taken
+
+_KEY = re.compile(r"[0-9a-f]{4,64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A run of a store, which is the database `db`; `note` says of which seeds it is one.
+
+    `seeds` are the scores of these, by seed. `task` is the only one that is wanted of those that
+    were trained together, empty for all.
+    """
+
+    store: Store
+    db: str
+    result: Result
+    task: str = ""
+    note: str = ""
+    seeds: Mapping[int, float] = field(default_factory=dict)
+
+
+def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
+    """The run that a key begins, or of a row's seeds the one nearest to their median.
+
+    Raises BenchError where a row has runs of several tasks, or where nothing was trained.
+    """
+    task = within.tasks[0] if len(within.tasks) == 1 else ""
+    if _KEY.fullmatch(name) and store.runs(key=name):
+        return replace(_trained(store, db, store.result(name)), task=task)
+    rows = find_rows(store, [name], within, select=select_entry_or_run)
+    cells = [cell for each in rows for cell in each.entries[0].cells.values()]
+    cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
+    if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
+        tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
+        raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
+    scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
+    return replace(find_seed(store, db, dict(scores)), task=task)
+
+
+def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | None = None) -> Found:
+    """Of runs that differ by their seed alone, with their scores by key, the one of that seed.
+
+    By default the nearest to their median. Raises BenchError for a seed that none has.
+    """
+    rows = {row.seed: row.key for row in store.runs_with(scores)}
+    seeds = {number: scores[key] for number, key in sorted(rows.items())}
+    middle, why = median(seeds.values()), ""
+    if seed is None:  # of two that are as near the lower one
+        seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
+        why = ", the nearest to their median"
+    if seed not in seeds:
+        known = ", ".join(map(str, seeds))
+        raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
+    note = ""
+    if len(seeds) > 1:
+        count, best = len(seeds), standing(seeds[seed], seeds.values())
+        note = f"this is seed {seed} of {count}{why}: its score is one of {count}, {best} of them."
+    return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
+
+
+def _trained(store: Store, db: str, found: Result | Failure) -> Found:
+    if isinstance(found, Failure):
+        raise BenchError(
+            f"run {found.job.key[:12]} ({job_name(found.job)}) left no model: {found.error}"
+        )
+    if found.job.kind != "model":
+        raise BenchError(f"run {found.job.key[:12]} of {found.job.model} trained no model.")
+    return Found(store=store, db=db, result=found)
+
+
+def folder_of_key(db: str, key: str) -> Path:
+    """Where the model of the run is kept whose key begins so; BenchError where it is not."""
+    with open_store(db, create=False) as store:
+        return kept_folder(_trained(store, db, store.result(key)))
+
+
+def kept_folder(found: Found) -> Path:
+    """Where a run's model is kept; BenchError where it was not."""
+    job, took = found.result.job, found.result.cost.seconds
+    folder = kept_model(found.db, job.key)
+    if folder is None:
+        raise BenchError(
+            f"the model of {job.key[:12]} ({job_name(job)}) was not kept: `bench model "
+            f"{job.key[:12]} --retrain` trains it again (about {duration(took)}) "
+            "and compares its answers with the stored ones."
+        )
+    return folder
+
+
+def check_learned(found: Found) -> None:
+    """Raises BenchError where a run has learned nothing of one of the tasks that are wanted."""
+    result = found.result
+    for name in _tasks_of(found):
+        if result.has_collapsed(name):
+            key, flags = result.job.key[:12], ", ".join(result.flags[name])
+            raise BenchError(
+                f"the run {key} ({job_name(result.job)}) has learned nothing of "
+                f"{distinct_title(name)} ({flags}), so its model is not written: `bench model "
+                f"{key} --to DIR --collapsed-too` writes it all the same (in Python "
+                "collapsed_too=True), and its card says so."
+            )
+
+
+def _tasks_of(found: Found) -> tuple[str, ...]:
+    tasks = found.result.job.trained_tasks
+    return (found.task,) if found.task in tasks else tasks
+
+
+def take_run(
+    found: Found,
+    to: Path,
+    *,
+    trust: bool = False,
+    collapsed_too: bool = False,
+    anyway: bool = False,
+) -> "Iterator[Taken]":
+    """Writes the model of a run into `to`, or those of several tasks into a folder each in it.
+
+    Raises BenchError as `trained.take.take` does, to which `anyway` goes, and as `check_learned`,
+    unless `collapsed_too`.
+    """
+    # With torch, which commands that read the store do without.
+    from benchharness.extensions.kept_models.check import Dev
+    from benchharness.extensions.kept_models.load import load_trained
+    from benchharness.extensions.kept_models.save_pretrained import take
+
+    result = found.result
+    if not collapsed_too:
+        check_learned(found)
+    folder, is_one = kept_folder(found), found.task or len(result.job.trained_tasks) == 1
+    for name in _tasks_of(found):
+        place = to if is_one else to / name.replace("/", "-")
+        check_place(place, result.job.key)
+        model = load_trained(folder, name, trust=trust, precision="fp32")
+        rows = [Dev(*each) for each in _dev_rows(found, name)]
+        yield take(model, result, place, rows, anyway=anyway)
+
+
+def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:
+    """The splits by which a model is judged, as the run has predicted them."""
+    stored, task, result = StoredPredictions(found.store), find_task(name), found.result
+    known = {each.name: each for each in result.evaluations if each.task == name}
+    wanted = [f"{name}:{split}" for split in task.dev_splits] or [*known]
+    for split in wanted:
+        if split in known:
+            rows = stored.rows(result.job, split)
+            yield split, rows, predictions_of(known[split], rows.examples)

@@ -1,0 +1,117 @@
+"""What `bench model` makes of a folder besides: smaller files, what they cost, and a card."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from benchharness.cli.chosen import is_there, opened
+from benchharness.cli.output import print_json, print_table, tell_notes
+from benchharness.driver.options import option
+from benchharness.extensions.kept_models.export import Found
+from benchharness.leaderboard.text import visible
+from benchharness.tasks.errors import BenchError
+
+if TYPE_CHECKING:
+    from benchharness.extensions.kept_models.measure import Check
+    from benchharness.extensions.kept_models.save_pretrained import Taken
+
+WORSE = 3
+"""The exit status where a file is worse than its model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variants:
+    """Which files are made, and how they are judged."""
+
+    onnx: bool = option(False, "Also write onnx/model.onnx, whose logits equal the model's.")
+    int8: bool = option(False, "Also write an int8 file for this processor.")
+    check: bool = option(False, "Compare the ONNX files of a folder with its model.")
+    variant: str | None = option(None, "With --check: another folder or file.", metavar="PATH")
+    rows: str = option("", "With --check: where the rows are now, as --data.")
+    margin: float | None = option(
+        None, "Points that may be lost: 1 from 3,000 rows on, else 2.", metavar="POINTS"
+    )
+    strict: bool = option(False, "Exit with 3 also where it cannot be told.")
+    license: str | None = option(None, "The licence that the card names.", metavar="ID")
+
+
+def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
+    """Compares a folder's files with its model; exits with 3 where one is worse.
+
+    A metric's code that was named for the database `db` may be loaded.
+    """
+    if not Path(name).is_dir():
+        raise BenchError(
+            f"{name} is no folder: --check takes one that `bench model --to` has written."
+        )
+    if is_there(db):
+        opened(db).close()
+    from benchharness.extensions.kept_models import measure  # torch
+
+    other = None if wanted.variant is None else Path(wanted.variant)
+    checks = measure.check_folder_with(
+        Path(name), other, data=wanted.rows, margin=_share(wanted.margin)
+    )
+    if as_json:
+        print_json([each.to_json() for each in checks])
+    else:
+        tell_checks(checks)
+    if any(_fails(each, wanted) for each in checks):
+        raise typer.Exit(WORSE)
+
+
+def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
+    """Writes the card of a folder that was just taken, and the files that are wanted."""
+    from benchharness.extensions.kept_models import card
+
+    folder, data = taken.folder, found.result.job.data
+    odd = taken.checked.unexplained
+    other = f"{odd} of its answers to dev rows are others than those that the scores are of."
+    notes = [*([found.note] if found.note else []), *([other] if odd else [])]
+    made = replace(
+        card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
+    )
+    card.write_card(folder, made)  # also where no file can be made
+    if not (wanted.onnx or wanted.int8):
+        return []
+    if taken.published.lacking:
+        raise BenchError(f"{taken.published.sentence}: leave --onnx and --int8 out.")
+    from benchharness.extensions.kept_models import measure
+    from benchharness.extensions.kept_models import onnx_files as exporting
+
+    exporting.export(folder, int8=wanted.int8)
+    checks = measure.check_folder_with(folder, data=data, margin=_share(wanted.margin))
+    card.write_card(folder, replace(made, checks=checks))
+    return checks
+
+
+def _share(points: float | None) -> float | None:
+    return None if points is None else points / 100
+
+
+def _fails(found: "Check", wanted: Variants) -> bool:
+    """Worse, unless by less than the points that the user allows; `strict` wants a proof."""
+    verdict = found.verdict
+    if verdict.told == "worse":
+        return wanted.margin is None or not verdict.is_within
+    return verdict.told == "cannot be told" and wanted.strict
+
+
+def tell_checks(checks: "Sequence[Check]") -> None:
+    """The table, the sentences and the answers that changed most."""
+    from benchharness.extensions.kept_models import card
+
+    lines = [dict(zip(card.CHECK_COLUMNS, line, strict=True)) for line in card.check_lines(checks)]
+    print_table(lines, card.CHECK_COLUMNS, "nothing was compared.", in_parts=True)
+    for each in checks:
+        said = visible(f"{each.sentence} {each.verdict.power_sentence}")
+        if each.verdict.told == "cannot be told":
+            tell_notes([said])
+        else:
+            typer.echo(said)
+        for flip in each.flips:
+            was, now = flip.answers
+            typer.echo(visible(f"  {flip.id}: {was} -> {now} (right: {flip.gold})"))

@@ -1,0 +1,151 @@
+"""`bench predict`: what a kept model answers to anybody's rows."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import add
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from benchharness.cli.options import Database, with_options
+from benchharness.cli.output import tell_notes, writing
+from benchharness.driver.options import DATABASE, option
+from benchharness.extensions.kept_models.model_folder import model_folder
+from benchharness.leaderboard.boards.cell import note_lines
+from benchharness.leaderboard.result import unread_words
+from benchharness.leaderboard.text import counted, inert, visible, whole_file
+from benchharness.progress import alive
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.own.parts import STDIN, read_parts
+from benchharness.tasks.suites import distinct_title
+from benchharness.worker import importing
+
+Where = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY|DIR",
+        help="The beginning of a run's key whose model is kept (`bench run --keep-models`), or the "
+        "folder of a model.",
+    ),
+]
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FILE|-]",
+        help="The rows: CSV, TSV, JSON lines or Parquet; - reads JSON lines from standard input, "
+        "or a text a line.",
+    ),
+]
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How rows are read, and what is said of each."""
+
+    columns: str = option(
+        "",
+        "Which columns are read, where their names do not tell: text=review or "
+        "text=premise,text2=claim; words; context and question; question and options=a+b.",
+        metavar="ROLE=COLUMN,...",
+    )
+    encoding: str = option("", "The character encoding of the file, if not UTF-8.", metavar="NAME")
+    no_header: bool = option(False, "Line 1 of the table is a row: columns are numbered.")
+    scores: bool = option(False, "The probability of every label.")
+    task: str | None = option(
+        None, "Of a model that was trained on several tasks: which.", metavar="NAME"
+    )
+    out: Path | None = option(
+        None, "Write a file: .csv, .tsv, else JSON lines. Default: stdout.", metavar="FILE"
+    )
+    trust_remote_code: bool = option(False, "Run the Python code that its checkpoint comes with.")
+    db: Database = DATABASE
+
+
+@with_options()
+def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
+    """Answer rows by a model that a run has kept, as the run itself predicts: a line for each.
+
+    Labels that rows have are not looked at. Lines have the row's id, by default the number of its
+    line in the file.
+    """
+    if asked.out is not None and asked.out.exists():
+        raise BenchError(f"{asked.out} is there already: delete it, or give another file.")
+    if file != STDIN and not Path(file).is_file():
+        raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
+    folder = model_folder(where, asked.db)
+    with importing():  # torch takes seconds
+        from benchharness.extensions.kept_models.load import load_trained
+        from benchharness.extensions.kept_models.predict import predict_parts
+
+    model = load_trained(folder, asked.task, trust=asked.trust_remote_code)
+    rows = cut = 0
+    counts: tuple[int, ...] = (0, 0, 0, 0)
+    with alive(lambda: f"rows answered so far: {rows:,}"), _sink(asked.out) as write:
+        tables = read_parts(file, asked.encoding, no_header=asked.no_header)
+        parts = predict_parts(model, tables, asked.columns, scores=asked.scores)
+        for part in parts:
+            write(part.lines)
+            tell_notes(part.notes)
+            rows, cut = rows + len(part.lines), cut + part.cut
+            counts = tuple(map(add, counts, part.counts or (0,) * len(counts)))
+        if not rows:
+            raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
+    if cut:
+        most = model.limits.max_tokens
+        tell_notes([f"{counted(cut, 'row')} of {rows} lost words: more than {most} tokens."])
+    tell_notes(unread_words(*counts))
+    tell_notes(
+        note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])
+    )
+
+
+Write = Callable[[list[dict[str, Any]]], None]
+
+
+@contextmanager
+def _sink(out: Path | None) -> Iterator[Write]:
+    """What writes lines: to stdout as they come, or to a file that is there whole or not at all."""
+    if out is None:
+        yield lambda lines: typer.echo("\n".join(map(_json, lines)))
+        return
+    delimiter = DELIMITERS.get(out.suffix.lower())
+    with writing(out), whole_file(out) as file:
+        columns: list[str] = []
+
+        def write(lines: list[dict[str, Any]]) -> None:
+            text = io.StringIO(newline="")
+            if delimiter is None:
+                text.writelines(f"{_json(line)}\n" for line in lines)
+            else:
+                cells = [dict(_cells(line)) for line in lines]
+                if not columns:
+                    columns.extend(dict.fromkeys(name for row in cells for name in row))
+                    csv.writer(text, delimiter=delimiter).writerow(columns)
+                table = csv.DictWriter(text, columns, delimiter=delimiter, extrasaction="ignore")
+                table.writerows(cells)
+            file.write(text.getvalue().encode())
+
+        yield write
+
+
+def _json(line: object) -> str:
+    text = json.dumps(line, ensure_ascii=False, allow_nan=False)
+    # Unseen characters would steer a terminal: such a line is written with JSON's escapes.
+    return text if visible(text) == text else json.dumps(line, allow_nan=False)
+
+
+def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """A line as cells that no spreadsheet computes: a probability each, and lists as JSON."""
+    for name, value in line.items():
+        if name == "scores" and isinstance(value, dict):
+            yield from ((visible(f"score_{label}"), score) for label, score in value.items())
+        elif isinstance(value, str):
+            yield name, inert(visible(value))
+        else:
+            yield name, _json(value) if isinstance(value, list | dict) else value

@@ -1,0 +1,19 @@
+"""Choose the best of some encoders for some tasks, within a number of minutes."""
+
+from benchharness.extension import MEASURE, Command, Extension
+
+EXTENSION = Extension(
+    name="which",
+    package=__name__,
+    needs=("kept_models",),
+    commands={
+        "which": Command(
+            "command:which",
+            "Say which encoder is best, within a budget.",
+            "which --among bert,roberta --task glue/rte --minutes 60",
+            MEASURE,
+            after="run",
+        ),
+    },
+    calls={"Choice": "python:Choice", "which": "python:which"},
+)

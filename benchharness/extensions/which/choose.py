@@ -1,0 +1,172 @@
+"""Which encoder is the best on some tasks, by a search over encoders, points and seeds."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchharness.driver.options import RunOptions, names_in
+from benchharness.driver.request import MULTI_TASK, Request
+from benchharness.driver.search import Search, trials_of
+from benchharness.driver.session import Session
+from benchharness.engines.slots import Slot
+from benchharness.extensions.which.answers import Answer, find_answers
+from benchharness.extensions.which.rounds import encoder_rounds
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.store.database import check_writable, is_there
+from benchharness.models import BASELINES
+from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.task import Task
+from benchharness.worker import DIES_WITH
+from benchharness.worker.__main__ import QUIET
+
+
+def check_tasks(tasks: Sequence[Task]) -> None:
+    """BenchError for tasks that no one encoder is the answer for: other heads, and no suite.
+
+    A task that nobody trains has one run of each encoder, and no seeds beside those of others.
+    """
+    if not tasks:
+        raise BenchError("no task here has rows to train on: name one that has (--task glue/rte).")
+    untrained = [task.name for task in tasks if not task.has_train]
+    if 0 < len(untrained) < len(tasks):
+        raise BenchError(
+            f"{untrained[0]} is scored without training, so it has no seeds as the others have: "
+            "ask for it in a command of its own."
+        )
+    heads = {task.head: task.name for task in tasks}
+    if len(heads) > 1 and len({task.suite for task in tasks}) > 1:
+        kinds = " and ".join(f"{name} ({head})" for head, name in heads.items())
+        raise BenchError(
+            f"{kinds} have no head in common, and no suite takes their mean: ask for each head "
+            "type in a command of its own."
+        )
+
+
+RATES = "learning_rate=x1,x2,x0.5"
+"""The points of each encoder where nobody says others: its recipe's rate, twice and half of it."""
+
+
+def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
+    """What `bench which` asks for: the encoders, and `RATES` unless somebody says rates.
+
+    BenchError for fewer than two encoders, for a baseline, and for a start from tasks together,
+    whose job has no points.
+    """
+    names = names_in(among)
+    if len(names) < 2:
+        raise BenchError("name two or more encoders to choose from (--among bert,roberta).")
+    if baselines := [spec.name for spec in BASELINES if spec.name in names]:
+        raise BenchError(f"{baselines[0]} is a baseline and no encoder: leave it out of --among.")
+    if options.start_from == MULTI_TASK:
+        raise BenchError(
+            "--start-from multi-task is of `bench run`: tasks together are trained by one value of "
+            "each setting, and `bench which` tries several. Name a task or a checkpoint."
+        )
+    says = any(each.partition("=")[0].strip() == "learning_rate" for each in options.set)
+    is_own = options.recipe is not None and Path(options.recipe).suffix == ".toml"
+    settings = (*options.set, *(() if says or is_own else (RATES,)))
+    return replace(options, model=tuple(names), set=settings, baselines=True)
+
+
+def choose(
+    session: Session, minutes: float, tell: Callable[[str], None] = lambda _: None
+) -> tuple[list[Answer], Search]:
+    """The answers, and the search within the minutes that they come from."""
+    if not 0 < minutes < math.inf:
+        raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
+    # AX has no runs of its own to choose by: MNLI's predict it.
+    trained = tuple(task for task in session.request.tasks if task.trained_on is None)
+    check_tasks(trained)
+    session = replace(session, request=replace(session.request, tasks=trained))
+    if not is_there(session.options.db):
+        check_writable(session.options.db)
+    with session.prepared():
+        planned = session.plan()
+        names = {task.name for task in trained}
+        jobs = [job for job in planned.jobs if job.kind == "model" and job.task in names]
+        if len({job.model for job in jobs}) < 2:
+            raise BenchError(
+                "there is nothing to choose from: name two or more encoders that differ "
+                "(--among bert,roberta)."
+            )
+        search = Search(planned, trials_of(jobs, lambda job: job.model), encoder_rounds)
+        search.run(session, minutes, tell)
+        keys = [job.key for job in planned.jobs if job.checkpoint == BASELINES[0].checkpoint]
+        with session.drive(session.schedule(planned.part(keys))) as driven:
+            search.outcomes += driven.outcomes
+            tasks = tuple(dict.fromkeys(job.task for job in jobs))
+            return find_answers(driven.store, search.jobs, tasks, keys), search
+
+
+# What predicting costs on a slot of this machine, measured in a process.
+
+MEASURE = (sys.executable, "-P", "-m", "benchharness.extensions.which.inference")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """Real tokens a second, without padding, and the most memory of its process, in bytes.
+
+    On a CPU that is main memory, the libraries' own half a gigabyte included, and `threads` is on
+    how many it computed; on a GPU it is the GPU's.
+    """
+
+    tokens_per_second: float
+    peak_memory_bytes: int
+    parameters: int
+    threads: int
+
+
+def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
+    """What predicting with each encoder costs here, by its name, or why that is not known.
+
+    Of each the first job is taken: all are measured on the rows of one task. One after the other,
+    so that nothing else runs beside it; only where jobs run on this machine.
+    """
+    # The last one of a key stays, and backwards that is the model's first job.
+    firsts = {job.model: job for job in reversed(jobs)}
+    return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
+
+
+def _cost(request: Request, job: Job) -> Inference | str:
+    if request.placement.forks is None:
+        return "not measured: jobs run on other machines."
+    if job.is_zero_shot:
+        return "not measured: it predicts without a head of ours."
+    try:
+        return measure_inference(job, request.slots[0], MEASURE_SECONDS)
+    except BenchError as error:
+        return str(error)
+
+
+MEASURE_SECONDS = 600.0
+"""How long measuring one encoder may take, its loading included."""
+
+
+def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
+    """Predicts rows of the job's dev split for some seconds; JobError where that cannot be done."""
+    environment = {**os.environ, **QUIET, **slot.environment, DIES_WITH: str(os.getpid())}
+    try:
+        ended = subprocess.run(  # noqa: S603  (our own module)
+            MEASURE,
+            input=json.dumps(job.to_json()),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        found = json.loads(ended.stdout.rstrip().rpartition("\n")[2])  # libraries print, too
+        if "error" in found:
+            raise JobError(found["error"])
+        return Inference(**found)
+    except subprocess.TimeoutExpired as error:
+        raise JobError(f"measuring {job.model} took more than {timeout:g} seconds.") from error
+    except (ValueError, TypeError) as error:
+        last = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise JobError(f"measuring {job.model} failed: {last}") from error

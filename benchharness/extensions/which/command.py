@@ -1,0 +1,255 @@
+"""`bench which`: which of some encoders is the best on some tasks, within a number of minutes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from benchharness.cli.chosen import opened
+from benchharness.cli.options import AsJson, with_options
+from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
+from benchharness.driver.display import displayed
+from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, option
+from benchharness.driver.search import Search
+from benchharness.driver.session import Session
+from benchharness.driver.start_checkpoints import kept_model
+from benchharness.extensions.kept_models.command import take_found, train_kept
+from benchharness.extensions.kept_models.export import check_learned, find_seed, take_run
+from benchharness.extensions.kept_models.onnx_command import Variants
+from benchharness.extensions.which.answers import Answer, Candidate
+from benchharness.extensions.which.choose import Inference, choose, measured, options_among
+from benchharness.kept_folders import check_place
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
+from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.text import counted, visible
+from benchharness.progress import job_name, job_names
+from benchharness.tasks.errors import BenchError
+from benchharness.tasks.suites import distinct_title
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which model of the best encoder is written, and where."""
+
+    to: Path | None = option(
+        None,
+        "Write the best one's model, as `bench model` does: of its seeds the nearest to their "
+        "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
+        metavar="DIR",
+        head=WHAT,
+    )
+    take_seed: int | None = option(
+        None, "With --to: the model of this seed.", metavar="N", head=WHAT
+    )
+
+
+@with_options(but=OPTIONS.keys() - OF_WHICH)
+def which(
+    options: RunOptions,
+    *,
+    among: list[str] = option(
+        ...,
+        "The encoders to choose from, as --model of `bench run` takes them; repeatable.",
+        metavar="NAME,NAME,...",
+        proposes="models",
+        head=WHAT,
+    ),
+    minutes: float = option(
+        ...,
+        "No run starts that is not expected to end in time; what is stored takes none.",
+        metavar="N",
+        head=WHAT,
+    ),
+    wanted: Wanted,
+    as_json: AsJson = False,
+) -> None:
+    """Say which encoder is the best on some tasks, within a number of minutes.
+
+    By successive halving over encoders, learning rates and seeds; its runs are stored as those of
+    `bench run`, so the same command resumes where it stopped.
+    """
+    if wanted.to is not None:
+        check_place(wanted.to)
+    session = Session.of(options_among(options, among), displayed)
+    request = session.request
+    for note in request.notes:
+        typer.echo(visible(note), err=as_json)
+    answers, search = choose(session, minutes, lambda words: typer.echo(f"{words}.", err=True))
+    with Console(stderr=True).status("measuring the encoders"):
+        costs = measured(request, search.jobs)
+    failures = [each for each in search.outcomes if isinstance(each, Failure)]
+    if not as_json:
+        _show(answers, search, costs, request.slots[0].device)
+        names = job_names([*search.jobs, *(failure.job for failure in failures)])
+        tell_notes(complaints(failures, names))
+    taken = _take(answers[-1], wanted, options, as_json=as_json)
+    if as_json:
+        print_json(_to_json(answers, search, costs, failures) | {"taken": taken})
+    raise typer.Exit(exit_code(failures))
+
+
+def _take(
+    answer: Answer, wanted: Wanted, options: RunOptions, *, as_json: bool
+) -> list[dict[str, Any]]:
+    """Writes the model of the best encoder on each task, and gives what `bench model` says of it.
+
+    Raises BenchError where none is above the majority.
+    """
+    to, seed, found = wanted.to, wanted.take_seed, list[dict[str, Any]]()
+    if to is None:
+        return found
+    if not answer.best:
+        raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
+    keys, runs = {}, answer.candidates[0].runs
+    for task, scores in runs.items():  # before the first is written
+        with opened(options.db) as store:
+            chosen = find_seed(store, options.db, scores, seed)
+        check_learned(chosen)
+        keys[task] = chosen.result.job.key
+    again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
+    for task, scores in runs.items():
+        place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
+        if not (is_kept := kept_model(options.db, keys[task])):  # here and now it is the same one
+            train_kept(keys[task], again, anyway=True, as_json=as_json)
+        with opened(options.db) as store:
+            found += take_found(
+                run := find_seed(store, options.db, scores, seed),
+                take_run(
+                    run,
+                    place,
+                    trust=options.trust_remote_code,
+                    anyway=is_kept is None,
+                ),
+                Variants(),
+                as_json=as_json,
+            )
+    return found
+
+
+def _show(
+    answers: Sequence[Answer], search: Search, costs: Mapping[str, Inference | str], device: str
+) -> None:
+    last = answers[-1]
+    rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]
+    columns = list(rows[0]) if rows else []
+    floors = {_column(a): shown(a.majority) for a in answers if a.majority is not None}
+    if rows and floors:
+        rows.append(dict.fromkeys(columns, "") | {"encoder": "majority"} | floors)
+    print_table(rows, columns, "no encoder has a score on every task.", in_parts=True)
+    for answer in answers:
+        typer.echo(visible(answer.sentence))
+        if answer.missing:
+            typer.echo(visible(f"no score of {', '.join(answer.missing)}."))
+    for line in _legend(last, search, costs, device):
+        typer.echo(visible(line))
+
+
+def _row(
+    candidate: Candidate, answers: Sequence[Answer], cost: Inference | str | None
+) -> dict[str, str]:
+    """A line of the table: the score and its interval, each task's, and the cost."""
+    scores = {
+        _column(answer): _score(answer, candidate.encoder)
+        for answer in (answers[-1], *answers[:-1])
+    }
+    (first, score), *others = scores.items()
+    return {
+        "encoder": candidate.encoder,
+        first: score,
+        "95 % interval": _interval(candidate),
+        **dict(others),
+        **({"point": ", ".join(candidate.points.values())} if len(answers) == 1 else {}),
+        "seeds": "-".join(dict.fromkeys(map(str, candidate.seeds))),
+        "tokens/s": f"{cost.tokens_per_second:,.0f}" if isinstance(cost, Inference) else "",
+        "memory": f"{cost.peak_memory_bytes / 1e6:,.0f} MB" if isinstance(cost, Inference) else "",
+    }
+
+
+def _column(answer: Answer) -> str:
+    return distinct_title(answer.tasks[0]) if len(answer.tasks) == 1 else "mean"
+
+
+def _score(answer: Answer, encoder: str) -> str:
+    """The score with a star for what `Answer.best` has, "!" as on a board."""
+    for candidate in answer.candidates:
+        if candidate.encoder == encoder:
+            score = marked(shown(candidate.score), candidate.flags)
+            return f"{score}{'*' if encoder in answer.best else ''}"
+    return ""
+
+
+def _interval(candidate: Candidate) -> str:
+    if candidate.interval is None:
+        return ""
+    return f"{shown(candidate.interval.low)} to {shown(candidate.interval.high)}"
+
+
+def _legend(
+    last: Answer, search: Search, costs: Mapping[str, Inference | str], device: str
+) -> Iterator[str]:
+    scopes = {candidate.scope for candidate in last.candidates} - {""}
+    over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
+    yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
+    yield from note_lines(
+        (f"{each.encoder} {distinct_title(task)}", flags)
+        for each in last.candidates
+        for task, flags in each.flags.items()
+    )
+    yield "values: times 100, the median over seeds at the best of the points that were tried."
+    gains = [each.gain for each in last.candidates[:1] if each.gain]
+    if gains:
+        high = shown(gains[0])
+        yield f"the first may stand {high} too high, because it is the best of its points."
+    known = [cost for cost in costs.values() if isinstance(cost, Inference)]
+    if known:
+        where = device if device != "cpu" else f"the CPU ({counted(known[0].threads, 'thread')})"
+        first = search.jobs[0]
+        yield (
+            f"tokens/s and memory: predicting dev rows of {distinct_title(first.task)} in "
+            f"{first.precision} on {where}, each encoder alone in a process."
+        )
+    yield from (f"{name}: {cost}" for name, cost in costs.items() if isinstance(cost, str))
+    runs = f"{len(search.jobs)} of {len(search.trials)} runs of the whole grid"
+    if search.left:
+        yield f"{runs}; next come {search.left}: the same command goes on."
+    else:
+        yield f"{runs}: no other can change the answer."
+
+
+def _to_json(
+    answers: Sequence[Answer],
+    search: Search,
+    costs: Mapping[str, Inference | str],
+    failures: Sequence[Failure],
+) -> dict[str, Any]:
+    return {
+        "exit_code": exit_code(failures),
+        "runs": len(search.jobs),
+        "of": len(search.trials),
+        "left": search.left or None,
+        "answers": [_facts(answer) for answer in answers],
+        "inference": {
+            name: asdict(cost) if isinstance(cost, Inference) else {"error": cost}
+            for name, cost in costs.items()
+        },
+        "failed": [
+            {"key": failure.job.key, "job": job_name(failure.job), "error": failure.error}
+            for failure in failures
+        ],
+    }
+
+
+def _facts(answer: Answer) -> dict[str, Any]:
+    return {
+        "tasks": list(answer.tasks),
+        "title": answer.title,
+        "best": answer.best[0] if answer.best else None,
+        "majority": answer.majority,
+        "not_told_apart": list(answer.tied),
+        "without_score": list(answer.missing),
+        "sentence": answer.sentence,
+        "candidates": [asdict(candidate) for candidate in answer.candidates],
+    }

@@ -1,0 +1,119 @@
+"""`bh.which`: which of some encoders is the best on some tasks."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchharness.api import Words, load_files, run_options, watching
+from benchharness.driver.options import OF_WHICH, listed, takes_options
+from benchharness.driver.session import Session
+from benchharness.extensions.which.answers import Answer
+from benchharness.extensions.which.choose import Inference, choose, measured, options_among
+from benchharness.leaderboard.result import Failure
+from benchharness.progress import job_name
+from benchharness.tasks.suites import title_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which encoder is the best: an answer for each task, and for several that for their mean last.
+
+    `cost` is what predicting takes here, by encoder: an Inference, or a sentence that says why it
+    was not measured. `runs` of `of` runs of the whole grid were needed; `left` says what would come
+    next, empty where no other run can change the answer.
+    """
+
+    answers: tuple[Answer, ...]
+    cost: Mapping[str, Inference | str]
+    runs: int
+    of: int
+    left: str
+    failures: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> str:
+        """The encoder of the last answer; empty where none has a score above the majority's."""
+        return next(iter(self.answers[-1].best), "")
+
+    def frame(self) -> pd.DataFrame:
+        """A line an answer and encoder; `answers_frame` has the columns."""
+        return answers_frame(self.answers, self.cost)
+
+    def __repr__(self) -> str:
+        sentences = "\n".join(answer.sentence for answer in self.answers)
+        return f"{sentences}\n{self.runs} of {self.of} runs of the whole grid"
+
+
+@takes_options(OF_WHICH)
+def which(
+    task: Words = (),
+    *,
+    among: Words,
+    minutes: float,
+    plugins: str | Path | Iterable[str | Path] = (),
+    progress: bool | None = None,
+    **options: Any,
+) -> Choice:
+    """Which of some encoders is the best on some tasks, within minutes, as `bench which` says it.
+
+    By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
+    `set` has others) and at most `seeds` seeds. The options are as `run` takes them. Its runs are
+    stored as those of `run`, and the same
+    call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
+    do not suffice for one run of each encoder on each task.
+    """
+    load_files(plugins)
+    asked = options_among(run_options({"task": task, **options}), listed(among))
+    session = Session.of(asked, watching(progress))
+    answers, search = choose(session, minutes)
+    failed = [each for each in search.outcomes if isinstance(each, Failure)]
+    return Choice(
+        answers=tuple(answers),
+        cost=measured(session.request, search.jobs),
+        runs=len(search.jobs),
+        of=len(search.trials),
+        left=search.left,
+        failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
+    )
+
+
+def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
+    """A line an answer and an encoder that it ranks, the best first.
+
+    `task` is the task's name, or "mean" of several; `score` is in the metric's own unit, from `low`
+    to `high` with 95 %. `is_tied` says that it is the best or not significantly different from it,
+    and better than the majority. `gain` is what the best of several points is expected to gain by
+    chance, `seeds` the fewest of a task.
+    `flags` say by tasks what must be known of the score, empty for nothing.
+    `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
+    not measured.
+    """
+    lines = [
+        {
+            "task": answer.tasks[0] if len(answer.tasks) == 1 else "mean",
+            "encoder": found.encoder,
+            "score": found.score,
+            "low": found.interval.low if found.interval else None,
+            "high": found.interval.high if found.interval else None,
+            "is_tied": found.encoder in answer.best,
+            "gain": found.gain,
+            "seeds": found.seeds[0],
+            "point": "; ".join(found.points.values()),
+            "flags": "; ".join(
+                f"{title_of(task)}: {note}" for task, notes in found.flags.items() for note in notes
+            ),
+            **{name: getattr(cost.get(found.encoder), name, None) for name in _COSTS},
+        }
+        for answer in answers
+        for found in answer.candidates
+    ]
+    numbers = ["score", "low", "high", "gain", *_COSTS]
+    columns = ["task", "encoder", *numbers[:3], "is_tied", "gain", "seeds", "point", "flags"]
+    columns += _COSTS
+    return pd.DataFrame(lines, columns=columns).astype(dict.fromkeys(numbers, "float64"))
+
+
+_COSTS = ("tokens_per_second", "peak_memory_bytes", "parameters")

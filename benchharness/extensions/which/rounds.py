@@ -1,0 +1,81 @@
+"""The rounds of `bench which`: successive halving over encoders, points and seeds."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+
+from benchharness.driver.search import (
+    Ended,
+    Grid,
+    Pair,
+    Round,
+    Score,
+    Trial,
+    scores,
+    sizes,
+    survivors,
+)
+
+
+def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
+    """Every encoder first, then the better half with twice the seeds, of fewer points each.
+
+    On each task the best of that task go on, and the best by the mean of all tasks. Then come twice
+    as many encoders and points, and so on: in the end all is run that may still be the best.
+    """
+    tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
+    pairs = [(task, encoder) for encoder in encoders for task in tasks]
+    every, most = f"{len(encoders)} encoders", max(size.candidates for size in grid.values())
+    yield Round([Trial(*pair, 0, 0) for pair in pairs], f"{every}, one seed")
+    others = [(*pair, n) for n in range(1, most) for pair in pairs if n < grid[pair].candidates]
+    yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
+    halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
+    width = 1
+    # Doubled each time, until the numbers leave nobody out, and only those that cannot win any
+    # more are left out.
+    while width < 2 * max(most, len(encoders)):
+        points = most
+        for half, seeds in halves:
+            points = math.ceil(points / 2)
+            found = scores(grid, known, noise=True)
+            kept = _contenders(found, tasks, width * half)
+            trials = [
+                Trial(*pair, point, seed)
+                for seed in range(seeds)
+                for pair in kept
+                for point in survivors(found[pair], width * points)
+            ]
+            count = len({encoder for _, encoder in kept})
+            yield Round(trials, f"{count} of {every}, {seeds} seeds")
+        width *= 2
+
+
+def _contenders(
+    scores: Mapping[Pair, Mapping[int, Score]], tasks: Sequence[str], most: int
+) -> list[Pair]:
+    """Who goes on on which task: at most so many of the task, and so many of the mean.
+
+    A question that one encoder alone can be the answer to needs no more trials.
+    """
+    best = {pair: max(own.values(), key=lambda s: s.value) for pair, own in scores.items()}
+
+    def leading(tasks: Sequence[str]) -> list[str]:
+        means = {}
+        for encoder in dict.fromkeys(encoder for _, encoder in best):
+            values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
+            # It is -inf where all its runs of a task failed: no mean of tasks is known then.
+            if math.isfinite(fmean(values)):
+                # The standard error of a mean of independent scores, 0 where one is not known.
+                error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
+                means[encoder] = Score(fmean(values), error)
+        found = survivors(means, most)
+        return found if len(found) > 1 else []
+
+    of_mean = leading(tasks) if len(tasks) > 1 else []
+    return [
+        (task, encoder)
+        for task in tasks
+        for encoder in sorted(
+            dict.fromkeys((*leading([task]), *of_mean)), key=lambda e: -best[task, e].value
+        )
+    ]

@@ -1,1 +1,0 @@
-"""Models that runs have trained and kept: loaded from their folders, and asked."""

@@ -1,1 +1,0 @@
-"""The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""

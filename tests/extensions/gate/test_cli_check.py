@@ -1,0 +1,436 @@
+"""`bench check --write` and `bench check` as commands, with runs that train nothing."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import time
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from filelock import Timeout
+
+from benchharness.tasks.errors import ModelError
+from benchharness.tasks.own.find import find_own
+from tests.helpers import own_files
+from tests.helpers.doc_blocks import DOCS, block
+from tests.helpers.learned_engine import CONSTANT, LearnedEngine
+
+TWO = ("--suite", "glue", "--task", "rte", "--task", "sst2")
+RUN = ("run", "--model", "tiny", *TWO, "--data", "mini", "--precision", "fp32", "--no-baselines")
+CHECK = ("check", "--model", "tiny", *TWO)
+GOOD = {"glue/rte": 0.8, "glue/sst2": 0.9}
+
+
+@pytest.fixture(autouse=True)
+def outside_github(monkeypatch):
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def learn(monkeypatch):
+    """From here on, runs answer such shares of a task's examples rightly."""
+
+    def put(world=0, stop_after=None, **shares):
+        named = {f"glue/{task}": share for task, share in shares.items()}
+        engine = LearnedEngine({**GOOD, **named}, world, stop_after)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        return engine.started
+
+    return put
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder that the first test that needs it fills with runs and their baseline."""
+    return tmp_path_factory.mktemp("made") / "results"
+
+
+@pytest.fixture
+def checked(bench, learn, made):
+    """A folder with a baseline of five seeds at --limit 100; calls `bench check` in it."""
+    learn()
+    if not made.exists():
+        assert bench(*RUN, "--limit", "100").code == 0
+        assert bench("check", "--write", "--model", "tiny", "--suite", "glue").code == 0
+        shutil.copytree("results", made)
+    shutil.copytree(made, "results", dirs_exist_ok=True)
+
+    def call(*words):
+        return bench(*CHECK, *words)
+
+    return call
+
+
+@pytest.mark.slow
+@pytest.mark.soak
+def test_the_commands_of_the_page_succeed(bench):
+    """With real training: no run of theirs collapses, which `bench check --write` would refuse."""
+    lines = block("regression.md", "bench check --write", "git add").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
+    assert [command[0] for command in commands] == ["run", "check", "check"]
+    for command in commands:
+        ended = bench(*command)
+        assert ended.code == 0, ended.err
+    readme = re.search(r"bench (check .*?) +#", (DOCS.parent / "README.md").read_text())
+    ended = bench(*shlex.split(readme[1]))
+    assert ended.code == 0, ended.err
+
+
+def baseline():
+    return json.loads(Path("results/baseline.json").read_text())
+
+
+def test_the_baseline_has_scores_outcomes_and_where_they_are_from(checked):
+    found = baseline()
+    assert (found["model"], found["data"], found["limit"]) == ("tiny", "mini", 100)
+    assert found["environment"]["versions"] == {"torch": "none"}
+    rte = found["tasks"]["glue/rte"]
+    assert rte["seeds"] == [1, 2, 3, 4, 5]
+    for score, right in zip(rte["scores"], rte["right"]["glue/rte:dev"], strict=True):
+        assert score == pytest.approx(right.count("1") / len(right))
+    assert rte["conditions"]["precision"] == "fp32"
+    assert found["summary"]["glue/rte"]["spread"] > 0
+
+
+def test_runs_like_those_of_the_baseline_pass(checked, learn):
+    learn(world=1)
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert "None of 2 tasks is worse" in ended.out
+    assert "tolerated" in ended.out
+
+
+def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
+    learn(world=2, rte=0.4)
+    ended = checked("--limit", "100")
+    assert ended.code == 3
+    assert "Worse than the baseline beyond noise: RTE" in ended.out
+    assert "examples lost" in ended.out
+    assert "SST-2" not in ended.out.rpartition("RTE: ")[2]
+
+
+def test_nothing_that_is_stored_is_taken_for_a_fresh_run(checked, learn):
+    """The baseline's own database holds runs of the same keys; the check must not see them."""
+    learn(rte=0.2)
+    assert checked().code == 3
+    learn()
+    assert checked().code == 0
+
+
+def test_reports_for_machines(checked, learn, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    learn(world=2, rte=0.4)
+    ended = checked("--json", "--junit", "out/check.xml", "--markdown", "check.md")
+    facts = json.loads(ended.out)
+    assert facts["exit_code"] == ended.code == 3
+    assert facts["tasks"]["glue/rte"]["is_worse"]
+    assert facts["tasks"]["glue/rte"]["detectable_drop"] > 0
+    assert ET.parse("out/check.xml").getroot().attrib["failures"] == "1"
+    assert Path("summary.md").read_text() == Path("check.md").read_text()
+    assert "::error title=RTE is worse::" in ended.err
+
+
+def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked, bench, learn):
+    learn(cola=0.9)
+    ended = checked("--task", "cola")
+    assert ended.code == 4
+    assert "CoLA: the baseline does not have it" in ended.err
+    assert "None of 2 tasks is worse" in ended.out
+
+
+def test_a_check_leaves_no_note_of_code(checked, monkeypatch, tmp_path):
+    """Its store is deleted, so what was named for it is of no more use."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
+    assert checked().code == 0
+    assert list((tmp_path / "data" / "benchharness" / "named-code").iterdir()) == []
+
+
+def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
+    """By the file, from which the check finds the task that the baseline names."""
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    task = find_own(path).task.name
+    for share, code in ((0.8, 0), (0.3, 3)):
+        engine = LearnedEngine({task: share}, world=code)
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        if not code:
+            words = ("--data-file", path, "--precision", "fp32", "--no-baselines")
+            assert bench("run", "--model", "tiny", *words).code == 0
+            assert bench("check", "--write", "--model", "tiny", "--suite", "reviews").code == 0
+        ended = bench("check", "--model", "tiny", "--data-file", path)
+        assert ended.code == code, ended.err
+    assert "beyond noise: reviews (of 1 task)" in ended.out
+    other = ("check", "--model", "tiny", "--data-file", path, "--metric", "accuracy")
+    ended = bench(*other)
+    assert ended.code == 4
+    assert "the baseline does not have it" in ended.err
+    ended = bench("check", "--model", "tiny", "--data-file", path, "--suite", "glue")
+    assert (ended.code, ended.out) == (2, "")
+    assert "does not go with --suite" in ended.err
+
+
+def test_a_changed_recipe_is_no_regression(checked, learn):
+    learn(rte=0.1)
+    ended = checked("--set", "epochs=1")
+    assert ended.code == 4
+    assert "RTE: its recipe has changed (epochs is 1" in ended.err
+    assert "No task could be compared" in ended.out
+
+
+def test_changed_rows_are_no_regression(checked, learn):
+    file = Path("results/baseline.json")
+    digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
+    file.write_text(file.read_text().replace(digest, "0" * 64))
+    ended = checked()
+    assert ended.code == 4
+    assert "rows of glue/rte:dev have changed" in ended.err
+
+
+def rewrite(**fields):
+    Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
+
+
+def test_another_checkpoint_is_compared_and_noted(checked):
+    tasks = baseline()["tasks"]
+    for sample in tasks.values():
+        sample["conditions"]["weights"] = "sha256:another"
+    rewrite(tasks=tasks, model="before")
+    ended = checked()
+    assert ended.code == 0
+    assert "The checkpoint is not the baseline's" in ended.err
+
+
+def test_a_baseline_of_official_files_does_not_know_their_folder(checked):
+    rewrite(data="files")
+    ended = checked()
+    assert ended.code == 2
+    assert "say where they are with --data" in ended.err
+    assert checked("--data", "mini").code == 0
+
+
+def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
+    learn(rte=None)
+    ended = checked()
+    assert ended.code == 1
+    assert "RTE: seed 1 failed: the loss became nan." in ended.err
+    learn(rte=None, sst2=0.5)
+    assert checked().code == 3
+
+
+def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
+    learn()
+    bench(*RUN, "--seeds", "1")
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue")
+    ended = bench(*make)
+    assert (ended.code, ended.out) == (2, "")
+    assert "a check by this baseline could find no drop" in ended.err
+    assert not Path("results/baseline.json").exists()
+    ended = bench(*make, "--allow-weak")
+    assert "SST-2 is marked as weak: it has one seed" in ended.out
+    ended = bench(*CHECK)
+    assert ended.code == 4
+    assert "no drop can be seen" in ended.err
+
+    bench(*RUN, "--seeds", "2")
+    assert "weak: it has 2 seeds; only drops of " in bench(*make).out
+    assert "RTE is weak: it has 2 seeds." in bench(*CHECK).err
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(2, "no drop"), (3, "only drops of")])
+def test_a_baseline_says_what_eight_tasks_cannot_see(bench, learn, seeds, said):
+    tasks = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli")
+    learn(**dict.fromkeys(tasks, 0.7))
+    named = [word for task in tasks for word in ("--task", f"glue/{task}")]
+    words = ("--data", "mini", "--limit", "100", "--precision", "fp32", "--no-baselines")
+    bench("run", "--model", "tiny", *named, *words, "--seeds", seeds)
+    ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
+    assert re.search(rf"{said}.* would be seen, but one of .* with 5 seeds", ended.out), ended.out
+    rows = json.loads(bench("check", "--write", "--model", "tiny", "--suite", "glue", "--json").out)
+    assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
+
+
+def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
+    learn(rte=CONSTANT)
+    bench(*RUN)
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue")
+    ended = bench(*make)
+    assert ended.code == 2
+    collapsed = "5 of 5 seeds collapsed (seed 1, 2, 3, 4, 5)"
+    assert f"(RTE: {collapsed}): run more seeds" in ended.err
+    assert "SST-2" not in ended.err
+    assert bench(*make, "--task", "sst2").code == 0
+    assert bench(*make, "--allow-weak").code == 0
+    assert baseline()["tasks"]["glue/rte"]["collapsed"] == [1, 2, 3, 4, 5]
+    ended = bench(*CHECK)
+    assert ended.code == 0, "all runs are compared where fewer than two of the baseline's learned"
+    assert f"RTE is weak: {collapsed}." in ended.err
+    assert "SST-2 is weak" not in ended.err
+
+
+def collapsing(*seeds, share):
+    """Runs of these seeds collapse, others have such a share right."""
+    return lambda seed: CONSTANT if seed in seeds else share
+
+
+def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    started = learn(world=1, rte=collapsing(2, share=0.8))
+    ended = checked("--json", "--junit", "check.xml")
+    assert ended.code == 0, ended.err
+    assert [job.seed for job in started if job.task == "glue/rte"] == [1, 2, 3, 4]
+    facts = json.loads(ended.out)
+    assert facts["tasks"]["glue/rte"]["now"]["scores"].keys() == {"1", "3", "4"}
+    found = facts["collapses"]
+    assert (found["seeds"], found["again"]) == ({"glue/rte": [2]}, {"glue/rte": [4]})
+    assert (found["runs"], found["runs_before"], found["is_more"]) == (7, 10, False)
+    said = "RTE: seed 2 collapsed; seed 4 ran in the place of it."
+    assert said in facts["notes"]
+    assert said in Path("summary.md").read_text()
+    suite = ET.parse("check.xml").getroot()[0]
+    assert said in suite.find("testcase[@name='collapsed runs']/system-out").text
+    assert suite.attrib["failures"] == "0"
+
+
+@pytest.mark.parametrize("share", [0.8, 0.4])
+def test_more_collapsed_runs_fail_apart_from_a_drop(checked, learn, monkeypatch, share):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    learn(world=2, rte=collapsing(1, 2, 4, share=share))
+    ended = checked("--junit", "check.xml")
+    assert ended.code == 3
+    assert "3 of 8 new runs, 0 of the baseline's 10" in ended.out
+    assert "and seed 4 collapsed too" in ended.err
+    assert ("Worse than the baseline" in ended.out) == (share < 0.5)
+    assert "::error title=More runs collapse::3 of 8" in ended.err
+    failures = ET.parse("check.xml").getroot().attrib["failures"]
+    assert failures == str(1 + (share < 0.5))
+
+
+def test_where_all_runs_of_a_task_collapsed_the_others_are_judged(checked, learn):
+    learn(world=2, rte=CONSTANT)
+    ended = checked()
+    assert ended.code == 3
+    assert "RTE: all of its new runs collapsed" in ended.err
+    assert "6 of 9 new runs" in ended.out
+    assert "SST-2 is not worse than the baseline" in ended.out
+
+
+def test_a_check_that_is_interrupted_at_a_seed_drawn_again_resumes(checked, learn, monkeypatch):
+    monkeypatch.setenv("BENCH_CACHE", str(Path("cache").absolute()))
+    rte = collapsing(1, 2, share=0.8)
+    learn(world=1, rte=rte, stop_after=7)
+    assert checked().code == 130
+    started = learn(world=1, rte=rte)
+    ended = checked()
+    assert (ended.code, [job.seed for job in started]) == (0, [5]), ended.err
+
+
+def test_a_baseline_with_a_collapsed_run_is_compared_by_the_others(bench, learn):
+    learn(rte=collapsing(1, share=0.8))
+    bench(*RUN)
+    assert bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
+    learn(world=2, rte=0.4)
+    ended = bench(*CHECK, "--json")
+    rte = json.loads(ended.out)["tasks"]["glue/rte"]
+    assert (ended.code, rte["is_worse"], len(rte["baseline"]["scores"])) == (3, True, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("--limit", "50"), 2, "was made with --limit 100, and this check has --limit 50"),
+        (("--alpha", "5"), 2, "--alpha must be between 0 and 1, got 5.0"),
+        (("--set", "epochs=1,2"), 2, "a check compares one recipe"),
+        (("--baseline", "none.json"), 4, "the baseline none.json cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(checked, words, code, sentence):
+    ended = checked(*words)
+    assert ended.code == code
+    assert sentence in ended.err
+    assert ended.out == ""
+
+
+def test_a_baseline_is_of_one_limit(checked, bench):
+    bench(*RUN, "--limit", "50", "--seeds", "2")
+    ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
+    assert ended.code == 2
+    assert "say which with --limit or --data" in ended.err
+    make = ("check", "--write", "--model", "tiny", "--suite", "glue", "--limit")
+    assert bench(*make, "50").code == 0
+    assert baseline()["limit"] == 50
+    ended = bench(*make, "7")
+    assert ended.code == 2
+    assert "expected some with --limit 7" in ended.err
+
+
+def test_a_missing_checkpoint_is_found_before_anything_starts(checked, bench, learn, monkeypatch):
+    """As `bench run` does: not a word of a plan, and no job that had begun."""
+
+    def refuse(checkpoint, revision, trust, **_):
+        raise ModelError(f"{checkpoint} is not there at {revision}.")
+
+    learn()
+    monkeypatch.setattr("benchharness.driver.drive.require_checkpoint", refuse)
+    monkeypatch.setattr("benchharness.driver.drive.hub_revision", lambda weights: "abc")
+    ended = checked()
+    assert ended.code == 4
+    assert ended.err == "bench: builtin:tiny is not there at abc.\n"
+
+
+def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
+    started = learn(stop_after=2)
+    ended = checked()
+    assert ended.code == 130
+    assert ended.err.endswith("the same command resumes from there.\n")
+    assert len(started) == 2
+    assert list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))
+
+    started = learn()
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert len(started) == 6 - 2
+    assert not list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))
+
+    started = learn()
+    assert checked().code == 0
+    assert len(started) == 6, "a check that has ended is no reason to run less"
+
+
+@pytest.mark.parametrize("hindrance", ["a file in the way", "the same check running"])
+def test_a_check_needs_no_cache(checked, monkeypatch, tmp_path, hindrance):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("BENCH_CACHE", str(cache))
+    if hindrance == "a file in the way":
+        cache.write_text("no folder")
+    else:
+        monkeypatch.setattr("benchharness.extensions.gate.gate.FileLock", TakenLock)
+    ended = checked()
+    assert ended.code == 0, ended.err
+    assert not list(tmp_path.glob("cache/checks/*/check.sqlite"))
+
+
+class TakenLock:
+    def __init__(self, path):
+        self._path = path
+
+    def acquire(self, timeout):
+        raise Timeout(str(self._path))
+
+
+def test_what_old_checks_left_is_deleted_and_nothing_of_others(checked, monkeypatch, tmp_path):
+    monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
+    days = {"0" * 32: 8, "1" * 32: 6, "mine": 8}
+    for name, age in days.items():
+        folder = tmp_path / "checks" / name
+        folder.mkdir(parents=True)
+        then = time.time() - age * 86400
+        os.utime(folder, (then, then))
+    assert checked().code == 0
+    there = {name for name in days if (tmp_path / "checks" / name).exists()}
+    assert there == {"1" * 32, "mine"}

@@ -1,0 +1,143 @@
+import json
+
+import pytest
+
+from benchharness.extensions.gate.judge import judge
+from benchharness.extensions.gate.sample import Baseline, conditions_of, sample_of
+from benchharness.leaderboard.job import Job, Setting
+from benchharness.leaderboard.result import Cost, Evaluation, Result
+from benchharness.tasks.errors import DataError
+from benchharness.tasks.examples import PairExample
+from tests.extensions.gate.samples import BEFORE, MORE_IDS, sample
+
+BASELINE = Baseline(
+    model="tiny",
+    data="mini",
+    limit=300,
+    recipe="paper",
+    environment={"versions": {"torch": "2"}},
+    tasks=BEFORE,
+)
+
+
+def test_a_file_is_read_as_it_was_written():
+    text = BASELINE.to_text()
+    assert Baseline.from_text(text, "baseline.json") == BASELINE
+    assert json.loads(text)["summary"]["glue/rte"]["mean"] == pytest.approx(0.804)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is not a baseline"),
+        ("[]", "is not a baseline"),
+        ('{"format": 2}', "KeyError: 'tasks'"),
+        ('{"format": 1, "tasks": {}}', "of format 1, and this version reads format 2"),
+    ],
+)
+def test_what_is_no_baseline_is_one_sentence(text, words):
+    with pytest.raises(DataError, match=words) as raised:
+        Baseline.from_text(text, "baseline.json")
+    assert str(raised.value).startswith("baseline.json is")
+
+
+def changed(where, value):
+    """The file of BASELINE with one value changed, "tasks/glue/rte" being the sample of RTE."""
+    data = json.loads(BASELINE.to_text())
+    inside = data["tasks"]["glue/rte"] if where in data["tasks"]["glue/rte"] else data
+    inside[where] = value
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("seeds", ["1", "2", "3", "4", "5"]),
+        ("seeds", []),
+        ("scores", [0.8]),
+        ("scores", [0.8, 0.8, 0.8, 0.8, float("nan")]),
+        ("scores", [0.8, 0.8, 0.8, 0.8, 10**400]),
+        ("right", {"glue/rte:dev": [None] * 5}),
+        ("right", {"glue/rte:dev": ["10", "1", "10", "10", "10"]}),
+        ("right", {"glue/rte:dev": ["12"] * 5}),
+        ("right", {"glue/rte:dev": ["10"] * 4}),
+        ("right", {}),
+        ("conditions", {**vars(BEFORE["glue/rte"].conditions), "weights": ["x"]}),
+        ("conditions", {**vars(BEFORE["glue/rte"].conditions), "settings": []}),
+        ("model", None),
+        ("limit", "300"),
+        ("environment", []),
+    ],
+)
+def test_a_file_that_was_changed_by_hand_is_one_sentence(where, value):
+    with pytest.raises(DataError, match=r"baseline\.json is not a baseline"):
+        Baseline.from_text(changed(where, value), "baseline.json")
+
+
+def test_json_that_never_ends_is_no_baseline():
+    with pytest.raises(DataError, match="is not a baseline"):
+        Baseline.from_text("[" * 100_000, "baseline.json")
+
+
+@pytest.mark.parametrize("right", [{"glue/rte:dev": "10"}, {"glue/cola:dev": "1" * 104}])
+def test_outcomes_of_other_examples_are_not_compared(right):
+    ((split, outcomes),) = right.items()
+    before = {**BEFORE, "glue/rte": sample(BEFORE["glue/rte"].scores, outcomes, split)}
+    with pytest.raises(DataError, match="the baseline of glue/rte has the outcomes of"):
+        judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
+
+
+def test_one_seed_shows_no_spread():
+    assert sample((0.5,), "10").spread is None
+
+
+ROWS = (
+    PairExample(id="1", text_a="x", label="yes"),
+    PairExample(id="2", text_a="y", label="no"),
+)
+
+
+def result(seed, *labels):
+    job = Job(
+        model="tiny",
+        checkpoint="builtin:tiny",
+        weights="builtin:tiny",
+        task="glue/rte",
+        task_version=1,
+        data="mini",
+        fingerprints={"glue/rte:train": "1", "glue/rte:dev": "2"},
+        recipe="paper",
+        settings={"epochs": Setting(value=2, source="a paper")},
+        seed=seed,
+        precision="fp32",
+    )
+    predictions = tuple(
+        {"id": str(n), "label": label, "scores": []} for n, label in enumerate(labels, start=1)
+    )
+    evaluation = Evaluation(
+        task="glue/rte", split="dev", fingerprint="2", scores={}, predictions=predictions
+    )
+    return Result(
+        job=job,
+        evaluations=(evaluation,),
+        curve=(),
+        cost=Cost.without_network(1.0),
+        provenance={},
+        finished="",
+    )
+
+
+def test_a_sample_says_which_examples_each_seed_had_right():
+    found = sample_of(
+        [result(1, "yes", "yes"), result(2, "no", "no")], [0.5, 0.5], {"glue/rte:dev": ROWS}
+    )
+    assert found.seeds == (1, 2)
+    assert found.right == {"glue/rte:dev": ("10", "01")}
+    assert found.examples == 2
+    assert found.conditions == conditions_of(result(3, "yes", "no").job)
+    assert found.conditions.settings == {"epochs": 2}
+
+
+def test_predictions_for_other_rows_are_refused():
+    with pytest.raises(DataError, match="not for the rows that are there now"):
+        sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})

@@ -1,0 +1,104 @@
+from dataclasses import replace
+
+import pytest
+
+from benchharness.extensions.gate.judge import (
+    FAILED_JOB,
+    NOT_COMPARED,
+    Unjudged,
+    find_flips,
+    judge,
+)
+from benchharness.extensions.gate.sample import differences
+from tests.extensions.gate.samples import (
+    BEFORE,
+    IDS,
+    LARGE,
+    MORE_IDS,
+    SPLIT,
+    conditions,
+    sample,
+    verdict,
+)
+
+GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)
+DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)
+
+
+def test_only_the_task_that_fell_is_worse():
+    found = verdict()
+    assert [task.task for task in found.worse] == ["glue/rte"]
+    rte, cola = found.tasks
+    assert rte.drop == pytest.approx(0.194)
+    assert rte.drop > rte.detectable > rte.tolerated > 0
+    assert cola.p_value > 0.3
+    assert "beyond noise: RTE (of 2 tasks)" in found.sentence
+
+
+def test_the_exit_code_names_the_worst():
+    assert verdict(unjudged=[GONE, DIED]).exit_code == 3
+    fine = {"rte": (0.80, 0.80)}
+    assert verdict(**fine, unjudged=[GONE, DIED]).exit_code == 1
+    assert verdict(**fine, unjudged=[GONE]).exit_code == 4
+    assert verdict(**fine).exit_code == 0
+    assert judge("nothing", {}, {}, {}, alpha=0.05).exit_code == 4
+
+
+def test_more_tasks_tolerate_more():
+    """Holm's first step: each of T tasks is first tested at alpha / T."""
+    alone = {"glue/rte": sample((0.78,), "1101" + LARGE)}
+    both = {**alone, "glue/cola": sample((0.5,), "1111" + LARGE, "glue/cola:dev")}
+    one, two = (judge("", BEFORE, now, MORE_IDS, alpha=0.05) for now in (alone, both))
+    assert two.tasks[0].tolerated > one.tasks[0].tolerated
+    assert two.tasks[0].p_value == pytest.approx(2 * one.tasks[0].p_value)
+
+
+def test_the_same_runs_again_are_never_worse():
+    found = judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05)
+    assert not found.worse
+    assert not any(task.flips for task in found.tasks)
+    assert "None of 2 tasks is worse" in found.sentence
+
+
+def test_flips_are_by_majority_and_the_clearest_come_first():
+    before = sample((0.8, 0.8, 0.8), ["1101", "1100", "1010"])
+    now = sample((0.5, 0.5), ["0011", "0111"])
+    lost, gained_e = find_flips(before, now, IDS)[0], find_flips(before, now, IDS)[-1]
+    assert (lost.example, lost.before, lost.now) == ("a", 1.0, 0.0)
+    assert lost.is_lost
+    assert str(lost) == "glue/rte:dev a: right in 100% of the runs before, in 0% now"
+    assert not gained_e.is_lost
+    assert {flip.example for flip in find_flips(before, now, IDS)} == {"a", IDS[SPLIT][2], "e"}
+
+
+@pytest.mark.parametrize(
+    ("change", "clause"),
+    [
+        ({"fingerprints": {"glue/rte:train": "11", SPLIT: "33"}}, f"the rows of {SPLIT} have"),
+        (
+            {"settings": {"epochs": 4, "batch_size": 8}},
+            "its recipe has changed (epochs is 4, no longer 3)",
+        ),
+        ({"settings": {"epochs": 3}}, "(batch_size is unset, no longer 8)"),
+        ({"precision": "bf16"}, "it is computed in bf16, no longer in fp32"),
+        ({"task_version": 2}, "the task is scored in another way"),
+        ({"method": 3}, "runs are made by method 3, no longer by method 2"),
+        ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
+    ],
+)
+def test_what_keeps_tasks_from_being_compared(change, clause):
+    (found,) = differences(conditions(), conditions(**change))
+    assert clause in found
+
+
+def test_other_weights_are_compared():
+    assert list(differences(conditions(), conditions(weights="revision 2"))) == []
+
+
+def test_a_baseline_that_learned_nothing_can_find_no_drop_and_that_is_said():
+    blind = {task: replace(each, collapsed=each.seeds) for task, each in BEFORE.items()}
+    found = judge("", blind, BEFORE, MORE_IDS, alpha=0.05)
+    assert any("RTE: every run of the baseline collapsed" in note for note in found.notes)
+    assert not any(
+        "baseline collapsed" in n for n in judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05).notes
+    )

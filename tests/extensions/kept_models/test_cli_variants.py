@@ -1,0 +1,153 @@
+"""`bench model --check`: files beside the model that they were made from, and the exit status."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from benchharness.extensions.kept_models import measure
+from benchharness.extensions.kept_models.measure import (
+    check_folder_with,
+    dev_rows,
+    load_original,
+    load_variant,
+)
+from benchharness.extensions.kept_models.onnx_files import export
+from tests.extensions.kept_models.taken import taken
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return taken(tmp_path_factory.mktemp("runs"), "glue/sst2")
+
+
+@pytest.fixture
+def alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is right on every row, and no process is started to see what memory it takes."""
+    model = load_original(folder)
+    rows = dev_rows(model, "mini")
+    own = load_variant(folder, model)
+    right = {
+        split: tuple(
+            replace(e, label=p.label)  # type: ignore[call-arg, union-attr]
+            for e, p in zip(examples, own.answers(model, examples)[1], strict=True)
+        )
+        for split, examples in rows.items()
+    }
+    monkeypatch.setattr(measure, "dev_rows", lambda *_: right)
+    monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)
+
+
+def other(
+    folder: Path, to: Path, change: Callable[[torch.Tensor], torch.Tensor] = lambda w: w
+) -> Path:
+    """Such a folder with the weights of its last layer changed."""
+    shutil.copytree(folder, to)
+    file = to / "model.safetensors"
+    weights = {
+        name: change(w).contiguous() if name.startswith("classifier") else w
+        for name, w in load_file(file).items()
+    }
+    save_file(weights, file, metadata={"format": "pt"})
+    return to
+
+
+@pytest.mark.usefixtures("alike")
+def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
+    bench: Any, folder: Path, tmp_path: Path
+) -> None:
+    same = other(folder, tmp_path / "same")
+    words = ("model", folder, "--check", "--variant", same)
+    ended = bench(*words)
+    assert ended.code == 0
+    assert "same: cannot be told: at most" in ended.out + ended.err
+    assert bench(*words, "--strict").code == 3
+    assert bench(*words, "--strict", "--margin", "50").code == 0  # 24 rows tell so much
+    turned = other(folder, tmp_path / "turned", lambda w: w.flip(0))
+    ended = bench("model", folder, "--check", "--variant", turned, "--json")
+    (found,) = json.loads(ended.out)
+    assert ended.code == 3
+    assert found["scores"] == [1.0, 0.0]
+    assert (found["differ"], found["verdict"]["lost"], found["verdict"]["gained"]) == (24, 24, 0)
+    assert found["sentence"].startswith("turned: worse than fp32 on SST-2 by")
+
+
+@pytest.mark.usefixtures("alike")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("nothing to compare", "has no ONNX file and no other model"),
+        ("not finite", "gives logits that are not finite"),
+        ("other labels", "is another model: its config calls the outputs"),
+        ("no folder", "is no folder: --check takes one that `bench model --to` has written"),
+        ("changed", "is damaged (config.json is not what was written)"),
+        ("no check", "go with --check"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_sentence(
+    bench: Any, folder: Path, tmp_path: Path, fault: str, said: str
+) -> None:
+    broken = other(folder, tmp_path / "broken", lambda w: w * torch.nan if "not" in fault else w)
+    words = [folder, "--check", "--variant", broken]
+    match fault:
+        case "other labels":
+            config = json.loads((broken / "config.json").read_text())
+            config["id2label"] = dict(enumerate(reversed(config["id2label"].values())))
+            (broken / "config.json").write_text(json.dumps(config))
+        case "no folder":
+            words[0] = tmp_path / "none"
+        case "nothing to compare":
+            words = words[:2]
+        case "no check":
+            words.remove("--check")
+        case "changed":
+            (broken / "config.json").write_text("{}")
+            words[0] = broken
+    ended = bench("model", *words)
+    assert ended.code == (4 if fault == "changed" else 2)
+    assert said in ended.err
+
+
+def test_a_file_of_its_own_folder_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")
+    export(folder)
+    memory = measure._memory  # a process each: that of the file will do
+    monkeypatch.setattr(
+        measure, "_memory", lambda side, tokens: memory(side, tokens) if side.path.is_file() else 0
+    )
+    (found,) = check_folder_with(folder, data="mini")
+    assert (found.variant, found.differ, found.flips, found.verdict.loss) == ("onnx", 0, (), 0)
+    assert found.change is not None
+    assert 0 <= found.change < 1e-4
+    assert found.time > 0
+    size = (folder / "onnx/model.onnx").stat().st_size
+    assert [cost.bytes for cost in found.costs] == [
+        (folder / "model.safetensors").stat().st_size, size
+    ]  # fmt: skip
+    assert found.costs[1].memory > size
+
+
+def test_of_a_model_that_answers_all_alike_no_loss_can_be_found(
+    bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was said of it, and of what would be found."""
+    monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)
+
+    def constant(weights: torch.Tensor) -> torch.Tensor:
+        if weights.ndim > 1:
+            return weights * 0
+        return torch.tensor([9.0, -9.0])
+
+    stuck = other(folder, tmp_path / "stuck", constant)
+    model = load_original(folder)
+    one, two = load_variant(stuck, model, "stuck"), load_variant(stuck, model, "int8")
+    found = measure.check(model, one, two, dev_rows(model, "mini"), margin=0.9)
+    assert found.flags == ("constant predictions",)
+    assert "stuck gives constant predictions: this check can find nothing." in found.sentence
+    assert "in 0 % of cases" in found.verdict.power_sentence

@@ -1,0 +1,106 @@
+"""The card of a taken folder: metadata for the hub, and snippets that transformers alone runs."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from benchharness.extensions.kept_models.card import Card, card_of, card_text, snippet, write_card
+from benchharness.extensions.kept_models.export import find_seed
+from benchharness.leaderboard.store.store import Store
+from benchharness.tasks.suites import find_task
+from tests.extensions.kept_models.taken import taken
+from tests.helpers.results import make_job, make_result
+
+HOOK = """\
+import sys
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "benchharness":
+            raise ImportError(name)
+sys.meta_path.insert(0, Refused())
+"""
+
+
+SOAK = ("glue/stsb", "superglue/copa", "conll2003/ner")
+
+
+@pytest.mark.parametrize(
+    "tasks", [("glue/sst2", "squad/v2.0"), pytest.param(SOAK, marks=pytest.mark.soak)]
+)
+def test_snippets_run_where_benchharness_is_not(tmp_path: Path, tasks: tuple[str, ...]) -> None:
+    snippets = []
+    for task in tasks:
+        folder = taken(tmp_path, task)
+        card = card_of(folder, "mini")
+        write_card(folder, replace(card, seeds={1: 0.5, 2: 0.6}))
+        text = (folder / "README.md").read_text()
+        snippets.append(snippet(card))
+        assert snippets[-1] in text
+        assert "one of 2 seeds of the same run, not the best of them: 1: 50.00, 2: 60.00" in text
+        assert text.rstrip().endswith(f"hf upload {folder.name} {folder.name}\n```")
+        read = ModelCard(text)
+        assert read.data.license is None
+        assert read.data.datasets is None  # made-up rows are no data set's
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([HOOK, *snippets])],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) >= len(tasks)
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ((0.0, 0.0, 0.0), "as good as the best of them"),
+        ((0.7, 0.7, 0.5), "as good as the best of them"),
+        ((0.5, 0.7, 0.7), "not the best of them"),
+        ((0.7, 0.6, 0.5), ", the best of them"),
+    ],
+)
+def test_of_equal_seeds_none_is_the_best_and_none_is_not(
+    tmp_path: Path, scores: tuple[float, ...], said: str, store: Store
+) -> None:
+    """One card said both "the best of them" and "not the best of them"."""
+    jobs = [make_job(seed=seed) for seed in (1, 2, 3)]
+    store.add_results(map(make_result, jobs))
+    keys = dict(zip((job.key for job in jobs), scores, strict=True))
+    note = find_seed(store, "db", keys, 1).note
+    assert said in note
+    card = Card(
+        name="x",
+        job=jobs[0],
+        task=find_task("glue/rte"),
+        splits={},
+        versions={},
+        auto_class="",
+        seeds=dict(zip((1, 2, 3), scores, strict=True)),
+        notes=[note],
+    )
+    text = card_text(card)
+    assert text.count(said) == 2
+    others = {"not the best", "as good as the best", ", the best"} - {said.removesuffix(" of them")}
+    assert not any(f"{other} of them" in text for other in others)
+
+
+def test_a_card_of_what_learned_nothing_begins_with_that(tmp_path: Path) -> None:
+    folder = taken(tmp_path, "glue/sst2")
+    told = json.loads((folder / "benchharness.json").read_text())
+    told["flags"] = {"glue/sst2": ["constant predictions"]}
+    (folder / "benchharness.json").write_text(json.dumps(told))
+    text = card_text(card_of(folder, "mini"))
+    head, _, body = text.partition("\n---\n")
+    assert "accuracy (constant predictions)" in head
+    assert ModelCard(text).data.eval_results[0].metric_args["flags"] == ["constant predictions"]
+    assert body.split("\n\n")[1] == "**It has learned nothing: constant predictions.**"
+    assert re.search(r"accuracy \| 0\.\d{4}! \|", body)
+    assert "!: constant predictions: these scores." in body

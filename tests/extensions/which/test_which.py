@@ -1,0 +1,533 @@
+"""`bench which`: what runs next, within which time, and which encoder is called the best."""
+
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from io import StringIO
+from statistics import median
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import benchharness as bh
+from benchharness.baselines import run_baseline
+from benchharness.cli.app import main
+from benchharness.driver.search import Size, Trial, in_turn
+from benchharness.engines.local import LocalEngine
+from benchharness.engines.slots import Slot
+from benchharness.extensions.which import inference
+from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured
+from benchharness.extensions.which.inference import measure_prediction
+from benchharness.extensions.which.rounds import encoder_rounds
+from benchharness.leaderboard.job import ZERO_SHOT
+from benchharness.leaderboard.result import Failure
+from benchharness.leaderboard.store.store import open_store
+from benchharness.tasks import suites
+from benchharness.tasks.errors import JobError
+from benchharness.tasks.own.find import find_own
+from benchharness.tasks.suites import find_task
+from tests.helpers import own_files
+from tests.helpers.checkpoints import save_checkpoint
+from tests.helpers.learned_engine import CONSTANT, LearnedEngine
+from tests.helpers.mini_jobs import make_job
+
+# The decision.
+
+ENCODERS = ("a", "b", "c", "d", "e", "f")
+
+
+def grid_of(tasks=("t",), encoders=ENCODERS, points=3, seeds=5):
+    return {(task, encoder): Size(points, seeds) for task in tasks for encoder in encoders}
+
+
+def whole(grid):
+    """Every trial of a grid."""
+    return [
+        Trial(*pair, point, seed)
+        for pair, size in grid.items()
+        for point in range(size.candidates)
+        for seed in range(size.seeds)
+    ]
+
+
+def missing(grid, ended):
+    """By round, the trials that have not ended."""
+    for trials, _ in in_turn(encoder_rounds, grid, ended):
+        yield [trial for trial in trials if trial not in ended]
+
+
+def searched(grid, score, budget=math.inf, before=()):
+    """What has ended after so many trials, or when none is left."""
+    ended = dict(before)
+    for trials in missing(grid, ended):
+        for trial in trials:
+            if len(ended) >= budget:
+                return ended
+            ended[trial] = score(trial)
+    return ended
+
+
+def best(grid, ended):
+    def score(encoder):
+        points = {}
+        for trial, value in ended.items():
+            if trial.encoder == encoder:
+                points.setdefault(trial.point, []).append(value)
+        most = max(map(len, points.values()), default=0)
+        return max((median(own) for own in points.values() if len(own) == most), default=-math.inf)
+
+    return max(ENCODERS, key=score)
+
+
+def test_each_encoder_runs_once_on_each_task_before_anything_else():
+    grid = grid_of(("t", "u"))
+    assert sorted(next(missing(grid, {}))) == sorted(
+        Trial(task, encoder, 0, 0) for task in ("t", "u") for encoder in ENCODERS
+    )
+
+
+def test_who_wins_by_far_needs_a_fraction_of_the_grid_and_ends_the_search():
+    noise = np.random.default_rng(1)
+    grid = grid_of()
+    ended = searched(grid, lambda t: 10 * (t.encoder == "d") + noise.normal(0, 0.1))
+    assert best(grid, ended) == "d"
+    assert len(ended) < 0.4 * len(whole(grid))
+
+
+def test_equal_encoders_are_all_tried_in_the_end():
+    noise = np.random.default_rng(2)
+    grid = grid_of(encoders=("a", "b", "c"), points=2, seeds=3)
+    assert len(searched(grid, lambda _: noise.normal())) == len(whole(grid))
+
+
+def test_an_encoder_that_fails_is_tried_once_at_each_point():
+    noise = np.random.default_rng(3)
+    ended = searched(grid_of(), lambda t: None if t.encoder == "b" else noise.normal())
+    assert sum(trial.encoder == "b" for trial in ended) == 3
+
+
+def test_where_all_fail_it_ends():
+    assert set(searched(grid_of(), lambda _: None).values()) == {None}
+
+
+def test_a_search_that_was_stopped_goes_on_the_same_way_and_more_that_is_stored_changes_nothing():
+    noise = np.random.default_rng(4)
+    grid = grid_of(("t", "u"), points=2, seeds=4)
+    scores = {t: ENCODERS.index(t.encoder) / 3 + noise.normal() for t in whole(grid)}
+    tried = list(searched(grid, scores.__getitem__))
+    for kept in (3, 14, 29, 37):
+        before = {trial: scores[trial] for trial in tried[:kept]}
+        again = searched(grid, scores.__getitem__, before=before)
+        assert set(again) == set(tried)
+    assert not any(missing(grid, scores))
+    extra = {trial: scores[trial] for trial in scores if trial.seed == 3}
+    assert set(searched(grid, scores.__getitem__, before=extra)) == {*tried, *extra}
+
+
+@pytest.mark.parametrize(("tasks", "least"), [(("t",), 90), (("t", "u", "v"), 90)])
+def test_half_of_the_budget_finds_one_as_good_as_the_best(tasks, least):
+    """Encoders as far apart as a seed deviates; as good is within a tenth of that, on a task."""
+    draw = np.random.default_rng(5)
+    grid, as_good = grid_of(tasks, points=2, seeds=4), 0
+    for _ in range(100 // len(tasks)):
+        centre = draw.normal(0, 2, (len(tasks), 6, 1, 1)) - abs(draw.normal(0, 1, (1, 6, 2, 1)))
+        values = centre + draw.normal(0, 1, (len(tasks), 6, 2, 4))
+
+        def score(trial, values=values):
+            place = tasks.index(trial.task), ENCODERS.index(trial.encoder)
+            return float(values[*place, trial.point, trial.seed])
+
+        ended = searched(grid, score, len(whole(grid)) // 2)
+        full = np.median(values, axis=-1).max(axis=-1)
+        for number, task in enumerate(tasks):
+            own = {trial: value for trial, value in ended.items() if trial.task == task}
+            found = ENCODERS.index(best(grid, own))
+            as_good += full[number].max() - full[number, found] <= 0.1
+    assert as_good >= least
+
+
+# The command.
+
+SHARES = {"tiny": 0.6, "good": 0.9, "poor": 0.5}
+COST = Inference(tokens_per_second=1000.0, peak_memory_bytes=10**8, parameters=5, threads=1)
+
+
+class ByModel(LearnedEngine):
+    """What is learned depends on the encoder; baselines are learned as they are."""
+
+    def __init__(self, stop_after=None, shares=SHARES, late=(None, 0)):
+        super().__init__({}, stop_after=stop_after)
+        self._by_model = shares
+        self.baselines = []
+        self._clock, self._last = late
+
+    def run(self, jobs, report):
+        for job in jobs:
+            if job.kind == "baseline":
+                self.baselines.append(job.model)
+                yield run_baseline(job)
+                continue
+            if len(self.started) + 1 == self._last:
+                self._clock.now += 1e6
+            self._shares = {job.task: self._by_model[job.model]}
+            yield from super().run([job], report)
+
+
+class Clock:
+    """In the place of the module `time`."""
+
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two encoders beside `tiny`."""
+    place = tmp_path_factory.mktemp("encoders")
+    save_checkpoint(place / "good")
+    save_checkpoint(place / "poor", hidden_size=8)
+    return place
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys, folders):
+    """Runs the command on an engine; returns its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BENCH_DB", raising=False)
+    monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: COST)
+    encoders = ("--among", f"tiny,good={folders / 'good'}", "--among", f"poor={folders / 'poor'}")
+
+    mini = ("--data", "mini")
+
+    def run(engine, *words, among=encoders, minutes="60", tasks=("glue/rte",), data=mini):
+        monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+        asked = [word for task in tasks for word in ("--task", task)]
+        where = (*data, "--limit", "100", "--device", "cpu", "--precision", "fp32")
+        argv = ["bench", "which", *among, *asked, *where, "--minutes", minutes, *words]
+        monkeypatch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr()
+
+    return run
+
+
+def test_the_best_comes_with_its_interval_cost_and_what_is_as_good(bench):
+    code, printed = bench(ByModel(), "--seeds", "3", "--json", tasks=("glue/rte", "glue/qnli"))
+    found = json.loads(printed.out)
+    assert code == 0
+    assert [answer["best"] for answer in found["answers"]] == ["good"] * 3
+    assert found["answers"][-1]["tasks"] == ["glue/rte", "glue/qnli"]
+    assert "good is significantly better than all others" in found["answers"][-1]["sentence"]
+    first = found["answers"][0]["candidates"][0]
+    assert first["interval"]["low"] < first["score"] < first["interval"]["high"]
+    assert first["scope"] == "examples and seeds"
+    assert first["points"]["glue/rte"].startswith("lr ")
+    assert found["inference"]["good"]["tokens_per_second"] == 1000
+    assert found["runs"] < found["of"] == 3 * 3 * 3 * 2
+    assert found["left"] is None
+
+
+def test_equal_encoders_are_not_significantly_different(bench):
+    shares = {"tiny": 0.8, "good": 0.8, "poor": 0.4}
+    _, printed = bench(ByModel(shares=shares), "--seeds", "2")
+    assert "is not significantly different from" in printed.out
+    assert "*: the best of a column" in printed.out
+    assert "1,000" in printed.out
+    sentence = next(line for line in printed.out.splitlines() if line.startswith("RTE:"))
+    assert "poor" not in sentence
+
+
+@pytest.mark.parametrize("learned", [None, "good"])
+def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_is_not(
+    bench, learned
+):
+    shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
+    _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
+    lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}
+    assert lines["tiny"].count("!") == 3, "of two tasks and their mean"
+    assert "*" not in lines["tiny"] + lines["poor"]
+    assert (
+        lines["majority"].split()[1:]
+        == lines["tiny"].replace("!", "").split()[1:2] + (lines["majority"].split()[2:])
+    )
+    assert re.search(r"!: . of . seeds? collapsed", printed.out)
+    assert ("nothing was learned" in printed.out) == (learned is None)
+    found = json.loads(bench(ByModel(shares=shares), "--seeds", "2", "--json")[1].out)
+    assert found["answers"][0]["best"] == learned
+    assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
+
+
+def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folders):
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    words = ("--columns", "text=text,label=label", "--metric", "accuracy", "--seeds", "2")
+    engine = ByModel()
+    code, printed = bench(engine, "--data-file", path, *words, tasks=(), data=())
+    assert code == 0, printed.err
+    assert {job.task for job in engine.started} == {find_own(path, metrics=["accuracy"]).task.name}
+    assert ": good " in printed.out
+    among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
+    found = bh.which(
+        data_file=path,
+        columns={"text": "text", "label": "label"},
+        metric="accuracy",
+        among=among,
+        minutes=1,
+        limit=100,
+        seeds=2,
+        device="cpu",
+        precision="fp32",
+        progress=False,
+    )
+    assert (found.best, found.runs) == ("good", len(engine.started))
+    code, printed = bench(ByModel(), "--data-file", path)
+    assert code == 2
+    assert "does not go with --task and --data" in printed.err
+
+
+def test_every_choice_of_features_is_a_point(bench):
+    class ByFeatures(ByModel):
+        def run(self, jobs, report):
+            for job in jobs:
+                share = 0.9 if job.values.get("features") == "last" else 0.5
+                self._by_model = dict.fromkeys(SHARES, share)
+                yield from super().run([job], report)
+
+    features = ("--set", "features=sum-all,last,mix", "--set", "learning_rate=1e-3,2e-3")
+    engine = ByFeatures()
+    found = json.loads(bench(engine, "--seeds", "1", "--json", *features)[1].out)
+    assert found["runs"] == found["of"] == len(engine.started) == 3 * 6
+    points = [each["points"]["glue/rte"] for each in found["answers"][0]["candidates"]]
+    assert len(points) == 3
+    assert all("features last" in point for point in points)
+
+
+def test_again_it_runs_nothing_and_says_the_same(bench):
+    engine, idle = ByModel(), ByModel()
+    _, first = bench(engine, "--seeds", "3", "--json")
+    _, again = bench(idle, "--seeds", "3", "--json")
+    assert engine.baselines == ["majority"]
+    assert idle.started == idle.baselines == []
+    assert again.out == first.out
+
+
+@pytest.mark.parametrize("after", [5, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 10))])
+def test_stopped_and_again_runs_what_it_would_have(bench, after):
+    stopped, again, whole = ByModel(stop_after=after), ByModel(), ByModel()
+    assert bench(stopped, "--seeds", "3")[0] == 130
+    bench(again, "--seeds", "3")
+    bench(whole, "--seeds", "3", "--db", "whole.sqlite")
+    assert sorted(job.key for job in (*stopped.started, *again.started)) == sorted(
+        job.key for job in whole.started
+    )
+
+
+def test_its_runs_are_runs_of_a_board(bench):
+    bench(ByModel(), "--seeds", "2")
+    board = bh.board("glue", db="results/leaderboard.sqlite")
+    assert board.frame()["name"].str.contains("good").any()
+
+
+def test_a_failing_encoder_has_no_score_and_is_said(bench):
+    code, printed = bench(ByModel(shares={**SHARES, "poor": None}), "--seeds", "2")
+    assert code == 1
+    assert "no score of poor." in printed.out
+    said = printed.err.splitlines()[-1]
+    assert said.startswith("bench: poor RTE seed 1, lr 5e-5, ")
+    assert said.endswith(": the loss became nan.")
+
+
+def test_a_checkpoint_that_cannot_be_loaded_ends_it_as_it_ends_a_run(bench):
+    class Unloadable(ByModel):
+        def run(self, jobs, report):
+            for outcome in super().run(jobs, report):
+                bad = isinstance(outcome, Failure)
+                yield replace(outcome, error="cannot be loaded.", exit_code=4) if bad else outcome
+
+    code, printed = bench(Unloadable(shares={**SHARES, "poor": None}), "--seeds", "2")
+    assert code == 4
+    assert printed.err.endswith("bench: cannot be loaded.\n")
+    assert printed.err.count("cannot be loaded.") == 1
+
+
+def test_no_run_begins_that_does_not_fit_into_the_minutes(bench):
+    """The first step is stored already; each of its runs took a second, and 0.6 are left."""
+    bench(ByModel(stop_after=3), "--seeds", "3")
+    engine = ByModel()
+    code, printed = bench(engine, "--seeds", "3", minutes="0.01")
+    assert (code, engine.started) == (0, [])
+    assert "3 of 27 runs of the whole grid" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"minutes": "0.001"}, "is too short for one run of each encoder on each task"),
+        ({"minutes": "0"}, "--minutes must be a number above 0"),
+        ({"minutes": "nan"}, "--minutes must be a number above 0"),
+        ({"among": ("--among", "tiny")}, "name two or more encoders"),
+        ({"among": ("--among", "tiny,tiny")}, "name two or more encoders"),
+        ({"among": ("--among", "tiny,majority")}, "majority is a baseline"),
+        ({"among": ("--among", "tiny,bert-bsae")}, "no model or checkpoint folder is called"),
+        ({"tasks": ("glue/rte", "squad/v1.1")}, "have no head in common"),
+        ({"tasks": ("glue/ax",)}, "no task here has rows to train on"),
+        ({"tasks": ("glue/rtee",)}, "rtee"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, options, sentence):
+    engine = ByModel()
+    code, printed = bench(engine, **options)
+    assert (code, engine.started) == (2, [])
+    assert sentence in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
+
+
+def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)  # the real one
+    words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
+    code, printed = bench(ByModel(), *words)
+    assert code == 0, printed.err
+    assert "trained again, " in printed.out  # nothing is kept of a grid
+    assert re.search(r"this is seed \d of 2, the nearest to their median: .* one of 2", printed.err)
+    assert "AutoModelForSequenceClassification" in printed.out
+    told = json.loads((tmp_path / "taken" / "benchharness.json").read_text())
+    scores = {run.key: run.model for run in open_store("results/leaderboard.sqlite").runs()}
+    assert scores[told["key"]] == "good"
+    code, printed = bench(ByModel(), *words, "--take-seed", "9")
+    assert (code, "no run has seed 9: give one of 1, 2, or" in printed.err) == (2, True)
+    shares = dict.fromkeys(SHARES, CONSTANT)
+    code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
+    assert (code, "nothing was learned" in printed.err) == (2, True)
+    engine = ByModel()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    code, printed = bench(engine, "--db", "third", "--to", "full")
+    assert (code, engine.started) == (2, [])
+    assert "full is there already" in printed.err
+
+
+def test_tasks_together_are_no_start_of_it(bench):
+    engine = ByModel()
+    code, printed = bench(engine, "--start-from", "multi-task")
+    assert (code, engine.started) == (2, [])
+    assert printed.err.startswith("bench: --start-from multi-task is of `bench run`")
+    with pytest.raises(bh.BenchError, match=r"is of bh\.run"):
+        bh.which(
+            "glue/rte", among=["tiny", "bert"], minutes=1, data="mini", start_from="multi-task"
+        )
+
+
+def test_tasks_of_one_suite_may_have_unlike_heads():
+    check_tasks([find_task("superglue/rte"), find_task("superglue/copa")])
+    with pytest.raises(bh.BenchError, match="have no head in common"):
+        check_tasks([find_task("glue/rte"), find_task("superglue/copa")])
+
+
+def test_a_task_without_training_is_asked_for_alone():
+    check_tasks([find_task("blimp/blimp")])
+    with pytest.raises(bh.BenchError, match="blimp/blimp is scored without training"):
+        check_tasks([find_task("superglue/copa"), find_task("blimp/blimp")])
+
+
+def test_when_the_minutes_are_over_what_waits_is_left_out(bench, monkeypatch):
+    """Runs that take longer than was expected: the clock stands still until the fifth."""
+    clock = Clock()
+    for module in ("drive", "search"):
+        monkeypatch.setattr(f"benchharness.driver.{module}.time", clock)
+    engine = ByModel(late=(clock, 5))
+    code, printed = bench(engine, "--seeds", "3", "--json")
+    found = json.loads(printed.out)
+    assert (code, len(engine.started), found["runs"]) == (0, 5, 5)
+    assert found["left"] == "3 encoders, one seed at each of 3 points"
+
+
+def test_the_same_from_python(bench, folders, tmp_path, monkeypatch):
+    _, printed = bench(ByModel(), "--seeds", "2", "--json")
+    among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
+    found = bh.which(
+        "glue/rte",
+        among=among,
+        minutes=1,
+        data="mini",
+        limit=100,
+        seeds=2,
+        device="cpu",
+        precision="fp32",
+        progress=False,
+    )
+    assert found.best == "good"
+    assert found.runs == json.loads(printed.out)["runs"]
+    frame = found.frame().set_index("encoder")
+    assert frame.loc["good", "is_tied"]
+    assert frame.loc["good", "low"] < frame.loc["good", "score"]
+    assert frame.loc["tiny", "tokens_per_second"] == 1000
+    assert "good is significantly better" in repr(found)
+
+
+# What predicting costs.
+
+
+def test_what_scores_without_training_is_not_measured():
+    here = SimpleNamespace(placement=SimpleNamespace(forks=2), slots=())
+    job = replace(make_job("blimp/blimp"), recipe=ZERO_SHOT)
+    assert measured(here, [job])[job.model].startswith("not measured")
+
+
+def check_cost(found: Inference) -> None:
+    assert found.tokens_per_second > 10
+    assert 10**8 < found.peak_memory_bytes < 10**10
+    assert found.parameters > 600_000
+
+
+def test_what_predicting_costs_is_measured():
+    check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
+
+
+def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
+    mixed, plain = (
+        measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
+        for features in ("mix", "last")
+    )
+    weights = 3 + 1  # of two layers and the embeddings, and the number that their mean is scaled by
+    assert mixed["parameters"] == plain["parameters"] + weights
+
+
+@pytest.mark.soak
+def test_it_is_measured_in_a_process_of_its_own():
+    check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
+
+
+def test_the_process_learns_of_a_task_of_ones_own(bench, tmp_path, monkeypatch, capsys):
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    engine = ByModel()
+    bench(engine, "--data-file", path, "--seeds", "1", tasks=(), data=())
+    job = next(job for job in engine.started if job.model == "tiny")
+    for table, name in ((suites._tasks, job.task), (suites._suites, job.task.partition("/")[0])):
+        monkeypatch.delitem(table, name)
+    monkeypatch.setattr("sys.stdin", StringIO(json.dumps(job.to_json())))
+    inference.main()
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found.get("tokens_per_second", 0) > 10, found
+
+
+def test_the_process_gets_the_job_and_its_last_line_counts(monkeypatch):
+    """Libraries print too; what ends it is one sentence."""
+    cost = {"tokens_per_second": 1.0, "peak_memory_bytes": 2, "parameters": 3, "threads": 4}
+    program = (
+        "import json, sys; task = json.load(sys.stdin)['task']\n"
+        f"cost = {cost!r} if task == 'glue/rte' else {{'error': task + ' is no use.'}}\n"
+        "print('a library'); print(json.dumps(cost))"
+    )
+    monkeypatch.setattr(
+        "benchharness.extensions.which.choose.MEASURE", (sys.executable, "-c", program)
+    )
+    slot = Slot(device="cpu", environment={})
+    assert measure_inference(make_job("glue/rte"), slot, 120) == Inference(**cost)
+    with pytest.raises(JobError, match="cola is no use"):
+        measure_inference(make_job("glue/cola"), slot, 120)
