@@ -85,7 +85,7 @@ def test_a_job_becomes_a_network_in_one_place(name):
 def test_only_one_function_loads_the_plugins_of_a_job():
     """The others load those that a command names."""
     found = {place.partition("/")[0] for place in callers("load_plugins")}
-    assert found == {"plugins.py", "api.py", "cli", "driver"}
+    assert found == {"plugins.py", "api.py", "cli", "extensions"}
 
 
 def test_links_between_the_pages_lead_somewhere():

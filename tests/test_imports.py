@@ -24,7 +24,9 @@ def imported(path: Path) -> Iterator[str]:
 def is_of_tests(name: str) -> bool:
     first, _, rest = name.partition(".")
     if first == "tests":
-        return rest.partition(".")[0] != "helpers"
+        names = rest.split(".")
+        is_one = any(each == "conftest" or each.startswith("test_") for each in names)
+        return is_one or names[0] not in ("helpers", "extensions")
     return not first or first == "conftest" or first.startswith("test_")
 
 
@@ -40,6 +42,7 @@ def test_nothing_imports_a_test_or_a_conftest() -> None:
         "from tests.leaderboard.test_report import Page",
         "from tests import conftest",
         "import tests.test_wheel",
+        "from tests.extensions.gate.test_cli_check import BENCH",
         "from test_packing import LENGTHS",
         "def late():\n    from conftest import Ended",
         "from .test_wheel import ROOT",

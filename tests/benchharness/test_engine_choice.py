@@ -119,7 +119,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
 
 @pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
 def test_an_extra_that_is_missing_is_named(monkeypatch, name, module):
-    monkeypatch.setattr(f"benchharness.engines.{name}.{module}", None)
+    monkeypatch.setattr(f"benchharness.extensions.clusters.{name}.{module}", None)
     with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
         choose(name)
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -13,7 +14,7 @@ import benchharness
 from benchharness import discovery
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
-from benchharness.discovery import OURS, extensions
+from benchharness.discovery import OURS, extensions, places
 from benchharness.extension import Extension
 from tests.helpers import ROOT
 
@@ -58,13 +59,14 @@ def test_the_core_works_without_the_folder_of_an_extension(
     shown = ended((*BENCH, "--help"), **at)
     assert shown.returncode == 0, shown.stderr
     first = {name for name in commands() if " " not in name}
-    assert listed(shown.stdout) == first - extension.commands.keys()
+    gone = [each for each in OWN if extension.name in (each.name, *each.needs)]
+    assert listed(shown.stdout) == first - {name for each in gone for name in each.commands}
     tasks = ended((*BENCH, "show", "tasks"), **at)
     assert "glue/rte" in tasks.stdout, tasks.stderr
     code = "import benchharness as bh; print(bh.__file__, *dir(bh))"
     where, *names = ended((sys.executable, "-P", "-c", code), **at).stdout.split()
     assert Path(where).is_relative_to(tmp_path)
-    assert set(names) == {*dir(benchharness)} - extension.calls.keys()
+    assert set(names) == {*dir(benchharness)} - {name for each in gone for name in each.calls}
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
@@ -73,11 +75,14 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
+    for name in extension.engines:
+        assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:
         assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
     assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
     (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
-    assert [name for name in (*extension.commands, *extension.calls) if name not in line] == []
+    added = (*extension.commands, *extension.calls, *extension.engines)
+    assert [name for name in added if name not in line] == []
 
 
 @pytest.mark.parametrize(

@@ -426,6 +426,8 @@ def _plain(example: Any) -> dict[str, Any]:
 
 def _answer(task: Task, whole: bytes, name: str, content: bytes, folder: Path) -> None:
     """All of `bench predict` before the model; it advises nothing that it does not take."""
+    from benchharness.extensions.kept_models.rows import reader_of
+
     (folder / name).write_bytes(content)
     draw, encoding = random.Random(content), ""
     no_header = bool((task.definition or {}).get("no_header"))
