@@ -213,7 +213,7 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
 
 
 def best_of(boards: Sequence[Board], most: int) -> list[Board]:
-    """Shorten all boards to the same number of best entries, so that `most` runs or fewer remain.
+    """Shorten all boards to the same number of best entries, so that about `most` runs remain.
 
     Every board keeps at least one entry of each kind and the best entry of each column, even if
     more than `most` runs remain then.

@@ -48,10 +48,10 @@ class PublishedCell:
 class PublishedRow:
     """Numbers that one table prints for one system on one split of a suite.
 
-    `table` is the name of the file. `by` is the owner of the system, `protocol` describes how the
-    numbers came about ("median of 5", "ensemble") and is "unsaid" if the source does not specify
-    it. `date` is as exact as the source, empty if there is none. `source` and `place` locate the
-    numbers.
+    `table` is the name of the file. `by` is the team that submitted the system, `protocol`
+    describes how the numbers came about ("median of 5", "ensemble") and is "unsaid" if the source
+    does not specify it. `date` is as exact as the source, empty if there is none. `source` is the
+    paper or site, and `place` is the table in it.
     """
 
     table: str
