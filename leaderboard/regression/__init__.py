@@ -1,1 +1,1 @@
-"""The regression gate: is a task worse than its baseline, beyond what another seed does? Pure."""
+"""Regression check: is a task's score below its baseline by more than the noise of seeds? Pure."""
