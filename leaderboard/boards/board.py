@@ -292,8 +292,7 @@ def boards_with(
         names: Names that must all be on the same board.
         select: Function that finds the entry with a name on a board.
         known: Function that returns the stored names for the error message; needed if `boards` do
-            not
-            contain everything that is stored.
+            not contain everything that is stored.
 
     Raises:
         BenchError: No board has all the names; the message lists the names that exist.

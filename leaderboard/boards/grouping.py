@@ -58,7 +58,7 @@ class _DataGroup:
 def _largest_split(run: RunRow) -> int:
     """Return the number of rows of the run's largest split, 0 if unknown or if the run is few-shot.
 
-    The rows that a few-shot run records are the ones it has drawn.
+    A few-shot run records only the number of rows that it has drawn.
     """
     return 0 if _value(run, "shots") else run.largest_split
 
@@ -199,7 +199,7 @@ def _names(run: RunRow) -> _Names:
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
-# Starting points of runs, found among the runs that they started from. Pure.
+# Starting points of runs, found among the runs that they started from.
 
 UNKNOWN = "another run"
 

@@ -34,16 +34,16 @@ from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 # Scores that were measured elsewhere: CSV or JSON in the layout of benchharness's own export.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # bytes of a file; a hundred thousand rows take a quarter of it
+_LARGEST = 64 * 2**20  # bytes of a file; a hundred thousand rows are a quarter of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
     """Score that was measured elsewhere, in the unit of the metric.
 
-    `source` names who measured it, and where it is published. `data` is "mini" for the packaged
-    rows and empty for the official ones; `limit` is as in Job. `recipe`, `precision`, `date` and
-    `flags` (warnings about the score) are copied from the source, or empty.
+    `source` names the publication and its authors. `data` is "mini" for the packaged rows and empty
+    for the official ones; `limit` is as in Job. `recipe`, `precision`, `date` and `flags` (warnings
+    about the score) are copied from the source, or empty.
     """
 
     model: str
@@ -71,8 +71,8 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
 
     Raises:
         DataError: The file cannot be read, or a row is incomplete, has no valid number, names an
-            unknown
-            task, metric or split, or repeats a score; the message contains the row's number.
+            unknown task, metric or split, or repeats a score; the message contains the row's
+            number.
     """
     text = _text(path)
     rows = _from_json(path, text) if path.suffix.lower() == ".json" else _from_csv(path, text)

@@ -133,7 +133,7 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
 def _unlikeness(row: PublishedRow, points: int) -> str:
     """Return why a row's numbers cannot be compared with single models on dev; "" if they can.
 
-    If `points` is not 0, benchharness's score is the best of so many points of a sweep.
+    If `points` is not 0, benchharness's score is the best of this number of points of a sweep.
     """
     if row.split != "dev":
         return f"different split: theirs is of {row.split}"

@@ -405,7 +405,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
 
 _PUBLISHED_NAME_WIDTH = 16  # smallest width of folded names
 
-_FEW_COLUMNS = 4  # with at most so many columns, protocol and date fit on the line of the name
+_FEW_COLUMNS = 4  # most columns with which protocol and date fit on the line of the name
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",

@@ -1,4 +1,7 @@
-"""Comparison of two systems on a task: how much they differ, whether by chance, and where. Pure."""
+"""Comparison of two systems on a task: the size of their difference, its tests, and examples.
+
+All functions are pure.
+"""
 
 import math
 import re

@@ -1,4 +1,7 @@
-"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder. Pure."""
+"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder.
+
+All functions are pure.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -125,8 +128,7 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
 
     Raises:
         BenchError: The checkpoints cannot be of one pretraining run, because two have the same step
-            but
-            different weights, or their model families differ.
+            but different weights, or their model families differ.
     """
     # Oldest first, so that the newest entry of a step replaces the entries before it.
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
@@ -289,7 +291,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
 def _curve(
     line: Line, title: str, task: str, points: Sequence[StagePoint], noises: Sequence[_Noise]
 ) -> StageCurve:
-    """Return the curve of these points; `noises` are those of its tasks, which are independent."""
+    """Return the curve of these points; `noises` has one item per task, all independent."""
     medians = [point.median for point in points]
     is_known = {
         "examples": all(noise.examples is not None for noise in noises),

@@ -1,4 +1,4 @@
-"""Sampling noise of scores: confidence intervals, tests of differences, and ranks. Pure.
+"""Sampling noise of scores: confidence intervals, tests of differences, and ranks.
 
 A system's runs are a table of units by seeds. Other units change all seeds of both systems
 together. Other seeds change each system alone, because two encoders with the same seed share only
@@ -6,6 +6,8 @@ the number. So differences are paired by units but not by seeds, and the systems
 numbers of seeds. Ranks come from tests of pairs and not from the intervals of single entries,
 because every entry of a board is scored on the same examples, and easy or hard examples change all
 scores alike.
+
+All functions are pure.
 """
 
 import math
@@ -196,8 +198,8 @@ class Noise:
         Units and seeds are crossed, so both parts of the variance contain the interaction of seeds
         and units, which is subtracted once (Searle, Casella and McCulloch, Variance Components,
         1992, chapter 4). If few seeds agree by luck, that would leave too little. So the units'
-        part is reduced by at most a share of the interaction that grows with the seeds and is 0 at
-        two degrees of freedom (benchmarks/compare_seeds.py has the figures).
+        part is reduced by at most a fraction of the interaction: 0 for two degrees of freedom or
+        fewer, and close to 1 for many (benchmarks/compare_seeds.py has the figures).
 
         Args:
             value: Mean over seeds, or difference of two means.
@@ -340,13 +342,11 @@ def with_uncertainty(
     Args:
         board: Board to add confidence intervals and ranks to.
         known: Outcomes of every entry's cell in the order of the entries, keyed by task; None if an
-            entry
-            has no cell.
+            entry has no cell.
         tried: Outcomes of a sweep's other points; for tasks in it, the selection gain covers other
             examples too.
         is_pooled: Assume that all entries of a task are equally noisy over seeds, for boards on
-            which
-            most entries have too few seeds to show their own noise.
+            which most entries have too few seeds to show their own noise.
     """
     by_task = {task: _known_of(board, task, known[task], is_pooled) for task in board.tasks}
     by_entry: list[dict[str, _Known]] = [
@@ -448,11 +448,11 @@ def _intervals(cells: Sequence[_Known]) -> Intervals:
 def _ranked(
     rule: ScoreRule, entries: Sequence[Entry], known: Sequence[Mapping[str, _Known]]
 ) -> list[Entry]:
-    """Return the entries with their possible ranks and the entries that they do not differ from.
+    """Return the entries with possible ranks, and with the entries that do not differ from them.
 
-    An entry is below those that differ significantly from it and score more. Equal systems are not
-    called different on 95 % of such boards, so on as many boards all rank intervals hold the true
-    ranks.
+    An entry is below those that differ significantly from it and score more. On 95 % of boards no
+    pair of equal systems is called different, so on as many boards every rank interval contains the
+    true rank.
     """
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     pairs = list(combinations(racing, 2))

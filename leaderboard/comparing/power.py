@@ -1,4 +1,7 @@
-"""Number of seeds that would show a significant difference between two entries. Pure."""
+"""Number of seeds that would show a significant difference between two entries.
+
+All functions are pure.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

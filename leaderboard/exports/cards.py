@@ -40,9 +40,8 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
     Raises:
         BenchError: There is no such board. A model card with a score on synthetic or incomplete
-            rows
-            would be misleading, and with a score on user-defined data it could not name the data
-                set.
+            rows would be misleading, and with a score on user-defined data it could not name the
+            data set.
     """
     whole = [board for board in boards if board.is_whole]
     if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
@@ -119,13 +118,11 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
         boards: Boards with one model.
         repository: Name of the repository, "owner/name".
         as_results: Upload a file of eval-results; otherwise merge the scores into the model-index
-            of
-            README.md.
+            of README.md.
 
     Raises:
         BenchError: The hub does not answer, refuses or fails; the message states that nothing was
-            sent,
-            or that it is not known whether the scores arrived.
+            sent, or that it is not known whether the scores arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():

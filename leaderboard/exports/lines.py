@@ -195,8 +195,7 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
 
     Raises:
         BenchError: A board has several entries, or there are several models; the message explains
-            how to
-            select one.
+            how to select one.
     """
     entries: list[Entry] = []
     for board in boards:

@@ -1,1 +1,4 @@
-"""Regression check: is a task's score below its baseline by more than the noise of seeds? Pure."""
+"""Regression check: is a task's score below its baseline by more than the noise of seeds?
+
+All functions are pure.
+"""

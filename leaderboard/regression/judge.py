@@ -359,8 +359,7 @@ def spread_of_means(
         before: Baseline's scores along the last axis, at least two.
         after_count: Number of new runs.
         resolution: Value of one example; the spread is assumed to be at least this large, because a
-            few
-            equal scores do not show a smaller one.
+            few equal scores do not show a smaller one.
         seeds: Number of seeds of the baseline's mean, if it is not the length of the last axis.
     """
     # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.

@@ -79,8 +79,7 @@ def render_report(
     Args:
         boards: Boards to show.
         details: Runs that get a section of their own. They are read one at a time, so that a caller
-            can
-            stream them; their predictions are not used.
+            can stream them; their predictions are not used.
         generated: Date and time for the header.
         background: Facts for plots and comparisons that no board has.
         about: Title and other descriptions of the page.

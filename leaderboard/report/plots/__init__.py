@@ -311,7 +311,7 @@ def shape(number: int, x: float, y: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """Entry with the `id` that all its marks share, and with a name."""
+    """Entry with the `id` that all its marks share, and a name that no other entry has."""
 
     id: str
     name: str
