@@ -229,7 +229,7 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
 
 
 NO_LABEL = ""
-"""Stands for "no label", which LexGLUE counts as an additional label."""
+"""Label for "no label", which LexGLUE counts as an additional label."""
 
 MOST_CELLS = 40
 """Largest number of labels for which a confusion matrix, quadratic in this number, is used."""

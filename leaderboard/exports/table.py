@@ -35,7 +35,7 @@ FACTS = ("rank", "recipe", "precision", "seeds")
 SPREAD_NOTE = "± is the sample standard deviation"
 
 LIKE_OURS = "models"
-"""Selects the published rows of the models on a board."""
+"""Name that selects the published rows of the models on a board."""
 
 
 @dataclass(frozen=True, kw_only=True)
