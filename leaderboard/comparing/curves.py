@@ -153,7 +153,7 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
 
 
 def _check_alike(others: Iterable[Staged], one: Staged) -> None:
-    """Raise BenchError if two checkpoints share a step or differ in family."""
+    """Raise BenchError if two checkpoints of one step differ in weights, or any in family."""
     mine, entry = one
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
