@@ -1,1 +1,1 @@
-"""Tables of entries: which runs stand where, and beside which published rows."""
+"""Leaderboard tables: which runs form an entry and a board, next to published scores."""

@@ -1,4 +1,7 @@
-"""Boards: stored runs of a suite, gathered into ranked entries. Pure: rows in, tables out."""
+"""Boards: the stored runs of a suite, grouped into ranked entries.
+
+Every function is pure: it takes run rows that were read before, and returns tables.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -24,19 +27,21 @@ from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, fi
 from benchharness.tasks.task import Task, suffix_of
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
-"""The order in which a board shows its entries; only what was trained here is ranked."""
+"""Kinds of entries in the order in which a board shows them; only the first kind is ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A ranked table. All its runs were evaluated on the same rows, task by task.
+    """Ranked table of entries, all evaluated on the same rows of each task.
 
-    `tasks` are the columns; those in `extras` are shown and never counted. `data` are the sources
-    the rows came through ("hub", "mini" or folders), `limit` the rows kept of each split.
-    `imported` are scores that others have measured on the same data, as far as one can know: they
-    are no entries, and have neither rank nor part in what is best. `hidden` counts the rows that
-    the user has hidden. `machine` is what models were timed on, and beside what. `parity` is what
-    `parity_of` says of runs, by key, where it was asked. `paths`: those of this machine are whole.
+    `tasks` are the columns; the tasks in `extras` have a column but do not count in the score.
+    `data` are the sources of the rows ("hub", "mini" or folders), `limit` is the number of rows
+    kept per split. `imported` are third-party scores on the same data, as far as can be known: they
+    are not entries, have no rank and cannot be the best of a column. `hidden` counts the entries
+    that the user has hidden. `machine` names the machine that models were timed on, and the
+    reference model that they were compared with. `parity` maps the key of a run to its text from
+    `reproduction.parity_of`, if it was asked for. `paths` is true if paths of this machine are
+    shown in full.
     """
 
     suite: str
@@ -54,12 +59,12 @@ class Board:
     paths: bool = False
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
-        """What the certificate says of these runs, each thing once."""
+        """Return what the parity certificate proves about these runs, each distinct text once."""
         return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
 
     @property
     def data_label(self) -> str:
-        """What the scores were measured on, for a title: "mini data, first 100 rows a split"."""
+        """Evaluation data, for a title: "mini data, at most 100 rows a split"."""
         sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         names += f" on {self.machine}" if self.machine else ""
@@ -67,19 +72,19 @@ class Board:
 
     @property
     def has_score(self) -> bool:
-        """Whether the score is shown: of a task of one's own that stands alone it is the task's."""
+        """True if the board shows a score: not if its only task is a user-defined one."""
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
     @property
     def is_whole(self) -> bool:
-        """True where the rows are a benchmark's own and none of them was left out."""
+        """True if the rows are the benchmark's own data and none of them was left out."""
         return self.limit is None and "mini" not in self.data
 
     def best(self, task: str) -> str:
-        """The best median of a column as shown, empty where there is nothing to compare.
+        """Return a column's best median as displayed; empty if there is nothing to compare.
 
-        Only single models that were trained here are compared: an ensemble has several times their
-        cost, and of predictions from elsewhere nobody here knows what they were trained on.
+        Only single models that were trained here are compared: an ensemble costs several times as
+        much, and the training data of imported predictions are unknown.
         """
         models = [entry for entry in self.entries if entry.competes]
         cells = [entry.cells[task] for entry in models if task in entry.cells]
@@ -88,22 +93,27 @@ class Board:
 
 
 def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -> tuple[Board, ...]:
-    """The boards of a suite: one for each set of evaluation data that its runs were scored on.
+    """Return the boards of a suite, one per set of evaluation data that its runs were scored on.
 
-    Two runs share a board only where the fingerprints of the splits they both predicted agree, so
-    data sets never mix in a column. Boards with most runs come first; the same rows give the same
-    boards in whatever order they are passed. Runs of other suites tell only what those of this one
-    have started from. What a board says of places on this machine is as in `sharing`, or whole
-    with `paths`.
+    Two runs share a board only if the fingerprints of the splits that both predicted agree, so two
+    data sets never mix in a column. Boards with the most runs come first; the order of `runs` does
+    not matter. Runs of other suites are used only to find out what the runs of this suite started
+    from.
+
+    Args:
+        runs: Stored runs of any suite.
+        suite: Suite to build boards of.
+        paths: Show paths of this machine in full; by default `sharing` shortens them.
     """
     ours = with_starts((run for run in runs if suite.name in run.suites), runs)
     ours = ours if paths else list(map(shared_row, ours))
-    # Groups are made greedily, so they need one order, whatever that of the rows was.
+    # Grouping is greedy, so its result must not depend on the order of the rows.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    # Nobody knows the fingerprints of imported rows: a score belongs wherever the limit agrees and
-    # the data are mini on both sides or on neither. Those that belong nowhere have own boards.
+    # The fingerprints of imported rows are unknown: an imported score belongs to every board of the
+    # same limit whose data are mini if and only if the score's are. Scores that match no board get
+    # boards of their own.
     imported = grouped(
         ((run.limit, run.data == "mini"), run)
         for run in ordered
@@ -127,7 +137,7 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
     entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     columns = sorted(suite.tasks, key=lambda task: task not in counted)
-    # A task of the score has a column even where nobody has run it, any other only with a score.
+    # A task that counts in the score always has a column, any other task only if it has a result.
     tasks = tuple(t for t in columns if t in counted or t in scored)
     return Board(
         suite=suite.name,
@@ -145,15 +155,16 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
 
 
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Best first; ties share the better rank (1, 2, 2, 4); entries without a score come last.
+    """Yield the entries sorted by rank, best first, with their ranks set.
 
-    Predictions of others, ensembles and baselines stand below the models, without a rank. Ties as
-    shown stand in the order of their names.
+    Entries with equal scores share the better rank (1, 2, 2, 4) and are sorted by name. Entries
+    without a score come last. Imported predictions, ensembles and baselines come after the models
+    and have no rank.
     """
 
     def order(entry: Entry) -> tuple[Any, ...]:
-        # By the score as shown, so that what looks equal is a tie. Models come first, so that the
-        # place of one among all is its place among them.
+        # Sort by the score as displayed, so that scores that look equal are a tie. Models come
+        # first, so that the place of a model among all entries is its place among the models.
         has_none = entry.score is None
         last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
         names = (entry.model, entry.recipe, entry.precision, entry.variant)
@@ -170,21 +181,22 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def unranked(board: Board) -> Board:
-    """The board without ranks, for where not all of its rows were read."""
+    """Return the board without ranks, for use when not all of its rows were read."""
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
 
 
-# The best of a board, for where all of it would be too much.
+# The top of a board, for use if the whole board is too long.
 
 TOP = 30
-"""Entries of each kind that are shown unasked, each in a line."""
+"""Default number of entries of each kind that are shown."""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
-    """The board with the first `number` entries of each kind, in their order and with their ranks.
+    """Return the board with its first `number` entries of each kind; order and ranks stay the same.
 
-    The best of each column stay too, and the entries of the runs with the keys to `keep`, so that
-    nothing is shown as the best that is not, and everybody finds their own. 0 leaves all.
+    The best single model of each column is kept too, so that a column's best value is always on the
+    board, and so is every entry with a run whose key is in `keep`. A `number` of 0 keeps all
+    entries.
     """
     if number == 0 or len(board.entries) <= number:
         return board
@@ -195,16 +207,16 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         ran.sort(key=lambda pair: (not pair[0].has_learned, -pair[0].median))
         kept += [entry for _, entry in ran[:1]]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
-    # By identity: to compare two entries is to compare all of their runs.
+    # Compare by identity: comparing two entries by value would compare all of their runs.
     chosen = set(map(id, kept))
     return replace(board, entries=tuple(e for e in board.entries if id(e) in chosen))
 
 
 def best_of(boards: Sequence[Board], most: int) -> list[Board]:
-    """The boards with so few of their best entries that they have no more than `most` runs.
+    """Shorten all boards to the same number of best entries, so that about `most` runs remain.
 
-    Every board keeps one entry of each kind and the best of each column, however many runs these
-    have.
+    Every board keeps at least one entry of each kind and the best entry of each column, even if
+    more than `most` runs remain then.
     """
     runs = [[len(entry.runs) for entry in board.entries] for board in boards]
     number = max((len(board.entries) for board in boards), default=0)
@@ -215,15 +227,16 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
 
 Select = Callable[[Board, str], Entry | None]
-"""Finds what a name stands for on a board, None where it stands for nothing there."""
+"""Function that finds the entry with a given name on a board, None if there is none."""
 
-_MANY_NAMES = 50  # more are not listed in an error
+_MANY_NAMES = 50  # longest list of names in an error message
 
 
 def select_entry(board: Board, name: str) -> Entry | None:
-    """The entry of that name (see `naming.is_called`); None where none is.
+    """Return the entry with this name (see `naming.is_called`), None if there is none.
 
-    Raises BenchError where several are.
+    Raises:
+        BenchError: Several entries have this name.
     """
     found = called(board.entries, name)
     if len(found) > 1:
@@ -233,9 +246,13 @@ def select_entry(board: Board, name: str) -> Entry | None:
 
 
 def select_entry_or_run(board: Board, name: str) -> Entry | None:
-    """The entry of that name, or else one run of an entry: the run whose key begins so.
+    """Return the entry with this name, else an entry of the one run whose key starts with `name`.
 
-    A key is told by 6 characters or more. Raises BenchError where several fit.
+    The beginning of a key must have 6 or more characters. The entry of a single run contains only
+    that run's values. Returns None if nothing matches.
+
+    Raises:
+        BenchError: Several entries have this name, or several keys start with it.
     """
     entry, prefix = select_entry(board, name), name.lower()
     if entry or not re.fullmatch("[0-9a-f]{6,64}", prefix):
@@ -250,7 +267,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
         raise BenchError(f"{prefix!r} begins the keys of several runs: say {keys}.")
-    for key, whole in found.items():  # the entry with nothing but this run
+    for key, whole in found.items():  # reduce the entry to this run
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
             for task, cell in whole.cells.items()
@@ -268,10 +285,17 @@ def boards_with(
     *,
     known: Callable[[], Iterable[str]] | None = None,
 ) -> list[tuple[Board, list[Entry]]]:
-    """The boards on which every name has an entry, each with these entries, in the names' order.
+    """Return the boards on which every name has an entry, with these entries in order of names.
 
-    `select` says what a name stands for. Raises BenchError, naming what there is (by `known`, where
-    the boards are not of everything that is stored), where there is no such board.
+    Args:
+        boards: Boards to search.
+        names: Names that must all be on the same board.
+        select: Function that finds the entry with a name on a board.
+        known: Function that returns the stored names for the error message; needed if `boards` do
+            not contain everything that is stored.
+
+    Raises:
+        BenchError: No board has all the names; the message lists the names that exist.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []
@@ -303,7 +327,7 @@ def boards_with(
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
-    """The boards on which one of these runs stands."""
+    """Return the boards that contain at least one of the runs with these keys."""
     return [
         board
         for board in boards
@@ -313,7 +337,7 @@ def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTable:
-    """Of a task: the names of its languages, and each entry's name with a text for each."""
+    """Results of a task by language: column heads, and each entry's name and texts."""
 
     title: str
     heads: tuple[str, ...]
@@ -321,7 +345,7 @@ class LanguageTable:
 
 
 def language_tables(board: Board) -> Iterator[LanguageTable]:
-    """One for each task of languages that has a score.
+    """Yield a table for each task that has a test split per language and a result.
 
     A value is the median over seeds of the mean of the task's metrics, times 100.
     """

@@ -1,4 +1,4 @@
-"""A cell of a board: one entry's runs of one task, and what is said of their values."""
+"""Cells of a board: an entry's runs of one task, with their values and notes."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,15 @@ from benchharness.tasks.task import Task, ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One entry's runs of one task: one value a seed, in the score's own unit (mostly 0..1).
+    """Runs of one entry on one task: one value per seed, in the score's unit (mostly 0..1).
 
     The headline is the median, because a fine-tuning run that fails to learn is an outlier that
-    would move a mean; papers report it too (RoBERTa: the median of five seeds).
+    would move a mean; papers report the median too (RoBERTa: of five seeds).
 
-    `gain` is how far the best of a sweep's points is expected to stand above other seeds of the
-    same point, in the unit of the values, and above other examples too where `gain_scope` says so;
-    None for what was not chosen, or where one seed shows no noise. `others` are the other points.
+    `gain` is how much the best point of a sweep is expected to lose, in the unit of the values,
+    when the same point is run with other seeds, or on other examples too if `gain_scope` says so.
+    It is None if nothing was selected, or if one seed shows no noise. `others` are the cells of the
+    sweep's other points.
     """
 
     task: str
@@ -33,44 +34,44 @@ class Cell:
 
     @property
     def median(self) -> float:
-        """The middle value over seeds; of an even number, the mean of the middle two."""
+        """Median over seeds; for an even number of seeds, the mean of the middle two values."""
         return median(self.values)
 
     @property
     def mean(self) -> float:
-        """The mean over seeds."""
+        """Mean over seeds."""
         return fmean(self.values)
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation over seeds (divided by n - 1); None for one seed."""
+        """Sample standard deviation over seeds (divided by n - 1), None for one seed."""
         return spread_of(self.values)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a reader must know of these scores, each said once."""
+        """Warnings about these scores, each once."""
         return _flags_of(self.task, self.runs)
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """How the runs chose their weights; nothing of a task that another one's run predicts."""
+        """Checkpoint selections of the runs; empty if another task's run predicted this task."""
         return tuple(r.selection for r in self.runs if r.selection and self.task in r.trained_tasks)
 
     @property
     def selection(self) -> str:
-        """The same for a reader: "best of 10 evaluations on dev", empty where nothing chose."""
+        """Checkpoint selection in words, "best of 10 evaluations on dev"; may be empty."""
         return ", ".join(selection_labels(self.selections))
 
     @property
     def collapsed(self) -> int:
-        """How many of the runs have learned nothing; a baseline has nothing to learn."""
+        """Number of runs that learned nothing; 0 for a baseline, which has nothing to learn."""
         return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
     def has_learned(self) -> bool:
-        """Whether the median is of runs that have learned; what is not is nowhere the best.
+        """True if the median comes from runs that have learned; otherwise it is never the best.
 
-        Of an even number of seeds both in the middle must have.
+        For an even number of seeds, both runs in the middle must have learned.
         """
         values = zip(
             self.values, (not run.has_collapsed(self.task) for run in self.runs), strict=True
@@ -80,28 +81,28 @@ class Cell:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The flags as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
+        """Warnings as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
         return notes_of(self.task, self.runs)
 
     @property
     def text(self) -> str:
-        """The median as every table shows it, with the mark of what must be known of it."""
+        """Median as every table shows it, with a mark if there are notes on it."""
         return marked(shown(self.median), self.notes)
 
     @property
     def choice(self) -> str:
-        """What was gained by choosing the best, as a sentence; empty where nothing was chosen."""
+        """Sentence on the selection bias of a sweep's best point; empty if nothing was selected."""
         if self.gain is None:
             return ""
         gain = shown(self.gain)
         return f"the best of several: with other {self.gain_scope} it may score {gain} lower"
 
 
-# The mark of a number that must be read with care, and what it stands for.
+# The mark of a number that needs a note, and the notes.
 
 
 def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:
-    """The flags of some runs of a task as sentences; those of a collapse are counted."""
+    """Return the warnings about some runs of a task as sentences; collapsed runs are counted."""
     flags, collapsed = _flags_of(task, runs), sum(run.has_collapsed(task) for run in runs)
     reasons = [flag for flag in flags if flag in COLLAPSED and collapsed]
     seeds = counted(len(runs), "seed")
@@ -114,14 +115,14 @@ def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def marked(text: str, notes: Iterable[str]) -> str:
-    """A number with a mark, where there are notes on it."""
+    """Return the text of a number, with a mark if there are notes on it."""
     return text + MARK if any(notes) else text
 
 
 def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
-    """What the marks of a table stand for, a line a note, by the names of the numbers with notes.
+    """Yield the legend of a table's marks: each note with the names of the numbers it is on.
 
-    "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
+    Example: "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
     """
     found = grouped((note, name) for name, notes in noted for note in notes)
     for note, names in found.items():
@@ -129,7 +130,7 @@ def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:
-    """The cell of a task, None where no run scored it (a score that is not finite is none)."""
+    """Return the cell of a task, None if no run has a finite score for it."""
     pairs = [(run, _value(task, run.scores[task], rule)) for run in finished if task in run.scores]
     valid = [(run, value) for run, value in pairs if value is not None and math.isfinite(value)]
     if not valid:
@@ -145,15 +146,15 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 
 
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
-    """What a task's value is the mean of: the rule's cells, or the first metric of an extra."""
+    """Return the scores that a task's value averages: the rule's, or an extra's first metric."""
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 
 
 def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> Interval:
-    """The lowest and the highest that the mean of these scores can be.
+    """Return the lowest and the highest value that the mean of these scores can have.
 
-    Without end where a metric is unknown, or a measured value is outside (a plugin's score in
-    percent, whose bounds nobody gave).
+    The bounds are infinite if a metric is unknown, or if a measured value is outside of them (a
+    plugin's score in percent without declared bounds).
     """
     every = {
         metric.name + suffix_of(split): metric.bounds
@@ -167,7 +168,7 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
 
 
 def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
-    """What a task's column is called: "MNLI-m/mm" where its value is the mean of both splits."""
+    """Return the title of a task's column: "MNLI-m/mm" if its value is the mean of both splits."""
     found = find_task(task)
     scores = set(score_names(task, rule))
     splits = [
@@ -176,41 +177,41 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
         if any(metric.name + ending_of(found, split) in scores for metric in found.metrics)
     ]
     parts = [found.split_titles[split] for split in splits if split in found.split_titles]
-    # Of many splits, languages, none is named.
+    # Three or more splits (languages) are not named.
     return between.join(filter(None, (found.title, "/".join(parts) if len(parts) < 3 else "")))
 
 
 def spread_of(values: Sequence[float]) -> float | None:
-    """The sample standard deviation (divided by n - 1); None where one value shows no spread."""
+    """Return the sample standard deviation (divided by n - 1), None for fewer than two values."""
     return stdev(values) if len(values) > 1 else None
 
 
 def shown(value: float) -> str:
-    """A score as every board shows it: times 100, one decimal."""
-    # A correlation of -0.0004 would read "-0.0".
+    """Return a score as every board displays it: times 100, with one decimal."""
+    # A correlation of -0.0004 would be displayed as "-0.0".
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 
 
 # Sweeps: several points of a grid tried on a task, of which a board shows the best on dev.
 #
-# Papers report "the best of a grid on dev". The label of an entry says of how many, because the
-# best of several is higher than any one of them by chance alone.
+# Papers report "the best of a grid on dev". The label of an entry contains the number of points,
+# because the best of several points is higher than any one of them by chance alone.
 
 
 def count_points(runs: Iterable[RunRow]) -> int:
-    """How many points have finished on a task, on that with the most."""
+    """Return the number of sweep points that have finished, for the task with the most."""
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
 
 
 def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
-    """Of a sweep's runs those by the best point, task by task; all runs of anything else.
+    """Return the runs of a sweep's best point for each task; all runs if they are not a sweep.
 
-    The best point is that with the best median over seeds of the task's own score; of equal ones
-    that with more seeds. Only points with as many seeds as any other has can be it, finished or
-    not: halving ends what is behind, and one lucky seed of it says nothing. A point without a
-    score is the best only where no other has one.
+    The best point has the best median over seeds of the task's own score; among equal ones, the one
+    with more seeds is taken. Only points with the largest number of seeds, finished or not, can be
+    the best: successive halving stops points that fall behind, and one lucky seed of such a point
+    proves nothing. A point without a score is the best only if no other point has one.
     """
     if not runs[0].is_sweep:
         return list(runs)
@@ -224,9 +225,9 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """The cell of a sweep's best point, with its other points and what the choice gains by chance.
+    """Return the cell of a sweep's best point with the other points and the selection gain.
 
-    `runs` are all of the sweep's; the cell of anything else is left as it is.
+    `runs` are all runs of the sweep. The cell is returned unchanged if they are not a sweep.
     """
     if not runs[0].is_sweep:
         return cell
@@ -243,7 +244,7 @@ def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
 
 
 def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:
-    """The runs by task and by the digest of their values, in an order that is always the same."""
+    """Group the runs by task, then by the digest of their hyperparameters, in a fixed order."""
     found: dict[str, dict[str, list[RunRow]]] = {}
     for run in sorted(runs, key=lambda run: (run.task, run.recipe_digest)):
         found.setdefault(run.task, {}).setdefault(run.recipe_digest, []).append(run)

@@ -1,4 +1,4 @@
-"""A line of a board: one model's runs by one recipe, task by task."""
+"""Entries of a board: one model's runs with one recipe, task by task."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,19 +33,20 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
 
-# How sure an entry's numbers are: the intervals of its cells, its score and its rank.
+# Uncertainty of an entry: the intervals of its cells, its score and its rank.
 
 LEVEL = 0.95
-"""Of every interval on a board."""
+"""Confidence level of every interval on a board."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """The 95 % intervals of a median over seeds, in the score's own unit.
+    """95 % confidence intervals of a median over seeds, in the unit of the score.
 
-    `examples` is for these trained models and other examples like these, None where the examples
-    could not be read (`reason` says why); `seeds` for other seeds on these examples, None for one
-    run; `both` for either, by as much of it as is known, None where nothing is.
+    `examples` is the interval for these trained models on other examples of the same kind, None if
+    the examples could not be read (`reason` explains why). `seeds` is the interval for other seeds
+    on these examples, None for one run. `both` covers every source of noise that is known, and is
+    None if none is.
     """
 
     both: Interval | None = None
@@ -55,18 +56,18 @@ class Intervals:
 
     @property
     def scope(self) -> str:
-        """What `both` is over: "examples and seeds"."""
+        """Sources of noise that `both` covers: "examples and seeds"."""
         parts = (("examples", self.examples), ("seeds", self.seeds))
         return " and ".join(name for name, interval in parts if interval is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """The intervals of an entry: of each cell by its task, of the suite's score, of the rank.
+    """Confidence intervals of an entry's cells (keyed by task), of its score and of its rank.
 
-    `ranks` are the first and the last place that it may well have, None for an entry without rank
-    or where nothing is known of a task. `tied` are the labels of the ranked entries that it is not
-    told apart from.
+    `ranks` are the best and the worst rank that the entry may have, None for an entry without a
+    rank or if the noise of a task is unknown. `tied` are the names of the ranked entries that do
+    not differ significantly from this one.
     """
 
     cells: Mapping[str, Intervals]
@@ -76,7 +77,7 @@ class Uncertainty:
 
     @property
     def rank_label(self) -> str:
-        """The ranks for a reader: "2-4", "1" where there is one; empty where none are known."""
+        """Ranks as text: "2-4", "1" if both are equal, empty if they are unknown."""
         if self.ranks is None:
             return ""
         first, last = self.ranks
@@ -85,10 +86,11 @@ class Uncertainty:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """How far a student is above the same model without its teacher on a task.
+    """Gain of a distilled student over the same model trained without its teacher, on one task.
 
-    `difference` and `interval` are in the score's own unit, over the seeds that both have, and
-    `p_value` is that of the paired test, corrected for the tasks; see comparing/contrast.py.
+    `difference` and `interval` are in the unit of the score, over the seeds that both have.
+    `p_value` is the p-value of the paired test, corrected for the number of tasks; see
+    comparing/contrast.py. `is_shown` is true if the difference is significant.
     """
 
     difference: float
@@ -100,20 +102,24 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of a board: a model, fine-tuned by one recipe in one precision, over its seeds.
+    """Row of a board: a model, fine-tuned with one recipe in one precision, over its seeds.
 
-    `score` is the suite's score rule over the medians of the tasks it counts (`counted`), None
-    where one of them is missing; `seed_scores` are the rule's scores of the seeds that have every
-    task. Equal scores,
-    as shown, share a `rank`; an entry without a score has none, nor has one that does not compete:
-    an ensemble or a baseline (`kind`), or predictions of others. `words` are what was set and what
-    tells the entry from others of its model (see naming.py), of which its name leaves the first
-    `unsaid` out: the paper's recipe, or all where the user has named the row; it says the precision
-    where another row differs in nothing else. `variant` are four
-    digits that told rows apart in earlier versions, and that scripts may still use. Of a sweep the
-    best point stands here, task by task; `points` is how many were tried, 0 for any other recipe.
-    `uncertainty` has the intervals, where they were asked for. `gains` are those of a student, by
-    task, where the same model is there without its teacher.
+    `score` is the suite's score, computed from the medians of the tasks that count in it
+    (`counted`), and None if one of them is missing. `seed_scores` are the suite's scores of single
+    seeds, for the seeds that have every task. Entries whose scores look equal share a `rank`. An
+    entry has no rank if it has no score or does not compete: an ensemble, a baseline (`kind`) or
+    imported predictions.
+
+    `words` are the settings and whatever else distinguishes the entry from others of its model (see
+    naming.py). The entry's name leaves out the first `unsaid` of them: the paper's recipe, or all
+    words if the user has named the row. `says_precision` is true if the name includes the
+    precision, because another row differs in nothing else. `variant` is four hex digits that
+    distinguished rows in earlier versions and that scripts may still use.
+
+    `points` is the number of points of a sweep, of which this entry has the best one for each task;
+    it is 0 if there was no sweep. `uncertainty` has the confidence intervals, if they were asked
+    for. `gains` are the gains of a distilled student, keyed by task, for the tasks that the same
+    model was trained on without its teacher.
     """
 
     model: str
@@ -137,72 +143,72 @@ class Entry:
 
     @property
     def is_single(self) -> bool:
-        """True for one model, whoever trained it."""
+        """True if the entry is a single model, whoever trained it."""
         return self.kind in SINGLE
 
     @property
     def competes(self) -> bool:
-        """True for what is ranked: a model that was fine-tuned here, alone."""
+        """True if the entry is ranked: only single models that were fine-tuned here are."""
         return self.kind == "model"
 
     @property
     def has_learned(self) -> bool:
-        """Whether the median of a task has learned something; what has not is nowhere the best."""
+        """True if the median of at least one task comes from runs that have learned."""
         return any(cell.has_learned for cell in self.cells.values())
 
     def notes(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """What must be known of a number made of these tasks: "RTE: 1 of 2 seeds collapsed ..."."""
+        """Return the warnings about these tasks' values: "RTE: 1 of 2 seeds collapsed ..."."""
         cells = (self.cells[task] for task in tasks if task in self.cells)
         return tuple(f"{title_of(cell.task)}: {note}" for cell in cells for note in cell.notes)
 
     @property
     def score_notes(self) -> tuple[str, ...]:
-        """Give the notes of the score, which are those of its tasks."""
+        """Warnings about the score: the warnings about every task that counts in it."""
         return self.notes(self.counted)
 
     @property
     def score_text(self) -> str:
-        """The score as every table shows it, with the mark of what must be known of it."""
+        """Score as every table shows it, marked if there are notes on it; empty without a score."""
         return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """The notes of each task's value, with what names it: "tiny, 3 epochs RTE"."""
+        """Name of each task's value, "tiny, 3 epochs RTE", with the value's notes."""
         for task, cell in self.cells.items():
             yield f"{self.name} {title_of(task)}", cell.notes
 
     @property
     def shown_kind(self) -> str:
-        """The kind as JSON and exports have it: they call every single model a "model"."""
+        """Kind as JSON and exports contain it: every single model is a "model" there."""
         return "model" if self.is_single else self.kind
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation of the score over seeds; None for one seed."""
+        """Sample standard deviation of the score over seeds, None for fewer than two."""
         return spread_of(self.seed_scores)
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """The fewest and the most seeds that a task has; (0, 0) without any score."""
+        """Smallest and largest number of seeds of a task; (0, 0) without any result."""
         counts = [len(cell.values) for cell in self.cells.values()] or [0]
         return min(counts), max(counts)
 
     @property
     def name(self) -> str:
-        """What the row is called wherever it stands: "minilm", "minilm, lr 3e-4, 3 epochs"."""
+        """Name of the row in every table: "minilm", "minilm, lr 3e-4, 3 epochs"."""
         precision = (self.precision,) if self.says_precision else ()
         words = (word.shown for word in self.words[self.unsaid :])
         return ", ".join((self.model, *words, *precision))
 
     def name_but_for(self, setting: str) -> str:
-        """The model, what was set but for one setting, and the precision."""
+        """Return the model, its settings except this one, and the precision."""
         words = self.words[self.unsaid :]
         shown = (word.shown for word in words if not word.typed.startswith(f"{setting}="))
         return ", ".join((self.model, *shown, self.precision))
 
     @property
     def beside_name(self) -> str:
-        """What the name leaves unsaid of the recipe: "paper", "baseline", "best of 3 on dev"."""
+        """Words of the recipe that the name leaves out: "paper", "baseline", "best of 3 on dev"."""
         words = [word.shown for word in self.words[: self.unsaid]]
         return ", ".join(filter(None, (*words, self._chosen)))
 
@@ -212,21 +218,21 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """What was set, or the recipe's name, with what a reader must know of it.
+        """Settings, or the recipe's name, with the number of points of a sweep.
 
-        "lr 3e-4, 3 epochs"; of a sweep, "sweep of lr, best of 3 on dev".
+        Examples: "lr 3e-4, 3 epochs" and "sweep of lr, best of 3 on dev".
         """
         return ", ".join(filter(None, (*(word.shown for word in self.words), self._chosen)))
 
     @property
     def starts(self) -> dict[str, str]:
-        """By task, the task that its runs started from, where there was one before them."""
+        """Task that each task's runs started from, keyed by task; only tasks with such a start."""
         found = {task: cell.runs[0].start_task for task, cell in self.cells.items()}
         return {task: start for task, start in found.items() if start}
 
     @property
     def start_labels(self) -> tuple[str, ...]:
-        """The same for a reader: "MRPC, RTE from MNLI"."""
+        """Starting points as text: "MRPC, RTE from MNLI"."""
         tasks = grouped((start, title_of(task)) for task, start in sorted(self.starts.items()))
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
@@ -234,7 +240,7 @@ class Entry:
 
     @property
     def gain_labels(self) -> tuple[str, ...]:
-        """What a student gained: "RTE +1.2 (p 0.04) over the same without a teacher"."""
+        """Gains of a student as text: "RTE +1.2 (p 0.04) over the same without a teacher"."""
         found = [
             f"{title_of(task)} {gain.difference * 100:+.1f}"
             + ("" if gain.p_value is None else f" (p {gain.p_value:.2g})")
@@ -244,8 +250,9 @@ class Entry:
 
     @property
     def selection_labels(self) -> tuple[str, ...]:
-        """How its runs chose their weights: "best of 10 evaluations on dev", "RTE: best of ..."."""
-        # A set that another task's run predicts (AX by MNLI's) has no choice of its own.
+        """Checkpoint selections as text: "best of 10 evaluations on dev", "RTE: best of ..."."""
+        # A task that another task's run predicts (AX, predicted by MNLI's) has no selection of its
+        # own.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)
@@ -256,30 +263,30 @@ class Entry:
 
     @property
     def stage(self) -> Stage | None:
-        """Where its checkpoint was saved, of one of several of a pretraining run."""
+        """Stage of a pretraining run at which the checkpoint was saved, None if there is none."""
         return next((run.stage for run in self.runs if run.stage is not None), None)
 
     @cached_property
     def runs(self) -> tuple[RunRow, ...]:
-        """Every run of the entry once, failed ones last."""
+        """Runs of the entry, each once, failed ones last."""
         finished = {run.key: run for cell in self.cells.values() for run in cell.runs}
         return (*finished.values(), *self.failures)
 
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
-    """The entry that these runs make, all of one model and recipe; not yet ranked."""
+    """Return the unranked entry of these runs, which are all of one model and recipe."""
     words, first = recipe_words(runs[0].recipe_label, runs), runs[0]
     if first.teacher is not None:
         name = first.teacher.model
         words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
     elif len(first.trained_tasks) > 1:  # the encoder is shared
         words = (*words, Word(first.title, TOGETHER))
-    # What a row's name leaves out: all where the user has named it, else the usual recipe.
+    # The row's name leaves out all words if the user has named the row, else the usual recipe.
     is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
     usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
-    # From here on `runs` are those of the best points, and `tried` all of a sweep.
+    # From here on `runs` are the runs of the best points, and `tried` are all runs of the sweep.
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}
@@ -314,16 +321,16 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
 
 
 def _latest(runs: Iterable[RunRow]) -> list[RunRow]:
-    """The newest run of each task and seed, so that no seed counts twice."""
+    """Return the newest run of each task and seed, so that no seed counts twice."""
     newest = {(run.task, run.seed): run for run in sorted(runs, key=lambda r: (r.finished, r.key))}
     return [newest[place] for place in sorted(newest)]
 
 
 def _rule_score(rule: ScoreRule, by_task: Mapping[str, float]) -> float | None:
-    """The rule over one value a task, None where a task is missing.
+    """Apply the score rule to one value per task; return None if a task is missing.
 
-    Each score name of a task's cell stands at the task's value, which a rule averages to that very
-    value: so the score follows from the numbers that the board shows.
+    Every score name of a task is given the task's value, and the rule's average of these is that
+    value again. So the score can be computed from the numbers that the board shows.
     """
     if any(task not in by_task for task in rule.cells):
         return None

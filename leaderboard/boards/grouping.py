@@ -1,4 +1,4 @@
-"""Which runs may stand together: on a board by data, in an entry by checkpoint and recipe."""
+"""Grouping of runs: into boards by evaluation data, into entries by checkpoint and recipe."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ _SWEPT = "any values"  # stands for the hyperparameters of a sweep's points
 
 @dataclass(kw_only=True)
 class _DataGroup:
-    """Runs of one limit, all mini or none, whose evaluation fingerprints agree.
+    """Runs of one limit, all on mini data or none, whose evaluation fingerprints agree.
 
-    Where models were timed it is on one `machine`, beside one reference.
+    If the runs are timings, all were measured on one `machine` with one reference model.
     """
 
     limit: int | None
@@ -29,7 +29,11 @@ class _DataGroup:
     runs: list[RunRow] = field(default_factory=list)
 
     def admits(self, run: RunRow) -> bool:
-        """Its limit, no conflict, and a reason to belong: the same source, or a split in common."""
+        """Return whether the run fits: same limit, no conflict, and something in common.
+
+        The run must have a data source or the fingerprint of a split in common with the group, and
+        no fingerprint that differs from the group's.
+        """
         if not (self.limits(run) and self.mini == (run.data == "mini")):
             return False
         if self.machine != timed_on(run):
@@ -40,40 +44,43 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Whether the run is of the group's limit, or of so few rows that this takes none away."""
+        """Return whether the run has the group's limit, or too few rows to be changed by it."""
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
 
     def widen(self, run: RunRow) -> None:
-        """Admit from now on what shares a source or a split with the run."""
+        """Make the group admit, from now on, runs that share a source or a split with this run."""
         self.sources.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
 
 
 def _largest_split(run: RunRow) -> int:
-    """The rows of its largest split, 0 where unknown: a k-shot run says how many it drew."""
+    """Return the number of rows of the run's largest split, 0 if unknown or if the run is few-shot.
+
+    A few-shot run records only the number of rows that it has drawn.
+    """
     return 0 if _value(run, "shots") else run.largest_split
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
-    """The fingerprints of the splits that the run predicted, by "task:split"."""
+    """Return the fingerprints of the splits that the run predicted, keyed by "task:split"."""
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """The runs in groups that were evaluated on the same rows, task by task.
+    """Group the runs by evaluation data, so that a group shares the same rows of each task.
 
-    Greedy in the order given: a run joins the first group that admits it, one with its own source
-    before others, or begins a new group. A run of all rows of a small task also joins the limited
-    groups, because the limit would have left it as it is; a group that has no other runs is
-    dropped.
+    Grouping is greedy in the given order: a run joins the first group that admits it, preferring
+    groups of its own data source, or starts a new group. A run on all rows of a small task also
+    joins the groups with a limit, because the limit would have removed none of its rows. An
+    unlimited group is dropped if all of its runs are in one group with a limit.
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
-    # Limited runs first, so that there are groups for whole runs of small tasks to join.
+    # Limited runs come first, so that unlimited runs of small tasks find groups to join.
     for run in sorted(runs, key=lambda run: run.limit is None):
-        # The seeds of a task, and other models on it, join what the first one has joined.
+        # Other seeds and models with the same rows join the groups that the first one has joined.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
         alike = (*rows, timed_on(run))
         if alike not in homes:
@@ -90,7 +97,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
 
 def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
-    """The groups that such a run joins; where none of its own limit admits it, a new one."""
+    """Return the groups that the run joins, with a new one if none of the run's limit admits it."""
     open_to_it = [group for group in groups if group.admits(run)]
     open_to_it.sort(key=lambda group: run.data not in group.sources)
     own = [group for group in open_to_it if group.limit == run.limit]
@@ -104,19 +111,20 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """The runs of one board in groups that make an entry each.
+    """Group the runs of one board into the runs of each entry.
 
-    Within a model, its weights and layers, recipe name, precision and shots, the seeds of a task
-    belong together only where every hyperparameter, the training rows and what they started from
-    agree; of a sweep the values may differ. Where a task was run with several features of a frozen
-    encoder, each has entries of its own. A recipe may have other values for other tasks, so tasks
-    are joined by equal values first, and otherwise in the order they were run in.
+    Entries differ in model, weights, number of layers, recipe name, precision or number of shots.
+    Within these, the seeds of a task belong together only if all hyperparameters, the training rows
+    and the starting point agree; in a sweep the hyperparameters may differ. If a task was run with
+    several features of a frozen encoder, each feature has entries of its own. A recipe may have
+    other hyperparameters for other tasks, so runs of several tasks are joined by equal
+    hyperparameters first, and otherwise in the order in which they were run.
     """
-    # The seeds of one task that differ in nothing but the seed, or are points of one sweep.
+    # Runs of one task that differ only in the seed, or that are points of one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # Where one task was run with several features, the entries of that name are one for each.
+    # If a task was run with several features, entries with these names are split by feature.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -128,7 +136,8 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
         for features, runs_alike in parts.items():
             rivals, first = named.setdefault((*names, features), []), runs_alike[0]
             free = [e for e in rivals if all(run.task != first.task for run in e)]
-            # What has these very values on another task goes before what merely has no such task.
+            # Prefer an entry with the same hyperparameters on another task to one that only lacks
+            # the task.
             free.sort(key=lambda e: all(run.recipe_digest != first.recipe_digest for run in e))
             if not free:
                 free.append([])
@@ -139,7 +148,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
 
 def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
-    """The runs by the layers of a frozen encoder that they read."""
+    """Group the runs by the layers of a frozen encoder that they read."""
     found: dict[object, list[RunRow]] = {}
     for run in runs:
         found.setdefault(_value(run, FEATURES_SETTING), []).append(run)
@@ -147,19 +156,19 @@ def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
 
 
 def _value(run: RunRow, name: str) -> object:
-    """A setting of a run, None where it has none: where it is fine-tuned, of features."""
+    """Return the value of a run's setting, None if the run has no such setting."""
     setting = run.settings.get(name)
     return None if setting is None else setting.value
 
 
 def timed_on(run: RunRow) -> str:
-    """What a model was timed on, and beside which reference; empty where it was not."""
+    """Return the machine and the reference of a timing run; empty for any other run."""
     machine = _value(run, MACHINE)
     return f"{machine} beside {_value(run, REFERENCE)}" if machine else ""
 
 
 def variant_of(run: RunRow) -> str:
-    """Four hex digits that stand for the run's weights, values and training rows."""
+    """Return four hex digits that identify the run's weights, hyperparameters and training rows."""
     text = " ".join((run.weights, *_training(run)))
     return hashlib.sha256(storable(text).encode()).hexdigest()[:4]
 
@@ -173,29 +182,33 @@ def _training(run: RunRow) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
-    """The digests of the rows that a run with these fingerprints was trained on."""
+    """Return the digests of the training rows among these fingerprints, sorted."""
     return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 
 def _names(run: RunRow) -> _Names:
-    """What an entry has one of; a model's name may stand for two checkpoints."""
+    """Return the properties that all runs of an entry share.
+
+    The weights are one of them, because one model name may have two checkpoints.
+    """
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
     teacher = run.teacher and run.teacher.model
-    layers = None if run.is_sweep else _value(run, "layers")  # which may be what is swept
+    layers = None if run.is_sweep else _value(run, "layers")  # a sweep may vary it
     form = (together, teacher, layers, _value(run, "shots"))
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
-# What runs started from, told by the runs that they started from. Pure.
+# Starting points of runs, found among the runs that they started from.
 
 UNKNOWN = "another run"
 
 
 def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
-    """The runs, each with what it started from: its task, and four digits for how it was trained.
+    """Return the runs with their starting points: the task, and four digits for how it was trained.
 
-    Seeds of one task have starts of their own seeds, which say the same here.
+    Each seed of a task may start from a run of the same seed; the result is the same for all of
+    them.
     """
     by_key = {run.key: run for run in known}
     return [_with_start(run, by_key) for run in runs]
@@ -207,7 +220,7 @@ def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
     start = by_key.get(run.start_from)
     if start is None:
         return replace(run, start_task=UNKNOWN)
-    # What the start itself started from is in its variant, so the digits tell the whole chain.
+    # The variant of the start covers its own start, so the digits identify the whole chain.
     variant = variant_of(_with_start(start, by_key))
     name = start.task if len(start.trained_tasks) == 1 else start.title
     return replace(run, start_task=name, start_variant=variant)

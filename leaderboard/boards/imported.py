@@ -1,4 +1,4 @@
-"""What comes from elsewhere: archives of other stores, and rows that others have measured."""
+"""Imported scores: rows that were measured elsewhere, read from CSV or JSON files."""
 
 import csv
 import io
@@ -31,19 +31,19 @@ from benchharness.leaderboard.text import without_apostrophe
 from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
-# Rows that others have measured: CSV or JSON in the layout of our own export.
+# Scores that were measured elsewhere: CSV or JSON in the layout of benchharness's own export.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # bytes of a file of rows; a hundred thousand of them are a quarter of it
+_LARGEST = 64 * 2**20  # bytes of a file; a hundred thousand rows are a quarter of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
-    """One number that somebody else measured, in the metric's own unit.
+    """Score that was measured elsewhere, in the unit of the metric.
 
-    `source` says who and where. `data` is "mini" for the packaged rows, else empty for the official
-    ones; `limit` is as in Job; recipe, precision, date and flags (what must be known of the score)
-    are as the source has them, or empty.
+    `source` names the publication and its authors. `data` is "mini" for the packaged rows and empty
+    for the official ones; `limit` is as in Job. `recipe`, `precision`, `date` and `flags` (warnings
+    about the score) are copied from the source, or empty.
     """
 
     model: str
@@ -61,16 +61,18 @@ class ImportedScore:
 
     @property
     def name(self) -> tuple[object, ...]:
-        """What it is a score of: two rows with this name contradict each other."""
+        """Fields that identify the score: two rows with equal names contradict each other."""
         said = ("score", "date", "flags")
         return tuple(value for field, value in vars(self).items() if field not in said)
 
 
 def read_rows(path: Path) -> Iterator[ImportedScore]:
-    """The rows of a .csv or .json file, one by one.
+    """Yield the scores of a .csv or .json file.
 
-    Raises DataError, naming the row, where one is incomplete, is no number, names a task, metric or
-    split that there is none of, or is there twice.
+    Raises:
+        DataError: The file cannot be read, or a row is incomplete, has no valid number, names an
+            unknown task, metric or split, or repeats a score; the message contains the row's
+            number.
     """
     text = _text(path)
     rows = _from_json(path, text) if path.suffix.lower() == ".json" else _from_csv(path, text)
@@ -103,7 +105,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
-        # Excel begins its UTF-8 with a byte order mark, which would begin the first name.
+        # Excel writes a byte order mark, which would become a part of the first column's name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
@@ -127,7 +129,8 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
         if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
             raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
         for row in reader:
-            # What is beyond the header has the key None; what is missing has the value None.
+            # DictReader gives cells beyond the header the key None, and missing cells the value
+            # None.
             if None in row or None in row.values():
                 raise DataError(
                     f"line {reader.line_num} of {path} has a different number of cells than its "
@@ -150,7 +153,7 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
 def _number(row: Mapping[str, Any], metric: str) -> float:
     value = row.get("score")
     try:
-        # `float` takes True for 1.0.
+        # `float` would turn True into 1.0.
         score = math.nan if isinstance(value, bool | None) else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
@@ -173,7 +176,7 @@ def _limit(value: object) -> int | None:
 
 
 def _check_names(task: str, metric: str, split: str) -> None:
-    """A task with its metric and split, or a suite with its rule."""
+    """Raise BenchError unless the task has the metric and split, or the suite has the rule."""
     if task in TASKS:
         found = TASKS[task]
         metrics = [known.name for known in found.metrics + found.details]
@@ -187,14 +190,15 @@ def _check_names(task: str, metric: str, split: str) -> None:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")
 
 
-# An imported score as a result that a store keeps, and that nothing takes for one of ours.
+# An imported score as a result that a store keeps, marked so that it never counts as a local run.
 
 
 def to_result(score: ImportedScore) -> Result:
-    """The result of the job "this source said so"; equal scores give equal results.
+    """Return the score as the result of an imported job; equal scores give equal results.
 
-    The job has no fingerprints, because nobody here saw the rows, and its key covers what the score
-    is of but not the score: a corrected one is another attempt at the same job, and counts.
+    The job has no fingerprints, because the evaluated rows are unknown. Its key covers everything
+    that identifies the score but not the number, so a corrected score is a newer attempt at the
+    same job and replaces the old one.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
@@ -243,12 +247,12 @@ def to_result(score: ImportedScore) -> Result:
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """The blocks of what was imported, dev before test; none of it has a rank."""
-    # One row for each model, recipe and source, with all its scores on a split.
+    """Return the blocks of a board's imported scores, dev before test; their rows have no rank."""
+    # One row per model, recipe, precision, source and split, with all its scores.
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # Dev or test: of two dev splits, the second is told apart by its scores' names.
+        # Dev or test only: a second dev split is recognised by the names of its scores.
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

@@ -1,4 +1,4 @@
-"""What rows of a board are called: their model, what was set, and what tells them apart."""
+"""Names of a board's rows: the model, its settings, and whatever else distinguishes rows."""
 
 import re
 from collections import Counter
@@ -12,15 +12,15 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import distinct_title, title_of
 
-_MOST = 4  # settings that differ and are named; of more the first
+_MOST = 4  # longest list of differing settings in a name
 
-_DIGITS = 7  # of a digest, where nothing else is known of what differs; git shows as many
+_DIGITS = 7  # length of an abbreviated digest; git abbreviates to as many
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries with names of their own: those that share one are called by what differs.
+    """Return the entries with distinct names: entries that share one are named by what differs.
 
-    A variant is kept only where its model, recipe and precision are there twice.
+    An entry keeps its `variant` only if another one has the same model, recipe and precision.
     """
     listed = list(entries)
     for _ in range(_ROUNDS):
@@ -32,11 +32,11 @@ def told_apart(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-_ROUNDS = 2  # what differs from one row may be what a third one is called already
+_ROUNDS = 2  # a name that distinguishes a row from a second may be the name of a third
 
 
 def _apart(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, with words for what differs between those of one name."""
+    """Return the entries, with words for the differences added to entries that share a name."""
     named = list(entries)
     for numbers in grouped((entry.name, n) for n, entry in enumerate(entries)).values():
         if len(numbers) > 1:
@@ -57,9 +57,9 @@ def _precision(entry: Entry) -> Word:
 
 
 def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
-    """For each entry, which is called like the others, words that no other one has."""
+    """Return, for entries that share a name, words for each entry that no other one has."""
     words: list[tuple[Word, ...]] = [()] * len(entries)
-    # One kind of fact after another, until no two entries have the same words.
+    # Add one kind of fact after another until no two entries have the same words.
     for find in _FACTS:
         found = find(entries)
         if len(set(found)) > 1:
@@ -77,12 +77,15 @@ def _plain(run: RunRow) -> Mapping[str, str | float]:
 
 
 def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _Words:
-    """For each of several, whose values are given by task, those that others have otherwise."""
+    """Return words for the settings in which the items differ on a task that several of them have.
+
+    `by_task` has one mapping per item, from task to the item's settings on this task.
+    """
     differing: dict[str, None] = {}
     for task in dict.fromkeys(task for tasks in by_task for task in tasks):
         known = [tasks[task] for tasks in by_task if tasks.get(task)]
         names = dict.fromkeys(name for values in known for name in values)
-        # By repr, to which 1, 1.0 and True are not the same; None is of what has no such setting.
+        # Compare by repr, which distinguishes 1, 1.0 and True. None stands for a missing setting.
         differing |= {n: None for n in names if len({repr(v.get(n)) for v in known}) > 1}
     told = [name for name in differing if name != START_FROM][:_MOST]
     return [tuple(_setting_words(told, tasks.values())) for tasks in by_task]
@@ -103,7 +106,7 @@ def _setting_words(
 def _of_each(
     found: Callable[[Entry], Iterable[str]], word: Callable[[str], Word]
 ) -> Callable[[Sequence[Entry]], _Words]:
-    """A word for each text that is found of an entry, in alphabetical order."""
+    """Return a function that finds the texts of each entry and makes a word of each, sorted."""
     return lambda entries: [tuple(map(word, sorted(set(found(entry))))) for entry in entries]
 
 
@@ -117,7 +120,7 @@ def _task_word(name: str) -> Word:
 
 
 def _weight_word(weights: str) -> Word:
-    """A revision of the hub, or the beginning of a folder's digest."""
+    """Return a word for a commit on the hub, or for the beginning of a folder's digest."""
     # "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
@@ -126,7 +129,7 @@ def _weight_word(weights: str) -> Word:
 
 
 def _rows(entries: Sequence[Entry]) -> _Words:
-    """Which rows of a task that several of them have they were trained on."""
+    """Return words for the training rows of the first task on which the entries' rows differ."""
     by_task = [
         {run.task: " ".join(trained_on(tuple(run.fingerprints.items()))) for run in entry.runs}
         for entry in entries
@@ -139,7 +142,7 @@ def _rows(entries: Sequence[Entry]) -> _Words:
 
 
 def _by_digest(name: str, digest: Callable[[Entry], str]) -> Callable[[Sequence[Entry]], _Words]:
-    """What is told by no more than a digest, where an entry has one."""
+    """Return a function that makes a word of each entry's digest, and none if it is empty."""
     return lambda entries: [_digest_word(name, name, digest(entry)) for entry in entries]
 
 
@@ -150,31 +153,31 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
-    # The settings in which they differ on a task that several of them have.
+    # The settings that differ on a task that several entries have.
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # The tasks that started from others, where what they started from is the same.
+    # The tasks with a starting point, for entries whose starting points are the same.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    # Values of which nothing is known but that they differ.
+    # Hyperparameters of which only the digest is known.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # How what they started from, and how their teachers of one model, were trained.
+    # How the starting points, and the teachers of one model, were trained.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
     ),
 )
-"""What may tell apart rows of one model, what is said first before the others."""
+"""Functions that find words to distinguish rows of one model, in order of preference."""
 
 
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """What columns of these entries are headed by: what differs between them."""
+    """Return column heads for these entries: what differs between them."""
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
-    # What all of them have is left out; if that is everything, the model is left.
+    # Leave out what all of them share; if nothing else remains, keep the model.
     said = [(e.model, *(word.shown for word in e.words), e.precision) for e in entries]
     shared = set.intersection(*map(set, said))
     found = [", ".join(w for w in words if w not in shared) or words[0] for words in said]
@@ -185,13 +188,13 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(found)
 
 
-# What a row may be called on the command line.
+# Names of a row on the command line.
 
 
 def is_called(entry: Entry, name: str) -> bool:
-    """Whether a name is of the entry: its model, and as much of the rest as one likes.
+    """Return whether the name refers to the entry: its model, then any part of its other words.
 
-    "minilm", "minilm:lr=3e-4", "minilm:fast:bf16".
+    Examples: "minilm", "minilm:lr=3e-4", "minilm:fast:bf16".
     """
     for model in dict.fromkeys((entry.model, unquoted(entry.model))):
         if name == model:
@@ -215,19 +218,22 @@ def _is_word(entry: Entry, word: str) -> bool:
 
 
 def typed_names(entry: Entry) -> tuple[str, ...]:
-    """From the shortest to the whole: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32"."""
+    """Return the entry's names for the command line, shortest first.
+
+    Example: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32".
+    """
     model, words = unquoted(entry.model), ",".join(word.typed for word in entry.words)
     return model, f"{model}:{words}", f"{model}:{words}:{unquoted(entry.precision)}"
 
 
 def full_label(entry: Entry) -> str:
-    """What names one entry of a board: "minilm:lr=3e-4:bf16"."""
+    """Return the label that identifies an entry of a board: "minilm:lr=3e-4:bf16"."""
     words = ",".join(word.typed for word in entry.words)
     return f"{entry.model}:{words}:{entry.precision}"
 
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
-    """The shortest name that is of this entry alone."""
+    """Return the shortest name that refers to this entry only."""
     listed = [entry, *(other for other in others if other is not entry)]
     model, *whole = typed_names(entry)
     names = (model, *(f"{model}:{word.typed}" for word in entry.words), *whole)
@@ -235,7 +241,7 @@ def short_name(entry: Entry, others: Iterable[Entry]) -> str:
 
 
 def called(entries: Iterable[Entry], name: str) -> list[Entry]:
-    """The entries of that name: those that it names whole before those that it names in part."""
+    """Return the entries that the name refers to; only the one whose full name it is, if any."""
     found = [entry for entry in entries if is_called(entry, name)]
     whole = [e for e in found if name in (*typed_names(e)[1:], full_label(e))]
     return whole if len(whole) == 1 else found

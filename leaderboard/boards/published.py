@@ -1,4 +1,4 @@
-"""What papers, model cards and leaderboards print, and which model here each system is."""
+"""Published scores of papers, model cards and leaderboards, and the model of each system."""
 
 import csv
 import math
@@ -13,17 +13,18 @@ from typing import Literal
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import grouped
 
-# The published tables: one CSV file each, one line a printed number.
+# The published tables: one CSV file each, with one line per printed number.
 
-_OR = " or "  # between the names of scores where a source does not say which of them it prints
+_OR = " or "  # between the names of scores if a source does not specify which of them it prints
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedCell:
-    """One printed number, in percent.
+    """Published number, in percent.
 
-    `scores` are names of the task's scores: one, or several where the source does not say which of
-    them it prints. An average has the suite's name for a task and the name of its rule for a score.
+    `scores` are names of the task's scores: one name, or several if the source does not specify
+    which of them it prints. For an average, `task` is the name of the suite and `scores` has the
+    name of its rule.
     """
 
     task: str
@@ -32,12 +33,12 @@ class PublishedCell:
 
     @property
     def value(self) -> float:
-        """The number, in percent."""
+        """Published number, in percent."""
         return float(self.printed)
 
     @property
     def half_unit(self) -> float:
-        """By how much rounding to the printed digits may have moved the number."""
+        """Largest error of the number due to rounding to the printed digits."""
         # "57.0" may have been anything from 56.95 to 57.05, "57" from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
@@ -45,10 +46,12 @@ class PublishedCell:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """What one table prints of one system on one split of a suite.
+    """Numbers that one table prints for one system on one split of a suite.
 
-    `protocol` says what a number is of ("median of 5", "ensemble"), "unsaid" where the source does
-    not; `table` is the name of the file. `date` is as exact as the source, empty where it has none.
+    `table` is the name of the file. `by` is the team that submitted the system, `protocol`
+    describes how the numbers came about ("median of 5", "ensemble") and is "unsaid" if the source
+    does not specify it. `date` is as exact as the source, empty if there is none. `source` is the
+    paper or site, and `place` is the table in it.
     """
 
     table: str
@@ -70,23 +73,23 @@ class PublishedRow:
 
     @property
     def said_protocol(self) -> str:
-        """The protocol, empty where the source does not say it."""
+        """Protocol, empty if the source does not specify it."""
         return "" if self.protocol == "unsaid" else self.protocol
 
     def of(self, task: str) -> tuple[PublishedCell, ...]:
-        """The cells of a task, or the averages of a suite."""
+        """Return the cells of a task; given the name of the suite, the cells of its averages."""
         return tuple(cell for cell in self.cells if cell.task == task)
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Every published row of a suite: human baselines first, then table by table as printed."""
+    """Return the published rows of a suite: human baselines first, else in printed order."""
     rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
 
 @cache
 def every_row() -> tuple[PublishedRow, ...]:
-    """The rows of all tables, table by table as printed."""
+    """Return the rows of all published tables, in the order in which they are printed."""
     folder = files("benchharness.leaderboard") / "published"
     tables = (file for file in folder.iterdir() if file.name.endswith(".csv"))
     return tuple(
@@ -99,13 +102,13 @@ def every_row() -> tuple[PublishedRow, ...]:
 
 
 _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
-"""The columns that the cells of one row have in common."""
+"""Columns that all cells of a row have in common."""
 
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
-    """The rows of one table."""
-    # The columns are system, by, task, metric, split, score and those of _ROW that are left; a line
-    # is "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
+    """Yield the rows of one table."""
+    # The columns are system, by, task, metric, split, score and the rest of _ROW. Example of a
+    # line: "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
     groups = grouped(
         (
             (line["task"].partition("/")[0], *(line[column] for column in _ROW)),
@@ -122,9 +125,10 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedBlock:
-    """What others say of a suite on one split. `tasks` are the columns that have a number.
+    """Published or imported rows of a suite on one split.
 
-    `origin` is "published", or "imported" where a user has brought the numbers.
+    `tasks` are the tasks that have a number. `origin` is "published" for packaged tables,
+    "imported" for numbers that a user has imported.
     """
 
     title: str
@@ -136,9 +140,10 @@ class PublishedBlock:
 
 
 def published_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """The blocks that belong under a board, dev before test; none where its data is not whole.
+    """Return the published rows that belong under a board, dev before test.
 
-    Numbers on made-up or cut data say nothing about published ones.
+    Empty if the board's data are incomplete or synthetic: published numbers cannot be compared with
+    these.
     """
     return blocks_of(board, published(board.suite)) if board.is_whole else ()
 
@@ -148,13 +153,13 @@ def blocks_of(
     rows: Sequence[PublishedRow],
     origin: Literal["published", "imported"] = "published",
 ) -> tuple[PublishedBlock, ...]:
-    """These rows in blocks that belong under a board, dev before test."""
+    """Return these rows as blocks that belong under a board, dev before test."""
     blocks = []
     for split in ("dev", "test"):
         known = tuple(row for row in rows if row.split == split)
-        # A board has columns only for what was run; these rows may know other tasks.
+        # A board has columns only for tasks that were run; these rows may have more tasks.
         tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
-        # "glue" is the suite's average, which stands in the column of the score.
+        # "glue" is the suite's average, which belongs in the score's column.
         columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
         block = PublishedBlock(
             title=board.title,
@@ -168,16 +173,17 @@ def blocks_of(
     return tuple(blocks)
 
 
-# Which known checkpoint a published system is, or why it is none.
+# The checkpoint of each published system, or the reason why there is none.
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """A system as a source names it. `table` is empty where every table means the same by it.
+    """Published system. `table` is empty if the name means the same system in every table.
 
-    `model` is the name of the checkpoint that runs here; where it is empty, `reason` says why
-    nothing does, or, where it `runs` even so, in which way. `rows` counts its published rows,
-    `in_lectures` says that the lectures which the tables came from name it.
+    `model` is the name of the checkpoint that benchharness can run. If it is empty, `reason`
+    explains why there is none or, if `runs` is true nevertheless, how the system can be run. `rows`
+    is the number of its published rows. `in_lectures` is true if the lectures that the tables were
+    collected from mention it.
     """
 
     name: str
@@ -190,7 +196,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """What there is of it: a checkpoint, numbers, or the name."""
+        """Status in words: runs here, has published rows only, or is in a lecture only."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"
@@ -198,10 +204,10 @@ class System:
 
 @cache
 def systems() -> tuple[System, ...]:
-    """Every system of the published tables and of the lectures, by name."""
+    """Return every system of the published tables and of the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # What is known of each: the model, why there is none or in which way it runs, whether it runs.
+    # Model, reason (why there is no model, or how the system is run) and whether it runs.
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)
@@ -210,8 +216,8 @@ def systems() -> tuple[System, ...]:
             known |= dict.fromkeys(keys, ("", reason, part == "ways"))
     tables, found = {row.table for row in every_row()}, []
     for key, (model, reason, runs) in known.items():
-        # "superglue_leaderboard_2021: BERT" is what one table means by the name. Where no table is
-        # called so, the colon is the name's own.
+        # "superglue_leaderboard_2021: BERT" is the meaning of a name in one table. If no table has
+        # this name, the colon is a part of the system's name.
         table, _, name = key.partition(": ")
         if table not in tables or not name:
             table, name = "", key
@@ -230,7 +236,7 @@ def systems() -> tuple[System, ...]:
 
 
 def find_system(name: str, table: str) -> System | None:
-    """The system that a table means by a name; None where nobody has said yet what it is."""
+    """Return the system that a table means by a name, None if the system is not known."""
     named = _by_name()
     return named.get((name, table), named.get((name, "")))
 
@@ -241,19 +247,19 @@ def _by_name() -> Mapping[tuple[str, str], System]:
 
 
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
-    """The published rows of one of our models, in the order of the tables."""
+    """Return the published rows of a model that benchharness can run, in order of the tables."""
     return _by_model().get(model, ())
 
 
-# Published rows of models like those of a board: the same ones, then those of about their size.
+# Published rows of similar models: the same model first, then models of a similar size.
 
-_MOST = 8  # rows of a block
+_MOST = 8  # most rows of a block
 
-_FARTHEST = 1.5  # how many times as large a model like another may be
+_FARTHEST = 1.5  # largest ratio of two models' sizes that counts as similar
 
 
 def printed_size(text: str) -> float | None:
-    """The number of weights that a source prints: "110M", "1.5B"."""
+    """Return the number of parameters from a printed size such as "110M" or "1.5B", else None."""
     found = re.fullmatch(r"([\d.]+)([MB])", text)
     return float(found[1]) * (1e9 if found[2] == "B" else 1e6) if found else None
 
@@ -261,10 +267,15 @@ def printed_size(text: str) -> float | None:
 def like_those_of(
     board: Board, block: PublishedBlock, sizes: Mapping[str, float]
 ) -> PublishedBlock:
-    """The block with the rows that are nearest to the board's models, and with the board's tasks.
+    """Return the block with the rows closest to the board's models and with the board's tasks.
 
-    `sizes` are numbers of weights by the names of known models, in lower case. Only rows that have
-    a number of a task that was run here are taken.
+    Rows of the same model are closest, then rows of a similar size. Rows without a number for any
+    task of the board are left out.
+
+    Args:
+        board: Board whose models and tasks are compared.
+        block: Published rows.
+        sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     models = [entry for entry in board.entries if entry.is_single]
     names = {entry.model.rpartition("/")[2].lower() for entry in models}
@@ -279,7 +290,7 @@ def like_those_of(
         system = find_system(row.system, row.table)
         model = system.model if system else ""
         size = printed_size(row.parameters) or sizes.get(model)
-        # How far its size is from the nearest of ours, as a logarithm.
+        # Distance of the row's size from the closest model of the board, as a logarithm.
         apart = [abs(math.log(size / other)) for other in own if size and other]
         far = 0.0 if model in names and model else min(apart, default=math.inf)
         if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):

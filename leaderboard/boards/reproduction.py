@@ -1,4 +1,4 @@
-"""Measured scores beside the published ones of the same model; what is proved of their training."""
+"""Comparison of measured scores with published ones, and the parity certificate of runs."""
 
 import json
 import math
@@ -28,11 +28,12 @@ from benchharness.leaderboard.statistics import student_t
 from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
-"""How the protocols begin of numbers that runs like ours would give: single models, or what is in
-the middle of several. An ensemble or the best of several stands higher by itself."""
+"""Beginnings of the protocols whose numbers can be compared with benchharness's medians: single
+runs, or the middle of several. An ensemble or the best of several runs scores higher by
+construction."""
 
 BEST_OF_GRID = "best of"
-"""How those begin that a sweep's row is like: the best point of a grid on dev."""
+"""Beginning of the protocols that can be compared with the best point of a sweep on dev."""
 
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
@@ -41,22 +42,23 @@ _FILE = files("benchharness.leaderboard") / "published" / "references.toml"
 
 REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
-        # A line of the file is: minilm = ["minilm_readme: MiniLM-L6-H384"].
+        # Example of a line of the file: minilm = ["minilm_readme: MiniLM-L6-H384"].
         model: tuple((table, system) for table, _, system in (row.partition(": ") for row in rows))
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }
 )
-"""The published dev rows (table, system) that a model is held against, by its lower-case name; of
-frozen features by that and what is read of them, as in "bert-base-cased, features=last"."""
+"""Published dev rows (table, system) that each model is compared with, keyed by its lower-case
+name. For frozen features the key contains the features too: "bert-base-cased, features=last"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """One published number and what an entry has of the same score, both in percent.
+    """Published number, and the same score of an entry, both in percent.
 
-    `ours` is the median over seeds, None where there is none to compare. `noise` is how far theirs
-    may lie from it by chance; `reason` says why a pair is not comparable. `run` is the key of the
-    run that is nearest to ours, where there is a verdict. `flags` are those of ours.
+    `theirs` is the published number and `ours` the entry's median over seeds, None if there is no
+    score to compare. `noise` is the largest difference that chance explains, None if the two cannot
+    be compared; `reason` explains why they cannot. `run` is the key of the run closest to the
+    median, if there is a verdict. `flags` are warnings about the entry's score.
     """
 
     task: str
@@ -70,12 +72,12 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """Ours as tables show it, with its mark; empty where there is none."""
+        """Entry's score as tables show it, marked if it has flags; empty if there is none."""
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
     def command(self) -> str:
-        """What says why a number is below or above, as it is typed; empty for other verdicts."""
+        """Shell command that explains why the score is below or above; empty for other verdicts."""
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"
@@ -83,12 +85,12 @@ class Reproduction:
 
     @property
     def difference(self) -> float | None:
-        """Ours less theirs."""
+        """Entry's score minus the published number, None if there is no score."""
         return None if self.ours is None else self.ours - self.theirs.value
 
     @property
     def verdict(self) -> _Verdict:
-        """Whether chance explains the difference."""
+        """Verdict on the difference: within noise, below, above, or not comparable."""
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:
@@ -97,12 +99,12 @@ class Reproduction:
 
 
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
-    """The entry's scores beside what is published of its model: first the tasks with a reference.
+    """Return the entry's scores next to the published scores of its model.
 
-    Of a task without one the first published number follows that is of another split or protocol,
-    which is not comparable; diagnostic sets, which have no dev split, are left out. Models are
-    known by name (a folder's last part). Empty for a model that no table is known of, and on data
-    that is made up or cut.
+    Tasks with a reference come first. Every other task with a dev split follows with the first
+    published number of another split or protocol, which is not comparable. Models are matched by
+    name (the last part of a folder). Empty if no published row of the model is known, or if the
+    board's data are synthetic or incomplete.
     """
     if not board.is_whole:
         return ()
@@ -129,9 +131,9 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
 
 
 def _unlikeness(row: PublishedRow, points: int) -> str:
-    """Why a row's numbers are of something else than ours, single models on dev; "" where not.
+    """Return why a row's numbers cannot be compared with single models on dev; "" if they can.
 
-    Ours are the best of so many `points` of a sweep, where there are any.
+    If `points` is not 0, benchharness's score is the best of this number of points of a sweep.
     """
     if row.split != "dev":
         return f"different split: theirs is of {row.split}"
@@ -155,9 +157,9 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     ours = median(values)
     if len(values) == 1:
         return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
-    # How far one more seed may lie from these, 19 times in 20: Student's prediction interval.
-    # Theirs is taken for one more run of the same spread. A published median of several varies
-    # less, so the bound is on the safe side of "below" and "above".
+    # Student's prediction interval: one more seed lies in it 19 times in 20. The published number
+    # is treated as one more run of the same spread. A published median of several runs varies less,
+    # so the verdicts "below" and "above" are conservative.
     count = len(values)
     bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
     noise = bound + cell.half_unit
@@ -168,7 +170,7 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
 
 
 def _less_than_whole(run: RunRow) -> str:
-    """Why a run is not of the whole model on all rows, as published ones are; "" where it is."""
+    """Return why a run is not of the whole model trained on all rows; "" if it is."""
     if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
         return "different protocol: ours was not trained on the task"
     if shots := run.settings.get("shots"):
@@ -184,18 +186,19 @@ def _incomparable(
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
 
 
-# What the certificate of parity says of a run, by its family, head, precision and device.
+# The parity certificate: which combinations of family, head, precision and device were proved.
 #
-# `make parity` trains small networks beside transformers' own classes (docs/parity.md) and leaves
-# what held in certificate.json.
+# `make parity` trains small networks with benchharness and with the classes of transformers
+# (docs/parity.md), and writes the results to certificate.json.
 
 
 @cache
 def certificate() -> Mapping[str, Any]:
-    """When it was `measured`, of which `version` and `method` of ours, and what held.
+    """Return the parity certificate: its date (`measured`), `version`, `method` and results.
 
-    `families` have by head type whether each precision held; one that was not compared is absent.
-    `settings` are those that it has tried values of; the others had their defaults.
+    `families` maps each model family to its head types, and these to whether each precision was
+    proved; a combination that was not compared is absent. `settings` are the settings that were
+    varied; all others had their defaults.
     """
     text = (files("benchharness.leaderboard") / "certificate.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)
@@ -203,7 +206,7 @@ def certificate() -> Mapping[str, Any]:
 
 
 def made_by() -> str:
-    """The certificate in words: its date, and the versions that it is of."""
+    """Return the certificate in words: its date, its device and the versions that it covers."""
     known = certificate()
     return (
         f"{known['measured']}, benchharness {known['version']} (method {known['method']}), "
@@ -212,9 +215,10 @@ def made_by() -> str:
 
 
 def parity_of(run: Result | Failure) -> str:
-    """What is proved of a run: "proved, fp32 CPU", or "none" and why; empty if it trained nothing.
+    """Return what the certificate proves about a run: "proved, fp32 CPU", or "none" and why.
 
-    A run of other code than the certificate's has the version that it was proved for.
+    Empty if the run trained nothing. If the run's code is not the certificate's version, the text
+    names the version that was proved.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:
@@ -236,7 +240,7 @@ def parity_of(run: Result | Failure) -> str:
 
 
 def _lack(job: Job) -> str:
-    """What the certificate has not tried of a job, empty where it has tried all."""
+    """Return which part of a job the certificate does not cover, empty if it covers all."""
     if len(job.trained_tasks) > 1:
         return "for tasks that are trained together"
     others = sorted(job.settings.keys() - {*certificate()["settings"]})
@@ -245,12 +249,12 @@ def _lack(job: Job) -> str:
 
 
 def _unknown(family: str, device: str) -> str:
-    """What a run from elsewhere or of an older version does not say."""
+    """Return which fact is missing in a run that was imported or made by an older version."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
     return f"without its {' and '.join(lost)}, which the run does not say" if lost else ""
 
 
 def _part(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a provenance; one from elsewhere may have anything there."""
+    """Return a part of a run's provenance; {} if it is missing or malformed (imported)."""
     part = said.get(name) if isinstance(said, Mapping) else None
     return part if isinstance(part, Mapping) else {}

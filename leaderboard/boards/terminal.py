@@ -1,4 +1,4 @@
-"""A board as a table in the terminal."""
+"""Boards as tables in the terminal."""
 
 import math
 import re
@@ -30,33 +30,37 @@ from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.text import counted, grouped, visible
 from benchharness.tasks.suites import title_of
 
-_NAMES = 1  # the place of the column of names, the one that may be folded to fit
+_NAMES = 1  # index of the column of names, the only one that may be folded
 
-_FIRST_TASK = 3  # the place of the first task's column, after rank, name and score
+_FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 
-_NAME_WIDTH = 14  # names are folded to it where nothing else helps
+_NAME_WIDTH = 14  # smallest width of folded names
 
 _WHOLE_NAMES = 0.75
-"""The share of names that stay on one line, as long as a column less or a spread less helps."""
+"""Share of names that must stay on one line, as long as leaving out columns or spreads achieves it.
+"""
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "mean": fmean,
     "min": min,
     "max": max,
 }
-"""What is said of the seeds, with --details, beside their median and their spread."""
+"""Statistics over seeds that --details adds to the median and the spread."""
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print the board: a line a model with rank, score and each task's median, then a legend.
+    """Print the board: one line per entry with rank, score and each task's median, then a legend.
 
-    A score has its spread over seeds, a task's value too where the line is long enough. With
-    `details` every model has its seeds' spread, mean, minimum, maximum and number in lines of their
-    own; where the board has intervals their ends follow. Columns without a value are left out.
-    Names are shown as text: rich markup in them has no effect, and control characters are spelled
-    out. Without colours (a pipe, NO_COLOR) the same table is plain. Where a line is too narrow,
-    tasks outside of the score and spreads are left out, then long names are folded, then the tasks
-    are spread over several tables.
+    A score has its spread over seeds; so has a task's value if the line is long enough. Columns
+    without a value are left out. If a line is too narrow, spreads and tasks outside of the score
+    are left out, then long names are folded, then the tasks are spread over several tables. Names
+    are printed literally: rich markup in them has no effect, and control characters are escaped.
+    Without colours (a pipe, NO_COLOR) the same table is plain.
+
+    Args:
+        board: Board to print; its confidence intervals are printed if it has any.
+        console: Console to print on.
+        details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
@@ -73,7 +77,7 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
 
 
 class _Grid(NamedTuple):
-    """A board's cells as text, an entry's lines together, and what each column needs."""
+    """Cells of a board as text: the lines of each entry together, and the width of each column."""
 
     heads: list[Text]
     groups: list[list[list[Text]]]
@@ -82,14 +86,14 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Which numbers have their spread beside them."""
+    """Numbers that are printed with their spread: scores, tasks' values, or both."""
 
     score: bool
     tasks: bool
 
 
 class _Fitting(NamedTuple):
-    """Tables that fit the console, the tasks left out of them, and whether a spread is shown."""
+    """Tables that fit the console, the tasks left out, and whether a score has its spread."""
 
     tables: list[Table]
     left_out: tuple[str, ...]
@@ -99,8 +103,9 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # Left out one after another: the tasks' spreads, the tasks outside of the score, the score's
-    # spread. First as many names as _WHOLE_NAMES says stay on one line, then they may be folded.
+    # Choices in order of preference: leave out the tasks' spreads, the tasks outside of the score,
+    # the score's spread. The first pass keeps the share _WHOLE_NAMES of names on one line, the
+    # second folds them.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -117,7 +122,7 @@ def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
 
 
 def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Table]:
-    """As many tasks in each table as fit, at least one."""
+    """Yield tables with as many tasks as fit in each, at least one."""
     while tasks:
         count = 1
         while count < len(tasks) and _name_room(grid, tasks[: count + 1], console) >= _NAME_WIDTH:
@@ -127,13 +132,13 @@ def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Tab
 
 
 def _name_room(grid: _Grid, tasks: Sequence[int], console: Console) -> int:
-    """How long a name may be beside these columns; one character stands between two."""
+    """Return how wide a name may be next to these columns, with one space between two columns."""
     widths = [grid.widths[number] for number in _places(grid, tasks) if number != _NAMES]
     return console.width - sum(widths) - len(widths)
 
 
 def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
-    """The columns of a table: rank, name and score, where there are any, and these tasks."""
+    """Return the indexes of a table's columns: rank, name and score if not empty, and the tasks."""
     filled = [
         number
         for number in range(_FIRST_TASK)
@@ -142,14 +147,14 @@ def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
     return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
-# "7" and "84.2" but not "3 of 9": a column of these alone is left out.
+# Matches "7" and "84.2" but not "3 of 9": a column that contains only such cells is left out.
 _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 
 
 def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, e, best, spreads, details=details)) for e in board.entries]
-    # Without spreads a column is so narrow that its head may need two lines.
+    # Without spreads a column is so narrow that its title may need two lines.
     between = "-" if spreads.tasks else "\n"
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]
@@ -162,9 +167,9 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
 
 
 def _folded(name: Text, width: int) -> Text:
-    """The name in lines of this width, broken at spaces and hyphens if possible."""
+    """Return the name folded to this width, broken at spaces and hyphens if possible."""
     fits = cell_len(name.plain) <= width or name.plain.startswith(" ")
-    is_wide = len(name.plain) != cell_len(name.plain)  # which `wrap` does not know of
+    is_wide = len(name.plain) != cell_len(name.plain)  # `wrap` counts characters, not cells
     return name if fits or is_wide else Text("\n".join(wrap(name.plain, width)))
 
 
@@ -184,7 +189,7 @@ def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
             cells = [
                 _folded(row[n], max(_NAME_WIDTH, room)) if n == _NAMES else row[n] for n in places
             ]
-            # A statistic of seeds may have nothing to say of the tasks in this table.
+            # Skip a statistic that is empty for all tasks of this table.
             if row is group[0] or any(row[n].plain for n in places if n != _NAMES):
                 table.add_row(*cells)
         if following not in (kind, None):
@@ -195,9 +200,10 @@ def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
 def _lines(
     board: Board, entry: Entry, best: Mapping[str, str], spreads: _Spreads, *, details: bool
 ) -> Iterator[list[Text]]:
-    """An entry's medians, and what was asked for besides.
+    """Yield an entry's lines: the medians, then details and confidence intervals if there are any.
 
-    `best` is the value that is bold in each column; only single models compete.
+    `best` has the value of each column that is printed bold; only ranked kinds of entries can have
+    it.
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     values = []
@@ -221,7 +227,8 @@ def _lines(
         yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
     if entry.uncertainty is None:
         return
-    # The ends of the intervals, where they were asked for; the first line has the rank's.
+    # Ends of the confidence intervals; the first of the two lines also has the interval of the
+    # rank.
     known = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *known)]
     for label, name, end in ((entry.uncertainty.rank_label, "from", "low"), ("", "to", "high")):
@@ -230,7 +237,7 @@ def _lines(
 
 
 def _detail_lines(samples: Sequence[Sequence[float]]) -> Iterator[list[Text]]:
-    """The statistics of what has several seeds, and how many each value has."""
+    """Yield lines with statistics over seeds, if there are several, and the number of seeds."""
     if max(map(len, samples)) > 1:
         spreads = ["" if (s := spread_of(sample)) is None else f"±{shown(s)}" for sample in samples]
         yield _dim("", "  spread", *spreads)
@@ -296,7 +303,7 @@ def _details(entry: Entry) -> Iterator[str]:
 
 
 def _choices(board: Board) -> Iterator[str]:
-    """What the best of a sweep's points gains by chance, task by task."""
+    """Yield a sentence per sweep and scope with the expected selection gain of each task."""
     for entry in board.entries:
         chosen = [
             (cell.gain_scope, f"{title_of(task)} {shown(cell.gain)}")
@@ -312,14 +319,14 @@ def _choices(board: Board) -> Iterator[str]:
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Why intervals of a board know nothing of other examples, a sentence for each reason."""
+    """Yield each distinct reason why a board's intervals cover seeds alone, as a sentence."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (f"over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason)
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """What the intervals are over, and whom they do not tell apart."""
+    """Yield sentences on what the intervals cover and which entries do not differ significantly."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return
@@ -349,17 +356,18 @@ def _seeds(board: Board, found: _Fitting) -> str:
     return f"values: times 100, the median of {seeds}{meaning}{more}."
 
 
-_FEW = 10  # comparisons that are shown unasked
+_FEW = 10  # most comparisons that are printed without --details
 
 
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
     """Print a line for each score that an entry shares with a published row of its model.
 
-    Nothing where there is none; of many, without `details`, how they come out.
+    Prints nothing if there is no such score. If there are many, only the numbers of verdicts are
+    printed, unless `details` is true.
     """
     rows = [
         (
-            (visible(entry.name) if place == 0 else ""),  # the first line of an entry names it
+            (visible(entry.name) if place == 0 else ""),  # name the entry on its first line only
             title_of(found.task),
             " or ".join(found.theirs.scores),
             found.text,
@@ -395,9 +403,9 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print()
 
 
-_PUBLISHED_NAME_WIDTH = 16  # names are folded to it where a line is short
+_PUBLISHED_NAME_WIDTH = 16  # smallest width of folded names
 
-_FEW_COLUMNS = 4  # numbers beside which there is room for what is said of a row behind its name
+_FEW_COLUMNS = 4  # most columns with which protocol and date fit on the line of the name
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
@@ -407,15 +415,18 @@ _LEGENDS = {
 
 
 def render_published(block: PublishedBlock, console: Console, *, left_out: int = 0) -> None:
-    """Print a block: one line a published row, as printed, in the order of its sources.
+    """Print a block: one line per published row, as printed, in the order of its sources.
 
-    `left_out` is how many rows of the block are not among its lines.
+    If a line is too narrow, the numbers of a task are stacked, then the tasks are spread over
+    several tables.
 
-    Where a line is too narrow, a task's numbers stand below one another, then the tasks are spread
-    over several tables.
+    Args:
+        block: Rows to print.
+        console: Console to print on.
+        left_out: Number of published rows that are not in `block`; it is printed below the table.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
-    columns = range(1 + len(block.tasks))  # of numbers: the score, then every task
+    columns = range(1 + len(block.tasks))  # columns of numbers: the score, then every task
     wide = _published_table(block, columns, "/")
     fits = _published_fits(wide, console)
     for table in [wide] if fits else _published_tables(block, columns, console):
@@ -429,7 +440,7 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
 
 
 def _published_tables(block: PublishedBlock, columns: range, console: Console) -> Iterator[Table]:
-    """As many columns in each table as fit, at least one."""
+    """Yield tables with as many columns as fit in each, at least one."""
     count = len(columns)
     while count > 1 and not _published_fits(
         _published_table(block, columns[:count], "\n"), console
@@ -441,7 +452,7 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 
 def _published_fits(table: Table, console: Console) -> bool:
-    """Whether nothing but a long name need be folded."""
+    """Return whether the table fits the console with only long names folded."""
     # Measured within the console's own width, every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
@@ -470,7 +481,7 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
 
 
 def render_languages(board: Board, console: Console) -> None:
-    """Print a table for each task of languages, in as many parts as the width asks for."""
+    """Print the results by language of each task that has any, in as many parts as needed."""
     for table in language_tables(board):
         console.print(Text(f"{table.title} by language", style="bold"))
         names = min(max(len(name) for name, _ in table.rows), console.width // 3)
@@ -490,10 +501,13 @@ def print_boards(
     published: Literal["none", "like", "all"] = "none",
     sizes: Mapping[str, float] | None = None,
 ) -> None:
-    """Prints boards, each with what it reproduces and what was imported.
+    """Print boards, each with its reproductions, imported scores and published scores.
 
-    Of published rows none, those of models like the board's (`sizes` are those of known models), or
-    all.
+    Args:
+        boards: Boards to print.
+        details: Print more statistics, results by language and every reproduction.
+        published: Published rows to print: none, the rows of models like the board's, or all.
+        sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     for board in boards:
         render(board, Console(), details=details)

@@ -1,4 +1,4 @@
-"""Scores taken apart: what each unit of a split adds, and the score of the sums."""
+"""Breakdown of scores: the parts that each unit of a split adds, and the score of their sums."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
+import scipy  # its submodules are loaded on first use
 
 from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
@@ -23,17 +23,17 @@ from benchharness.tasks.task import Metric, Task, suffix_of
 Array = npt.NDArray[np.float64]
 
 Units = Sequence[Sequence[int]]
-"""The places of each unit's examples."""
+"""Indexes of the examples of each unit."""
 
 CLOSE = 1e-9
-"""How near the score of the parts must come to the metric's own value."""
+"""Largest difference between the score of the parts and the metric's own value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedSplit:
-    """The examples of a split, and the predictions of two systems: a tuple for each seed.
+    """Examples of a split, and the predictions of two systems: one tuple per seed.
 
-    `other` is empty where one system stands alone.
+    `other` is empty if there is only one system.
     """
 
     task: Task
@@ -44,18 +44,18 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """The score that is a mean over examples: accuracy, exact match."""
+    """Return the first part: a score that is a mean over examples (accuracy, exact match)."""
     first: Array = means[..., 0]
     return first
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """A system's parts of a score, [units, seeds, parts]; `score` makes a score of their means.
+    """Parts of a system's score, `[units, seeds, parts]`, and the function from means to a score.
 
-    A unit is what a benchmark draws: an example, or a group that is scored together. `score` takes
-    [..., parts] to [...]; so a score that is no mean of its examples can be resampled too: F1 of
-    the counts (right, predicted, gold), correlations of the moments.
+    A unit is what a bootstrap draws: an example, or a group of examples that is scored together.
+    `score` maps means `[..., parts]` to scores `[...]`. So a score that is not a mean over examples
+    can be resampled too: F1 from counts (right, predicted, gold), correlations from moments.
     """
 
     parts: Array
@@ -63,31 +63,32 @@ class Outcomes:
 
     @property
     def scores(self) -> Array:
-        """The score of each seed."""
+        """Score of each seed."""
         return self.score(self.parts.mean(axis=0))
 
 
 Known = Outcomes | str
-"""What a cell's stored predictions are worth, seed by seed, or why they cannot be had."""
+"""Outcomes of a cell's stored predictions, or the reason why they are not available."""
 
 
 class Pairs(NamedTuple):
-    """Two systems' outcomes for the same units; seed by seed both are paired."""
+    """Outcomes of two systems for the same units and seeds; both are paired."""
 
     one: Outcomes
     other: Outcomes
 
     @property
     def difference(self) -> float:
-        """The one's score less the other's, the mean over seeds."""
+        """Score of `one` minus the score of `other`, averaged over seeds."""
         return float((self.one.scores - self.other.scores).mean())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The pairs of a task's score; `units` are the examples of each, split after split.
+    """Outcomes of two systems for a task's headline score.
 
-    `is_accuracy` where the score is the share of examples that are right, of one split.
+    `units` are the indexes of each unit's examples, counted through all splits. `is_accuracy` is
+    true if the score is the share of examples of one split that are right.
     """
 
     pairs: Pairs
@@ -97,10 +98,11 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """A way to take a score apart.
+    """Way to break a score down into parts.
 
-    `parts(predictions, examples, units)` is [units, parts], and `score` makes the score of their
-    sums or means, [..., parts] to [...]. `is_mean` where each example has points of its own.
+    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps the sums
+    or the means of the parts, `[..., parts]`, to scores `[...]`. `is_mean` is true if each example
+    has points of its own, of which the score is the mean.
     """
 
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
@@ -108,22 +110,22 @@ class Breakdown:
     is_mean: bool = False
 
 
-# A task's headline score on its splits, as parts that can be resampled.
+# The headline score of a task on its splits, as parts that can be resampled.
 
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
-    """The headline score, the mean of the scores of these names; None where one has no parts.
+    """Return two systems' headline score, the mean of these scores; None without a breakdown.
 
-    A name of a second split ends with what the split's name does: MNLI's "accuracy_mm".
+    The name of a score on a second split ends with the split's suffix: MNLI's "accuracy_mm".
     """
     if (known := _known(splits, names)) is None:
         return None
     one, other = _outcomes(splits, known, ("one", "other"))
-    # An accuracy is one score of one split, a mean of ones and zeros, and no example is scored in
+    # An accuracy is one score on one split, a mean of ones and zeros, and no examples are scored as
     # a group: only then can right answers be counted and compared one by one.
     is_binary = all(np.isin(side.parts[..., 0], (0.0, 1.0)).all() for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
-    # The units of all splits, whose examples are counted on from split to split.
+    # Indexes of examples continue from one split to the next.
     units: list[list[int]] = []
     start = 0
     for split in splits:
@@ -137,7 +139,7 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 
 
 def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
-    """The same of one system alone, whose predictions are `one`."""
+    """Return the outcomes of one system, whose predictions are `one`; None without a breakdown."""
     known = _known(splits, names)
     return None if known is None else _outcomes(splits, known, ("one",))[0]
 
@@ -145,7 +147,7 @@ def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) ->
 def _known(
     splits: Sequence[PredictedSplit], names: Sequence[str]
 ) -> list[tuple[PredictedSplit, Breakdown]] | None:
-    """Each score's split, and how it is taken apart."""
+    """Return the split and the breakdown of each score; None if one of the scores has none."""
     known = []
     for name in names:
         for split in splits:
@@ -165,9 +167,9 @@ def _outcomes(
     known: Sequence[tuple[PredictedSplit, Breakdown]],
     sides: Sequence[str],
 ) -> list[Outcomes]:
-    """Each side's [units of all splits, seeds, parts of all scores], with the scores' mean."""
+    """Return each side's `[units of all splits, seeds, parts of all scores]` with the score."""
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
-    # Where the parts of each score end, so that `score` can cut the means apart again.
+    # Ends of the parts of each score, at which `score` splits the means again.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
@@ -182,12 +184,12 @@ def _outcomes(
 def _placed(
     splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
 ) -> Array:
-    """[units of all splits, seeds, parts], 0 at the units of other splits."""
+    """Return an array `[units of all splits, seeds, parts]`, 0 at the units of other splits."""
     runs: Sequence[Sequence[Any]] = getattr(own, side)
     units = units_of(own.examples)
     parts = np.stack([way.parts(run, own.examples, units) for run in runs], axis=1)
-    # The means are over the units of all splits, which makes those of one split too small by one
-    # factor. The scores are ratios of them, in which it cancels out.
+    # Means over the units of all splits are too small for one split, all by the same factor. The
+    # scores are ratios of means, in which the factor cancels out.
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
 
@@ -195,10 +197,10 @@ def _placed(
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
-    """The breakdown that gives the metric's own value for each of the runs; None where none does.
+    """Return the breakdown that reproduces the metric's value for each of the runs, else None.
 
-    It is looked for by what it gives and not by the metric's name, so that a plugin's metric is
-    taken apart too where it is a mean over examples.
+    Breakdowns are chosen by their values and not by the metric's name, so a plugin's metric can be
+    broken down too if it is a mean over examples.
     """
     units, values = units_of(examples), [metric.compute(run, examples) for run in runs]
 
@@ -211,12 +213,15 @@ def break_down(
 
 
 def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
-    """Those that are no mean of examples first: a mean of a few examples may agree by chance."""
+    """Yield the breakdowns to try, ratios of sums before means over examples.
+
+    The order matters because a mean over few examples may equal the metric by chance.
+    """
     if ratios := _RATIOS.get(task.kind):
         yield from ratios(task, metric.name)
     if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
-    # What follows computes the metric once for every example or group.
+    # The next two compute the metric once per example or group.
     if metric.is_slow:
         return
     yield Breakdown(parts=partial(_points, metric=metric), score=ratio, is_mean=True)
@@ -224,13 +229,13 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
 
 
 NO_LABEL = ""
-"""What an example without any label has where that counts as one more (LexGLUE)."""
+"""Label for "no label", which LexGLUE counts as an additional label."""
 
 MOST_CELLS = 40
-"""Labels of which a confusion matrix is still small: it has their number's square of cells."""
+"""Largest number of labels for which a confusion matrix, quadratic in this number, is used."""
 
 
-# Those whose parts are counted over all examples before they are divided.
+# Breakdowns whose parts are summed over all examples before they are divided.
 
 
 def _of_numbers(*_: Any) -> Iterator[Breakdown]:
@@ -253,7 +258,7 @@ def _of_classes(task: Any, metric: str) -> Iterator[Breakdown]:
     if metric == "mcc":
         yield Breakdown(parts=cells, score=matthews)
     elif metric.startswith("f1"):
-        # The name does not say of which class it is: each is tried.
+        # The metric's name does not contain the class, so each class is tried.
         for label in range(len(task.labels)):
             yield Breakdown(parts=cells, score=partial(f1_of_label, label=label))
         yield Breakdown(parts=cells, score=macro_f1)
@@ -278,11 +283,11 @@ _RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
     "role": _of_entities,
     "coref": _of_clusters,
 }
-"""By the kind of a task."""
+"""Functions that yield breakdowns, keyed by the kind of a task."""
 
 
 def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Accuracy: what the next one gives too, in a twentieth of its time."""
+    """Return the parts of accuracy; equals `_points` but takes a twentieth of its time."""
     pairs = zip(predictions, examples, strict=True)
     return _summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
 
@@ -290,16 +295,16 @@ def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 def _points(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, metric: Metric[Any, Any]
 ) -> Array:
-    """Each example's own value; a metric that asks for whole groups has none.
+    """Return each example's value and weight; NaN if the metric can only be computed for groups.
 
-    What a metric leaves out (QuAC's questions without agreement) weighs nothing.
+    An example that the metric skips (QuAC's questions without agreement) has weight 0.
     """
     values: list[float | None]
     try:
         pairs = zip(predictions, examples, strict=True)
         values = [metric.compute([guess], [example]) for guess, example in pairs]
     except BenchError:
-        # No score is near NaN, so this way never fits.
+        # No score is close to NaN, so this breakdown is never chosen.
         values = [float("nan")] * len(examples)
     return _summed([(value or 0.0, float(value is not None)) for value in values], units)
 
@@ -320,14 +325,14 @@ def _confusion(
     place = {label: number for number, label in enumerate(labels)}
     gold = np.array([place[str(e.label)] for e in examples])
     guess = np.array([place[str(p.label)] for p in predictions])
-    # One cell for each pair of labels, gold * labels + guess, with a 1 for each example.
+    # One cell per pair of labels, gold * labels + guess; each example has a 1 in its cell.
     return _summed(np.eye(len(labels) ** 2)[gold * len(labels) + guess], units)
 
 
 def _label_counts(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, labels: Sequence[str]
 ) -> Array:
-    """Of each label (right, predicted, gold), laid flat."""
+    """Return the counts (right, predicted, gold) of each label, flattened."""
     place = {label: number for number, label in enumerate(labels)}
     table = np.zeros((len(examples), len(labels), 3))
     for row, prediction, example in zip(table, predictions, examples, strict=True):
@@ -345,12 +350,16 @@ def _label_set(found: Any) -> set[str]:
 def _moments(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, ranked: bool
 ) -> Array:
-    """Of the numbers, or of their ranks, which are those among all examples in every resample."""
+    """Return the moments (1, x, y, xy, xx, yy) of the numbers or of their ranks.
+
+    Ranks are computed once among all examples and stay the same in every resample.
+    """
     x = np.array([float(p.label) for p in predictions])
     y = np.array([float(e.label) for e in examples])
     if ranked:
         x, y = scipy.stats.rankdata(x), scipy.stats.rankdata(y)
-    # Around one number for both systems, because moments of large numbers lose their last digits.
+    # Centred on the mean of gold, the same for both systems, because moments of large numbers lose
+    # their last digits.
     x, y = x - y.mean(), y - y.mean()
     return _summed(np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1), units)
 
@@ -366,7 +375,7 @@ def _found_counts(
 
 
 def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Of each document the numerators and denominators of every measure, side by side."""
+    """Return each document's numerators and denominators of every measure, side by side."""
     pairs = zip(predictions, examples, strict=True)
     return _summed(
         [
@@ -378,7 +387,7 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 
 def _summed(rows: Any, units: Units) -> Array:
-    """[examples, parts] to [units, parts]."""
+    """Sum `[examples, parts]` to `[units, parts]`."""
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
         return table
@@ -386,10 +395,10 @@ def _summed(rows: Any, units: Units) -> Array:
 
 
 def units_of(examples: Sequence[Example]) -> Units:
-    """The units of a split: what is scored together, else single examples.
+    """Return the units of a split: groups of examples scored together, else single examples.
 
-    MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs are scored together. A choice's
-    group is a slice (RACE's level) and ties nothing.
+    MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs are scored together. The group of a
+    multiple-choice example is only a slice (RACE's level) and makes no unit.
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
@@ -397,29 +406,29 @@ def units_of(examples: Sequence[Example]) -> Units:
     return list(found.values())
 
 
-# Scores of the means of their parts, for any number of resamples at once.
+# Scores computed from the means of their parts, for any number of resamples at once.
 #
-# Every function takes an array [..., parts] and gives [...]. All are ratios, so that it does not
-# matter whether the parts are means or sums.
+# Every function maps an array `[..., parts]` to `[...]`. All scores are ratios, so the parts may be
+# means or sums.
 
 
 def ratio(means: Array) -> Array:
-    """Points by what they are given for: (points, 1)."""
+    """Return the points per example from (points, weight)."""
     return _divided(means[..., 0], means[..., 1])
 
 
 def f1_of_counts(means: Array) -> Array:
-    """F1 of (right, predicted, gold)."""
+    """Return the F1 of (right, predicted, gold)."""
     return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
 def f1_of_all_labels(means: Array) -> Array:
-    """Micro F1 of each label's (right, predicted, gold)."""
+    """Return the micro F1 of each label's (right, predicted, gold)."""
     return f1_of_counts(_by_label(means).sum(-2))
 
 
 def f1_of_each_label(means: Array) -> Array:
-    """Macro F1 of each label's (right, predicted, gold)."""
+    """Return the macro F1 of each label's (right, predicted, gold)."""
     mean: Array = f1_of_counts(_by_label(means)).mean(-1)
     return mean
 
@@ -429,8 +438,8 @@ def _by_label(means: Array) -> Array:
 
 
 def mean_f1_of_sums(means: Array) -> Array:
-    """The mean of several F1, each of (recalled, gold, precise, predicted)."""
-    # Four numbers a measure, one measure behind the other: every fourth is of one kind.
+    """Return the mean of several F1 scores, each of (recalled, gold, precise, predicted)."""
+    # Four numbers per measure, one measure after the other: every fourth number is of one kind.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = _divided(precise, predicted), _divided(recalled, gold)
     mean: Array = _divided(2 * precision * recall, precision + recall).mean(-1)
@@ -438,37 +447,37 @@ def mean_f1_of_sums(means: Array) -> Array:
 
 
 def f1_of_label(means: Array, label: int) -> Array:
-    """F1 of one class of a confusion matrix, gold by predicted, laid flat."""
-    # 2 TP / (gold + predicted), which stand in the rows and in the columns.
+    """Return the F1 of one class from a flattened confusion matrix, gold by predicted."""
+    # 2 TP / (gold + predicted): rows are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
     return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
 
 
 def macro_f1(means: Array) -> Array:
-    """The mean of every class's F1."""
+    """Return the mean over classes of the F1 of each class."""
     count = _matrix(means).shape[-1]
     mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
     return mean
 
 
 def matthews(means: Array) -> Array:
-    """Matthews correlation of a confusion matrix, for any number of classes.
+    """Return the Matthews correlation of a flattened confusion matrix with any number of classes.
 
     Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient,
-    Computational Biology and Chemistry 2004. 0 for constant predictions.
+    Computational Biology and Chemistry 2004. The score is 0 for constant predictions.
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
-    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)): c are right, s all, t and p each class's gold
-    # and predicted ones. Rounding may take a constant's spread just below 0.
+    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)): c examples are right, s are all, t and p are gold
+    # and predicted per class. Rounding may take the spread of constant predictions just below 0.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
     return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
 
 
 def correlation(means: Array) -> Array:
-    """Pearson's correlation of the moments (1, x, y, xy, xx, yy)."""
+    """Return Pearson's correlation from the moments (1, x, y, xy, xx, yy)."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
@@ -481,8 +490,9 @@ def _matrix(means: Array) -> Array:
 
 
 def _divided(above: Array, below: Array) -> Array:
-    """The quotient, 0 for a division by (nearly) nothing."""
-    # The inner `where` divides by 1 what is thrown away, or NumPy would warn of a division by 0.
+    """Return the quotient, 0 for a division by (nearly) 0."""
+    # The inner `where` divides by 1 wherever the result is discarded; otherwise NumPy would warn of
+    # a division by 0.
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
     return quotient

@@ -1,4 +1,7 @@
-"""Two systems on one task: how far apart, whether by chance, and on which examples. Pure."""
+"""Comparison of two systems on a task: the size of their difference, its tests, and examples.
+
+All functions are pure.
+"""
 
 import math
 import re
@@ -9,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
+import scipy  # its submodules are loaded on first use
 
 from benchharness.leaderboard.boards.cell import score_bounds
 from benchharness.leaderboard.comparing import (
@@ -33,7 +36,7 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
-# Slices of a task's examples: the benchmark's own categories, and what a text looks like.
+# Slices of a task's examples: the benchmark's own categories, and properties of the text.
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
@@ -46,12 +49,12 @@ WORD = re.compile(r"\w+")
 
 
 def slices_of(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """The places of the examples of each slice, by the slice's name; empty ones are left out.
+    """Return the indexes of the examples of each slice, keyed and sorted by the slice's name.
 
-    Its own: AX's categories, RACE's levels, whether SQuAD 2.0 has an answer. By the text: the
-    question's word, negation, and thirds by length (words of all texts) and by overlap (the share
-    of the words of the question or second text that stand in the other). The names of thirds say
-    where they end.
+    Slices of the benchmark: AX's categories, RACE's levels, whether SQuAD 2.0 has an answer. Slices
+    by text: question word, negation, and thirds by length (words of all texts) and by overlap
+    (share of words of the question or second text that are in the first text). The names of thirds
+    contain their limits. A slice that is empty or contains every example is left out.
     """
     found: dict[str, list[int]] = {}
     for place, example in enumerate(examples):
@@ -66,7 +69,7 @@ def _by_text(example: Example) -> Iterator[str]:
     traits = example.traits
     if traits.asked:
         words = [word.lower() for word in WORD.findall(traits.asked)]
-        # Wherever it stands: "In which year ..." is a "which" question.
+        # The word may be anywhere: "In which year ..." is a "which" question.
         known = (OTHERS.get(word, word) for word in words)
         yield f"question {next((w for w in known if w in QUESTION_WORDS), 'other')}"
     if traits.claims:
@@ -79,7 +82,7 @@ def _length(example: Example) -> float:
 
 
 def _overlap(example: Example) -> float | None:
-    # The first text is what the others are about; one alone has no overlap.
+    # The others are compared with the first text; a single text has no overlap.
     context, *others = example.traits.texts
     asked, of = ({w.lower() for w in WORD.findall(t)} for t in (" ".join(others), context))
     return round(len(asked & of) / len(asked), 2) if asked else None
@@ -91,8 +94,8 @@ def _thirds(
     measured = [(value, i) for i, e in enumerate(examples) if (value := measure(e)) is not None]
     if len(measured) < 3:
         return {}
-    # Equal values all go to the lower third, so that another may be left empty. The cuts are
-    # rounded as the names show them.
+    # Equal values all go to the lower third, so another third may be empty. The limits are rounded
+    # as in the names.
     low, high = (round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3))
     thirds = (
         (f"{name} 1/3: to {low:g}", [i for value, i in measured if value <= low]),
@@ -102,24 +105,25 @@ def _thirds(
     return {name: places for name, places in thirds if places}
 
 
-# The contrast of two systems.
+# The comparison of two systems.
 
 ALPHA = 0.05
-"""The chance to call even one task of a board different where none is."""
+"""Chance that at least one task of a board is called different if none is (family-wise error)."""
 
 FEWEST = 20
-"""Units that an interval of a slice is drawn from. The percentile bootstrap of fewer is too narrow:
-two examples that both systems have right would have an interval of no width."""
+"""Smallest number of units for an interval of a slice. The percentile bootstrap of fewer units is
+too narrow: two examples that both systems answer correctly would have an interval of no width."""
 
 MCNEMAR, PERMUTATION, TWO_WAY = "McNemar, exact", "paired permutation", "t, examples and seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """An example that one system has right with more of the seeds than the other.
+    """Example that one system answers correctly with more of the seeds than the other.
 
-    `place` is its number among the examples of all splits, `one` and `other` say with how many of
-    the seeds each is right, and `answers` what each has answered with the first seed.
+    `place` is its index among the examples of all splits. `one` and `other` are the numbers of
+    seeds with which each system is right, and `answers` are the two systems' answers with the first
+    seed.
     """
 
     place: int
@@ -134,9 +138,9 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """A slice of the examples: its size and the difference there, with its 95 % interval.
+    """Slice of the examples: its size and the systems' difference on it with a 95 % interval.
 
-    The interval is None where the slice has too few units (see FEWEST).
+    The interval is None if the slice has too few units (see FEWEST).
     """
 
     name: str
@@ -147,14 +151,15 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """The headline score of two systems on a task, over the seeds that both have.
+    """Comparison of two systems' headline scores on a task, over the seeds that both have.
 
-    `scores` are the means over seeds and `difference` the first's less the second's, in the score's
-    unit. `interval` and `p_value` are over examples and seeds, and of one test, `test`; where there
-    is one seed, over examples alone. `corrected` is the p-value by Holm over so many tasks as
-    `corrected_for` says: those that were compared and tested together. `flips` are None where no
-    answer is right or wrong, or nothing could be read; `reason` says why there is no test. `flags`
-    are what must be known of the first's runs, and of the second's.
+    `scores` are the means over seeds and `difference` is the first minus the second, in the unit of
+    the score. `interval` and `p_value` are over examples and seeds, both of the same `test`; for
+    one seed, they are over examples alone. `corrected` is the p-value after Holm's correction for
+    `corrected_for` tasks: the tasks that were compared together and have a test. `flips` are None
+    if answers are neither right nor wrong, or if the examples could not be read. `reason` explains
+    why there is no test. `flags` are the warnings about the first system's runs, and about the
+    second's.
     """
 
     task: str
@@ -173,12 +178,12 @@ class Contrast:
 
     @property
     def difference(self) -> float:
-        """The first's score less the second's."""
+        """First system's score minus the second's."""
         return self.scores[0] - self.scores[1]
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """How many examples only the first has right (with more seeds), and only the second."""
+        """Numbers of examples on which the first, and the second, system is right more often."""
         if self.flips is None:
             return None
         first = sum(flip.one > flip.other for flip in self.flips)
@@ -186,9 +191,9 @@ class Contrast:
 
     @property
     def is_shown(self) -> bool:
-        """Whether chance does not explain it: corrected below 0.05, and so the interval without 0.
+        """True if the difference is significant: corrected p-value below 0.05, interval without 0.
 
-        Those of one seed come from two computations, which must agree.
+        Both are checked because for one seed they come from two computations, which must agree.
         """
         if self.corrected is None or self.interval is None:
             return False
@@ -196,11 +201,13 @@ class Contrast:
 
 
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
-    """The runs of two systems on one task, paired by their seeds.
+    """Pair the runs of two systems on one task by seed.
 
-    What was made once and knows no seeds, a baseline or an ensemble, stands against every run of
-    the other; two single runs are a pair whatever their seeds. Raises BenchError where no seed is
-    shared.
+    A run without seeds (a baseline or an ensemble) is paired with every run of the other system.
+    Two single runs are a pair even if their seeds differ.
+
+    Raises:
+        BenchError: The systems have no seed in common.
     """
     if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
         return [(run, other[0]) for run in one]
@@ -228,10 +235,18 @@ def contrast(
     *,
     with_slices: bool = False,
 ) -> Contrast:
-    """The contrast of two systems on the splits of one task; `names` are those of its scores.
+    """Return the comparison of two systems on the splits of one task.
 
-    Several seeds are tested as drawn like the examples (noise.py). Of one pair of runs accuracy is
-    tested by McNemar's exact test, anything else by the paired permutation test.
+    Several seeds are tested as drawn at random like the examples (see noise.py). For one pair of
+    runs, accuracy is tested with McNemar's exact test, any other score with the paired permutation
+    test.
+
+    Args:
+        splits: Splits of one task with the predictions of both systems.
+        names: Names of the scores whose mean is compared.
+        seeds: Seeds that both systems have.
+        scores: Both systems' mean scores over these seeds.
+        with_slices: Compare the systems on slices of the examples too.
     """
     task = splits[0].task.name
     headline = headline_pairs(splits, names)
@@ -257,7 +272,7 @@ def contrast(
 
 
 def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
-    """The name of the test that fits, and its p-value."""
+    """Return the name of the test that fits, and its p-value."""
     if headline.pairs.one.parts.shape[1] > 1:
         return TWO_WAY, _difference(headline.pairs).p_value
     if headline.is_accuracy and found.flipped is not None:
@@ -266,7 +281,7 @@ def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
 
 
 def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
-    """Over units and seeds; over units alone where there is one seed."""
+    """Return the interval over units and seeds, or over units alone for one seed."""
     if pairs.one.parts.shape[1] > 1:
         return _difference(pairs).interval()
     return bootstrap_interval(pairs, draws=draws)
@@ -277,7 +292,7 @@ def _difference(pairs: Pairs) -> Estimate:
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """The contrasts with their p-values corrected for all of them that have one."""
+    """Return the contrasts, with their p-values corrected for all contrasts that have one."""
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [
@@ -287,10 +302,10 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:
-    """The lowest and the highest difference of two scores, each the mean of those of these names.
+    """Return the smallest and the largest difference between two means of these scores.
 
-    An interval ends there: what is cut off holds no value that there can be, so the interval has
-    the true one as often as before.
+    Intervals are cut off at these bounds: no possible value lies beyond them, so the coverage of
+    the interval stays the same.
     """
     bounds = score_bounds(task, names, scores)
     width = bounds.high - bounds.low
@@ -300,7 +315,10 @@ def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float])
 def _slices(
     splits: Sequence[PredictedSplit], headline: Headline, reach: Interval
 ) -> tuple[Slice, ...]:
-    """The slices with two units or more and some of every split; a unit is where its first is."""
+    """Return slices with at least two units and with examples of every split.
+
+    A unit belongs to the slices of its first example.
+    """
     examples = [example for split in splits for example in split.examples]
     split_of = [number for number, split in enumerate(splits) for _ in split.examples]
     found = []
@@ -323,7 +341,10 @@ def _slices(
 
 
 def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
-    """The examples that flipped, the clearest first; None for numbers, which are never right."""
+    """Return the flipped examples, largest difference first; None for tasks that predict numbers.
+
+    A predicted number is never simply right or wrong.
+    """
     if splits[0].task.kind == "number":
         return None
     found, start = [], 0
@@ -355,27 +376,27 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
 
 
 def mcnemar_exact(only_one: int, only_other: int) -> float:
-    """The two-sided p-value from the examples that only one of two systems has right.
+    """Return the two-sided p-value from the numbers of examples that only one system gets right.
 
-    Without a difference each of them is as likely the one's as the other's: a binomial test at one
-    half (McNemar, Note on the sampling error of the difference between correlated proportions,
-    Psychometrika 1947). 1 where the systems are right on the same examples.
+    If the systems do not differ, either is equally likely to get such an example right: a binomial
+    test at one half (McNemar, Note on the sampling error of the difference between correlated
+    proportions, Psychometrika 1947). The p-value is 1 if there are no such examples.
     """
     decided = only_one + only_other
     return float(scipy.stats.binomtest(only_one, decided).pvalue) if decided else 1.0
 
 
-# The paired bootstrap: how far a difference moves with other examples.
+# The paired bootstrap: how much a difference varies with the examples.
 
 FEW = 16
-"""A kind takes about so much longer to be drawn by the multinomial distribution than a unit."""
+"""Time to draw one kind of units from a multinomial distribution, in times of drawing one unit."""
 
 
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
-    """The interval of the mean difference for these runs and other units.
+    """Return the confidence interval of the mean difference for these runs on other units.
 
-    Units are drawn with replacement, each with both systems and all seeds (Efron and Tibshirani,
-    An Introduction to the Bootstrap, 1993, percentile interval).
+    Units are drawn with replacement, each with both systems and all seeds (percentile interval of
+    Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
     """
     found = _redrawn(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -383,12 +404,12 @@ def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000)
 
 
 def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
-    """The difference on `draws` sets of as many units.
+    """Return the differences on `draws` resamples of the units.
 
-    Where many units are equal, they are drawn together: how often each kind comes is multinomial.
+    If many units are equal, their counts are drawn together from a multinomial distribution.
     """
     units, seeds, parts = pairs.one.parts.shape
-    # A unit's parts of both systems and all seeds in one row, which is drawn as a whole.
+    # One row per unit with the parts of both systems and all seeds, which is drawn as a whole.
     both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     means = []
@@ -397,40 +418,41 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
             times = generator.multinomial(units, counts / units, size=few)
         else:
             times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
-        means.append(times.astype(np.float64) @ kinds / units)  # floats multiply much faster
+        means.append(times.astype(np.float64) @ kinds / units)  # floats multiply faster
     scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
 
 
-# The paired permutation test: how often a difference comes about when the names are random.
+# The paired permutation test: how often a difference arises if the systems' names are random.
 
 ALL_UP_TO = 12
-"""So many units that differ have 4,096 permutations: fewer than are drawn, so all are tried."""
+"""Number of differing units up to which all permutations (4,096 at most) are tried, not sampled."""
 
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float
 )
-"""n choose k: in how many ways k of n equal units can be exchanged."""
+"""Binomial coefficients n over k: the number of ways to exchange k of n equal units."""
 
 ALIKE = 1e-12
-"""Differences that are equal but for the order in which floats were added."""
+"""Differences up to this tolerance are equal; the order in which floats are added causes them."""
 
 
 def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
-    """The two-sided p-value of the mean difference over seeds.
+    """Return the two-sided p-value of the mean difference over seeds.
 
-    Without a difference the two outputs for a unit could as well have been exchanged, all seeds of
-    it at once, because seeds of one example are alike (Noreen, Computer-Intensive Methods for
-    Testing Hypotheses, 1989). Of few units all exchanges are tried, of more `draws` are drawn,
-    always the same, and the one that was seen is counted with them.
+    If the systems do not differ, their outputs for a unit could be exchanged, for all seeds at once
+    because seeds of one example are alike (Noreen, Computer-Intensive Methods for Testing
+    Hypotheses, 1989). For few units all exchanges are tried. For more, `draws` exchanges are drawn
+    with a fixed seed, and the observed one is counted with them.
     """
-    # A hair below what was seen: an exchange that gives the same but for rounding counts too.
+    # Slightly below the observed difference: exchanges that are equal to it but for rounding count
+    # too.
     found = abs(pairs.difference) * (1 - ALIKE) - ALIKE
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
-        # Of a kind with n equal units 0 to n may be exchanged; each row stands for as many
-        # permutations as there are ways to choose them.
+        # Of n equal units 0 to n may be exchanged; each row stands for as many permutations as
+        # there are ways to choose them.
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
         weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_exchanged_differences(pairs, everything @ steps)) >= found
@@ -445,9 +467,10 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
 
 
 def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
-    """What an exchange of a unit moves, without those that move nothing; equal ones are counted.
+    """Return the distinct changes that exchanges of units cause, and the number of each.
 
-    How many of k equal units are exchanged is binomial, so one number is drawn and not k.
+    Units whose exchange changes nothing are left out. The number of exchanged units among k equal
+    ones is binomial, so one number is drawn instead of k.
     """
     moved = pairs.one.parts - pairs.other.parts
     moved = moved.reshape(len(moved), -1)
@@ -458,16 +481,19 @@ def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
 def _exchanged(
     counts: npt.NDArray[np.intp], size: int, generator: np.random.Generator
 ) -> npt.NDArray[np.integer[Any]]:
-    """How many of each kind change sides, [size, kinds]; of single units a bit is quicker drawn."""
+    """Return how many units of each kind are exchanged, `[size, kinds]`.
+
+    If all units differ, random bits are drawn, which is faster.
+    """
     if counts.max() == 1:
         return generator.integers(0, 2, size=(size, len(counts)), dtype="int8")
     return generator.binomial(counts, 0.5, size=(size, len(counts)))
 
 
 def _exchanged_differences(pairs: Pairs, moved: Array) -> Array:
-    """The mean difference over seeds, after sums [draws, seeds x parts] have changed sides."""
+    """Return the mean differences over seeds after exchanges with sums `[draws, seeds x parts]`."""
     units, seeds, parts = pairs.one.parts.shape
-    # What one system loses by an exchange the other gains.
+    # An exchange takes from one system what it adds to the other.
     shift = moved.reshape(-1, seeds, parts) / units
     one, other = (each.parts.mean(axis=0) for each in pairs)
     score = pairs.one.score

@@ -1,4 +1,7 @@
-"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder. Pure."""
+"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder.
+
+All functions are pure.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,20 +27,20 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05
-"""The chance to tell even one pair of a curve apart where all its checkpoints are equal."""
+"""Chance that at least one pair of checkpoints is called different if all are equal."""
 
 DRAWS = 1_000
-"""Of examples: they give variances, which need fewer than an interval's ends."""
+"""Resamples of the examples; they give variances, which need fewer than the ends of intervals."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagePoint:
-    """One checkpoint's score: a value for each seed, in the score's own unit.
+    """Score of one checkpoint: one value per seed, in the unit of the score.
 
-    `interval` is the 95 % interval of their median over seeds, None of fewer than three, and
-    `flags` what must be known of the score.
+    `interval` is the 95 % interval of the median over seeds, None for fewer than three seeds.
+    `flags` are warnings about the score.
     """
 
     model: str
@@ -50,10 +53,10 @@ class StagePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """A part of a curve, from the point `first` to the point `last`, by their places.
+    """Part of a curve between two points, whose indexes are `first` and `last`.
 
-    `change` is the last score less the first, `p_value` that of this difference, by Holm over all
-    pairs of the curve.
+    `change` is the last score minus the first. `p_value` is the p-value of this difference after
+    Holm's correction for all pairs of the curve's points.
     """
 
     trend: Trend
@@ -65,12 +68,12 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True)
 class StageCurve:
-    """A score over the checkpoints of a pretraining run, by one recipe and precision.
+    """Score over the checkpoints of a pretraining run, with one recipe and precision.
 
-    `task` is empty for the mean of several, which `title` names. `scope` says what was taken for
-    drawn at random ("examples and seeds"); it is empty, and there are no stretches, where neither
-    is known. `told_apart` are the pairs of places whose difference is beyond noise, the lower
-    place first, with the sign of the change.
+    `task` is empty for the mean of several tasks, which `title` names. `scope` lists the sources of
+    noise that were taken into account ("examples and seeds"). If it is empty, no noise is known and
+    there are no stretches. `told_apart` maps the pairs of points that differ significantly, the
+    lower index first, to the sign of the change.
     """
 
     run: str
@@ -85,7 +88,7 @@ class StageCurve:
 
     @property
     def summary(self) -> str:
-        """One sentence: "rises from step 0 to 500 (+12.0), is flat from there to 2400 (+0.3)"."""
+        """Text: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)"."""
         if not self.stretches:
             return "no test: one seed, and the examples could not be read"
         steps = [point.stage.step for point in self.points]
@@ -96,12 +99,12 @@ class StageCurve:
         )
 
 
-# Lines: the entries of a board that are checkpoints of one run, by one recipe.
+# Lines: the entries of a board that are checkpoints of one pretraining run with one recipe.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Entries of one pretraining run, recipe and precision, by their steps, with their stages."""
+    """Entries of one pretraining run, recipe and precision, sorted by step, with their stages."""
 
     run: str
     recipe: str
@@ -114,16 +117,24 @@ Staged = tuple[Stage, Entry]
 
 
 def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Line]:
-    """The lines of a board with two checkpoints or more; `stage_of` is None for other entries.
+    """Return the lines of a board that have two checkpoints or more.
 
-    Of a checkpoint that has two entries (a recipe whose values have changed) the newest stands.
-    Raises BenchError where the checkpoints cannot be of one run: two of one step, or two families.
+    If a checkpoint has two entries (because the values of a recipe have changed), the newest is
+    used.
+
+    Args:
+        board: Board whose entries are grouped.
+        stage_of: Function that returns the stage of an entry, None if it is not such a checkpoint.
+
+    Raises:
+        BenchError: The checkpoints cannot be of one pretraining run, because two have the same step
+            but different weights, or their model families differ.
     """
-    # Oldest first, so that the newest entry of a step takes the place of those before it.
+    # Oldest first, so that the newest entry of a step replaces the entries before it.
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
-            # Versions of one recipe are one here.
+            # Versions of a recipe count as the same recipe.
             recipe = ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
             steps = groups.setdefault((stage.run, recipe, entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
@@ -142,7 +153,7 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
 
 
 def _check_alike(others: Iterable[Staged], one: Staged) -> None:
-    """One step is one checkpoint, and all are of one family."""
+    """Raise BenchError if two checkpoints of one step differ in weights, or any in family."""
     mine, entry = one
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
@@ -159,15 +170,16 @@ def _check_alike(others: Iterable[Staged], one: Staged) -> None:
             )
 
 
-# The noise of a curve's points, and which pairs are beyond it.
+# The noise of a curve's points, and the pairs of points that differ significantly.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Noise:
-    """What other examples and seeds would do to the medians of a task's points.
+    """Variance of the medians of a task's points, due to examples and to seeds.
 
-    `examples` are the points' covariances, None where they are unknown. `seeds` are the variances
-    of the medians, with their degrees of freedom: none where all points have one seed.
+    `examples` is the covariance matrix of the points, None if it is unknown. `seeds` are the
+    variances of the medians, 0 if all points have one seed, and `freedom` are their degrees of
+    freedom.
     """
 
     examples: Array | None
@@ -175,8 +187,8 @@ class _Noise:
     freedom: int
 
     def difference(self, one: int, other: int, value: float) -> Estimate:
-        """That of two points, with its variance."""
-        # var(a - b) = var(a) + var(b) - 2 cov(a, b), which rounding may take below 0.
+        """Return the difference of two points, which is `value`, with its variance."""
+        # var(a - b) = var(a) + var(b) - 2 cov(a, b), which may be below 0 by rounding.
         seeds, own = float(self.seeds[one] + self.seeds[other]), 0.0
         if self.examples is not None:
             apart = self.examples[one, one] + self.examples[other, other]
@@ -186,12 +198,13 @@ class _Noise:
 
 
 def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -> _Noise:
-    """The seeds' spread is pooled over the points, which a few seeds each need.
+    """Return the noise of a task's points.
 
-    Examples are drawn for all points alike.
+    The variance between seeds is pooled over the points, so each point needs few seeds. Examples
+    are resampled for all points together.
     """
-    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1), and from it the variance of a median of each point's
-    # own number of seeds.
+    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1); from it follows the variance of a median over each
+    # point's number of seeds.
     ways = [len(cell.values) - 1 for cell in cells]
     freedom, seeds, examples = sum(ways), np.zeros(len(cells)), None
     if freedom:
@@ -201,7 +214,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
     if len(systems) == len(known):
         generator = np.random.default_rng(zlib.crc32(task.encode()))
-        # Each point's median over seeds on the same sets of examples, [points, draws].
+        # Median over seeds of each point, on the same resamples of the examples: `[points, draws]`.
         drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
         examples = np.cov(np.stack(drawn))
     return _Noise(examples=examples, seeds=seeds, freedom=freedom)
@@ -210,13 +223,17 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
 def stage_curves(
     board: Board, line: Line, known: Mapping[str, Sequence[Known | None]]
 ) -> Iterator[StageCurve]:
-    """The curves of a line: the mean of the tasks that all its checkpoints have, then each task.
+    """Yield a line's curves: the mean of the tasks that all its checkpoints have, then each task.
 
-    `known` has for each task what is known of the entries' cells, in the line's order. Every pair
-    of checkpoints of a curve is tested: Student's t on the difference of the medians over seeds.
-    Its variance is that of the seeds, pooled over the curve's checkpoints, and that of the
-    examples, which all checkpoints share. Holm's correction is over all pairs, so that the chance
-    to find any stretch in a flat curve is at most 5 %.
+    Every pair of checkpoints of a curve is tested with Student's t on the difference of the medians
+    over seeds. Its variance is the sum of the seeds' variance, pooled over the curve's checkpoints,
+    and the examples' variance; all checkpoints share the examples. Holm's correction is over all
+    pairs, so the chance to find any stretch in a flat curve is at most 5 %.
+
+    Args:
+        board: Board of the line.
+        line: Checkpoints of one pretraining run.
+        known: Outcomes of the entries' cells in the line's order, keyed by task.
     """
     counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
     tasks = [task for task in board.tasks if counts[task] > 1]
@@ -231,7 +248,8 @@ def stage_curves(
         is_rule = set(whole) == set(board.rule.cells)
         title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
         parts = [noises[task] for task in whole]
-        # The examples' part of a mean needs that of each task: of some it would be too small.
+        # The examples' variance of a mean needs the variance of each task: it would be too small
+        # otherwise.
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
         yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)
@@ -241,7 +259,10 @@ def stage_curves(
 
 
 def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
-    """One task's, or of several the mean of their medians, and of the values of shared seeds."""
+    """Return the point of one task, or of the mean of several tasks over the seeds that they share.
+
+    The median of several tasks is the mean of their medians.
+    """
     cells = [entry.cells[task] for task in tasks]
     values, median = cells[0].values, sum(cell.median for cell in cells) / len(cells)
     if len(cells) > 1:
@@ -253,7 +274,8 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
         values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
     interval = useful_interval(values)
     if interval is not None and len(cells) > 1:
-        # Around the mean of the medians, which the median of the means need not be.
+        # Centre the interval on the mean of the medians, which may differ from the median of the
+        # means.
         reach = (interval.high - interval.low) / 2
         interval = Interval(low=median - reach, high=median + reach)
     return StagePoint(
@@ -269,7 +291,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
 def _curve(
     line: Line, title: str, task: str, points: Sequence[StagePoint], noises: Sequence[_Noise]
 ) -> StageCurve:
-    """By the noise of its tasks, whose examples and seeds are drawn apart."""
+    """Return the curve of these points; `noises` has one item per task, all independent."""
     medians = [point.median for point in points]
     is_known = {
         "examples": all(noise.examples is not None for noise in noises),
@@ -297,7 +319,7 @@ def _curve(
     )
 
 
-# From pairs that are told apart to stretches.
+# From pairs that differ significantly to stretches.
 
 Signs = Mapping[tuple[int, int], int]
 
@@ -305,12 +327,12 @@ Signs = Mapping[tuple[int, int], int]
 def _stretches(
     medians: Sequence[float], signs: Signs, p_values: Mapping[tuple[int, int], float]
 ) -> Iterator[Stretch]:
-    """The parts of a curve, one after another.
+    """Yield the parts of a curve, one after another.
 
-    A rise goes from a low to the highest point after it, from which it is told apart, before one
-    that is told apart below that; falls likewise. Of each, the points at either end of which no two
-    are told apart are flat, and so is what comes between and after them: its ends are not told
-    apart.
+    A rise goes from a low point to the highest point after it that precedes a significant fall; the
+    two ends differ significantly. Falls are found in the same way. At either end of a rise or fall,
+    points that do not differ significantly from each other form a flat part. So do the points
+    between and after the rises and falls: the ends of a flat part do not differ significantly.
     """
     parts = [
         part for turn in _turns(medians, signs) for part in _with_flat_ends(*turn, signs=signs)
@@ -325,7 +347,7 @@ Part = tuple[Trend, int, int]
 
 
 def _joined(parts: Sequence[Part], signs: Signs) -> list[Part]:
-    """The parts with two flat ones in a row as one, where no two of their points are told apart."""
+    """Return the parts, adjacent flat parts joined if none of their points differ significantly."""
     found: list[Part] = []
     for trend, first, last in parts:
         before = found[-1] if found else None
@@ -339,10 +361,11 @@ def _joined(parts: Sequence[Part], signs: Signs) -> list[Part]:
 
 
 def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]:
-    """Directions (1, 0, -1) with the places where each begins and ends."""
+    """Return the parts as (direction, first, last), where the direction is 1, 0 or -1."""
     found: list[tuple[int, int, int]] = []
-    # `low` and `high` are the places of the lowest and the highest point since the last turn. A
-    # turn is noticed at the first place that is told apart from one of them, and lies at that one.
+    # `low` and `high` are the indexes of the lowest and the highest point since the last turn. A
+    # turn is detected at the first point that differs significantly from one of them, and is
+    # located at that one.
     start = low = high = direction = 0
     for place in range(1, len(medians)):
         low = min(low, place, key=lambda n: medians[n])
@@ -355,7 +378,7 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
                 low = high = place
                 break
     last = len(medians) - 1
-    # A rise ends at its highest point and a fall at its lowest; what comes behind it is flat.
+    # A rise ends at its highest point and a fall at its lowest; the points after it are flat.
     end = {1: high, -1: low, 0: last}[direction]
     found.append((direction, start, end))
     return [*found, (0, end, last)] if end < last else found
@@ -366,13 +389,13 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
     if direction == 0:
         yield "is flat", first, last
         return
-    # The longest beginning and the longest end within which no two points are told apart.
+    # The longest beginning and the longest end within which no two points differ significantly.
     head, tail = first, last
     while head < last and not any((n, head + 1) in signs for n in range(first, head + 1)):
         head += 1
     while tail > first and not any((tail - 1, n) in signs for n in range(tail, last + 1)):
         tail -= 1
-    # Both may reach far into a slow rise: the shortest part between that is told apart counts.
+    # Both may reach far into a slow rise, so the shortest significant part between them is taken.
     between = [
         (end - start, start, end)
         for start in range(first, head + 1)
@@ -387,15 +410,15 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
         yield "is flat", tail, last
 
 
-# The layers of a frozen encoder: what its head reads of each one alone.
+# Layers of a frozen encoder: the score of a head that reads one layer.
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
-"""How a single layer is called; the embeddings are the layer 0."""
+"""Names of single layers in the features setting; the embeddings are layer 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPoint:
-    """The score of one layer, 0 for the embeddings: `entry` has the runs, `cell` their values."""
+    """Score of one layer, 0 for the embeddings; `entry` has the runs and `cell` their values."""
 
     layer: int
     entry: Entry
@@ -403,18 +426,21 @@ class LayerPoint:
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the median over seeds, None of fewer than three."""
+        """95 % interval of the median over seeds, None for fewer than three seeds."""
         return useful_interval(self.cell.values)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Give the notes of the score."""
+        """Warnings about the score."""
         return self.cell.notes
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCurve:
-    """The layers of one model on one task, in their order; `name` has what else was set."""
+    """Scores of the layers of one model on one task, in order of layers.
+
+    `name` is the model with its other settings.
+    """
 
     model: str
     name: str
@@ -424,9 +450,10 @@ class LayerCurve:
 
 
 def layer_curves(board: Board) -> tuple[LayerCurve, ...]:
-    """A curve for each task and each model with two or more of its layers on the board.
+    """Return a curve for each task and each model that has two or more of its layers on the board.
 
-    Runs of other settings are on curves of their own. Of two entries of one layer the first stands.
+    Runs with other settings form curves of their own. If a layer has two entries, the first is
+    used.
     """
     return tuple(curve for task in board.tasks for curve in _of_task(board.entries, task))
 
@@ -447,10 +474,10 @@ def _of_task(entries: Sequence[Entry], task: str) -> Iterator[LayerCurve]:
 
 
 def _layer_of(cell: Cell) -> int | None:
-    """The number of the layer that all runs of a cell read; None where it is not a single one."""
+    """Return the number of the single layer that all runs of a cell read, None if there is none."""
     found = (run.settings.get(FEATURES_SETTING) for run in cell.runs)
     read = {None if setting is None else setting.value for setting in found}
-    # "embeddings", "layer-7"; "last" and whatever mixes several layers is no single one.
+    # "embeddings" and "layer-7" are single layers; "last" and mixes of several layers are not.
     word = str(read.pop()) if len(read) == 1 else ""
     if word == EMBEDDINGS:
         return 0

@@ -1,10 +1,13 @@
-"""What other examples and seeds do to scores: intervals, tests of differences, and ranks. Pure.
+"""Sampling noise of scores: confidence intervals, tests of differences, and ranks.
 
-A system's runs are a table of units by seeds. Other units move all seeds of both systems together;
-other seeds move each system alone, because two encoders share nothing but the number of a seed. So
-differences are paired by units and not by seeds, and the systems need not have as many of them.
-Ranks come from tests of pairs, and not from the intervals of single entries: every entry of a board
-is scored on the same examples, and what makes a set easy or hard moves all alike.
+A system's runs are a table of units by seeds. Other units change all seeds of both systems
+together. Other seeds change each system alone, because two encoders with the same seed share only
+the number. So differences are paired by units but not by seeds, and the systems may have different
+numbers of seeds. Ranks come from tests of pairs and not from the intervals of single entries,
+because every entry of a board is scored on the same examples, and easy or hard examples change all
+scores alike.
+
+All functions are pure.
 """
 
 import math
@@ -16,7 +19,7 @@ from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
+import scipy  # its submodules are loaded on first use
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
@@ -34,10 +37,11 @@ from benchharness.tasks.suites import ScoreRule, find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """A value, its variance, and the sum of the squares of the variance's parts by their freedom.
+    """Value with its variance; the t distribution has Satterthwaite's degrees of freedom.
 
-    Student's t has the degrees of freedom of Satterthwaite (Biometrics Bulletin, 1946). The p-value
-    and the interval are of the same t: below 1 - level the interval excludes 0.
+    `squares` is the sum, over the parts of the variance, of the squared part divided by its degrees
+    of freedom (Satterthwaite, Biometrics Bulletin, 1946). The p-value and the interval come from
+    the same t distribution: if the p-value is below 1 - level, the interval excludes 0.
     """
 
     value: float
@@ -51,24 +55,24 @@ class Estimate:
 
     @property
     def p_value(self) -> float:
-        """The two-sided p-value of no difference."""
+        """Two-sided p-value of the hypothesis that the value is 0."""
         if self.variance == 0:
-            # Without noise any difference is real, and none is none.
+            # Without noise, any difference is real.
             return float(self.value == 0)
         t = abs(self.value) / math.sqrt(self.variance)
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
 
     def interval(self, level: float = 0.95) -> Interval:
-        """The interval with this chance to hold the true value."""
+        """Return the confidence interval of this level."""
         reach = math.sqrt(self.variance)
         reach *= student_t(self.freedom, (1 + level) / 2) if reach else 0.0
         return Interval(low=self.value - reach, high=self.value + reach)
 
 
 def average(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates of different tasks, which share neither examples nor runs."""
+    """Return the mean of estimates of different tasks, which share neither examples nor runs."""
     count = len(estimates)
-    # A mean of k independent values: variances by k^2, and their squares by k^4.
+    # Mean of k independent values: the variances are divided by k^2, their squares by k^4.
     return Estimate(
         value=sum(each.value for each in estimates) / count,
         variance=sum(each.variance for each in estimates) / count**2,
@@ -78,9 +82,10 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """The variance of one seed's score, and its degrees of freedom.
+    """Variance between the scores of single seeds, and its degrees of freedom.
 
-    `own` is the part of it that is a seed's own chance on each unit.
+    `own` is the part of the variance that comes from the interaction of seeds and units: the chance
+    effect that a seed has on each unit separately.
     """
 
     variance: float
@@ -90,10 +95,10 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """What each unit adds to a system's scores, [units, seeds]: a column's mean is a score.
+    """Contribution of each unit to a system's scores, `[units, seeds]`; a column's mean is a score.
 
-    There is one row, the scores, where nothing is known of the units. `spread` is None where one
-    run shows none.
+    If the units are unknown, the table has one row: the scores. `spread` is None if there is one
+    run, which shows none.
     """
 
     table: Array
@@ -101,46 +106,48 @@ class Sample:
 
     @property
     def scores(self) -> Array:
-        """The score of each seed."""
+        """Score of each seed."""
         scores: Array = self.table.mean(axis=0)
         return scores
 
     @property
     def is_fixed(self) -> bool:
-        """Whether every seed scores the same, as a baseline that was made once."""
+        """True if every seed has the same score, such as a baseline that was made once."""
         return self.spread is not None and self.spread.variance == self.spread.own == 0
 
     @property
     def without_units(self) -> "Sample":
-        """The scores alone, on the same units."""
+        """Sample of the scores alone, without the contributions of units."""
         spread = self.spread and replace(self.spread, own=0.0)
         return Sample(table=self.scores[None], spread=spread)
 
 
 def sample_of(outcomes: Outcomes) -> Sample:
-    """Scores that are no mean over units are linearised: each unit has its jackknife value.
+    """Return the sample of a system's outcomes, with the jackknife value of each unit.
 
-    That is how far the score moves without it (Efron and Stein, Annals of Statistics, 1981).
+    Scores that are not a mean over units are linearised: a unit's contribution is how much the
+    score changes without the unit (Efron and Stein, Annals of Statistics, 1981).
     """
     units, scores = len(outcomes.parts), outcomes.scores
     if units == 1:
         return sample_of_table(scores[None])
-    # The score without each unit, [units, seeds]; (n - 1) times what that moves is what the unit
-    # adds. Centred, so that the mean over units is the score itself.
+    # The score without each unit, `[units, seeds]`; (n - 1) times the change is the unit's
+    # contribution. Centred, so that the mean over units is the score itself.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
     return sample_of_table(scores + moved - moved.mean(axis=0))
 
 
 def sample_of_table(table: Array) -> Sample:
-    """A sample of [units, seeds]."""
+    """Return the sample of a table `[units, seeds]`."""
     units, seeds = table.shape
     if seeds == 1:
         return Sample(table=table, spread=None)
     own = 0.0
     if units > 1:
-        # Two ways without repeats: what the means of unit and seed leave is a seed's own chance on
-        # a unit. Its mean square by the number of units is the part that it has in a score.
+        # Two-way layout without replication: the residual after the means of unit and seed is the
+        # interaction. Its mean square divided by the number of units is its part of a score's
+        # variance.
         rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
         own = float((rest**2).sum()) / ((units - 1) * (seeds - 1) * units)
     variance = float(table.mean(axis=0).var(ddof=1))
@@ -148,7 +155,7 @@ def sample_of_table(table: Array) -> Sample:
 
 
 def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
-    """The spread of systems that are taken for equally noisy; None where none shows one."""
+    """Return the pooled spread of systems assumed to be equally noisy; None if none has one."""
     found = [spread for spread in spreads if spread is not None]
     freedom = sum(spread.freedom for spread in found)
     if not found:
@@ -162,10 +169,11 @@ def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """The parts of the variance of a mean over seeds, or of the difference of two.
+    """Parts of the variance of a mean over seeds, or of the difference of two means.
 
-    `units` is the units' part, `seeds` that of one seed, None where it is unknown; `sides` are the
-    numbers of seeds of the one system or the two.
+    `units` is the variance due to units, with `unit_freedom` degrees of freedom. `seeds` is the
+    spread of single seeds, None if it is unknown. `sides` are the numbers of seeds of each noisy
+    system.
     """
 
     units: float
@@ -174,28 +182,33 @@ class Noise:
     sides: tuple[int, ...]
 
     def with_seeds(self, count: int) -> "Noise":
-        """As it would be with so many seeds of each system."""
+        """Return the noise that `count` seeds of each system would have."""
         if self.seeds is None:
             return self
-        # The units' part has seeds' own chance in it: that of these goes, that of so many comes.
+        # The units' variance contains the interaction of seeds and units: replace its share for the
+        # present numbers of seeds by its share for `count` seeds.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
         return replace(self, units=units, seeds=seeds, sides=(count,) * len(self.sides))
 
     def estimate(self, value: float, *, loss: float = 1.0) -> Estimate:
-        """The value with its variance; `loss` is by how much the seeds' is larger than a mean's.
+        """Return the value with its variance.
 
-        Units and seeds are crossed, so both parts have counted a seed's own chance on each unit;
-        once it is taken off (Searle, Casella and McCulloch, Variance Components, 1992, chapter 4).
-        Where few seeds are alike by luck, that would leave too little. So no more is taken off the
-        units' part than a share that grows with the seeds: none of it at two degrees of freedom
-        (benchmarks/compare_seeds.py has the figures).
+        Units and seeds are crossed, so both parts of the variance contain the interaction of seeds
+        and units, which is subtracted once (Searle, Casella and McCulloch, Variance Components,
+        1992, chapter 4). If few seeds agree by luck, that would leave too little. So the units'
+        part is reduced by at most a fraction of the interaction: 0 for two degrees of freedom or
+        fewer, and close to 1 for many (benchmarks/compare_seeds.py has the figures).
+
+        Args:
+            value: Mean over seeds, or difference of two means.
+            loss: Factor by which the seeds' variance is larger than the variance of a mean.
         """
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n of the one system and 1/m of the other.
+        # 1/n of the first system plus 1/m of the second.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -205,26 +218,26 @@ class Noise:
 
 
 def noise_of(one: Sample, other: Sample | None = None) -> Noise:
-    """The noise of a system's mean, or of the difference of two.
+    """Return the noise of a system's mean over seeds, or of the difference of two systems' means.
 
-    Two systems are taken for equally noisy, as is a run that stands alone; but one that scores the
-    same with every seed has no noise.
+    Two systems are assumed to be equally noisy, even if one of them has a single run; but a system
+    that scores the same with every seed has no noise.
     """
     systems = [one] if other is None else [one, other]
     noisy = [system for system in systems if not system.is_fixed]
-    # Systems of a pooled spread share it; it is known no better for that.
+    # Systems with a pooled spread share one object; it must count once, as it has no more freedom.
     spreads = {id(system.spread): system.spread for system in noisy}
     first, *rest = (system.table.mean(axis=1) for system in systems)
-    # Each unit's mean over seeds, or the difference of two systems on it.
+    # Mean over seeds of each unit, or the difference of two systems on it.
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
     if other is not None and count > 1:
-        # Where all units are alike, the next one need not be.
+        # If all observed units are equal, the next unit may still differ.
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
-        # It is divided by, also where there are no units and their part is 0.
+        # The variance is divided by it, even if there is one unit and its part is 0.
         unit_freedom=max(1, count - 1),
         seeds=pooled(spreads.values()),
         sides=tuple(system.table.shape[1] for system in noisy),
@@ -232,7 +245,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
 
 
 def difference(one: Sample, other: Sample) -> Estimate:
-    """The difference of the means over seeds, paired by units where both know as many."""
+    """Return the difference of the means over seeds, paired by units if both have as many units."""
     if len(one.table) != len(other.table):
         one, other = one.without_units, other.without_units
     value = float(one.scores.mean() - other.scores.mean())
@@ -240,24 +253,24 @@ def difference(one: Sample, other: Sample) -> Estimate:
 
 
 def median_estimate(sample: Sample) -> Estimate:
-    """The median over seeds; its seeds' part is larger than that of a mean."""
+    """Return the median over seeds; seeds add more variance to it than to a mean."""
     seeds = sample.table.shape[1]
-    # var(median) / var(mean): pi / 2 from three seeds on, 1 of one or two.
+    # var(median) / var(mean): pi / 2 for three or more seeds, 1 for one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2
     return noise_of(sample).estimate(float(np.median(sample.scores)), loss=loss)
 
 
-# Scores on other examples, drawn from those that there are.
+# Scores on resamples of the examples.
 
 CHUNK = 2**22
-"""Numbers that are held at once, 32 MiB."""
+"""Largest number of floats that are held in memory at once (32 MiB)."""
 
 DRAWS_CHUNK = 2**23
-"""How often each unit was drawn: numbers that are held at once, 64 MiB."""
+"""Largest number of unit counts that are held in memory at once (64 MiB)."""
 
 
 def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
-    """The draws in parts, of as many numbers as are held at once."""
+    """Yield sizes of parts of the draws, each with at most `most` numbers in rows of `width`."""
     size = max(1, most // max(1, width))
     yield from (min(size, draws - start) for start in range(0, draws, size))
 
@@ -265,7 +278,7 @@ def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
 def times_drawn(
     kind_of: npt.NDArray[np.intp], kinds: int, draws: int, generator: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """How often each kind comes where units are drawn one by one, [draws, kinds]."""
+    """Draw units with replacement; return how often each kind occurs, `[draws, kinds]`."""
     units = len(kind_of)
     samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
     return np.stack([np.bincount(sample, minlength=kinds) for sample in samples])
@@ -274,35 +287,35 @@ def times_drawn(
 def resampled_scores(
     systems: Sequence[Outcomes], generator: np.random.Generator, *, draws: int
 ) -> list[Array]:
-    """Each system's scores on `draws` sets of as many units, [draws, seeds].
+    """Return each system's scores on `draws` resamples of the units, `[draws, seeds]`.
 
-    Units are drawn with replacement, the same ones for all systems, each with all seeds, so that
-    the systems stay paired (Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
+    Units are drawn with replacement, the same units for all systems and each with all seeds, so
+    that the systems stay paired (Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
     """
     units = len(systems[0].parts)
     flat = [system.parts.reshape(units, -1) for system in systems]
     found: list[list[Array]] = [[] for _ in systems]
     for few in chunks(draws, units, DRAWS_CHUNK):
-        # floats multiply much faster
+        # Multiplication of floats is much faster.
         times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
-            # [draws, units] by [units, seeds x parts]: the sums of all draws at once.
+            # [draws, units] times [units, seeds x parts]: the sums of all draws at once.
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
 
 
-# The entries of a board: their intervals, and whom a test tells apart.
+# The entries of a board: their intervals, and which of them differ significantly.
 
 GAIN_DRAWS = 500
-"""A variance needs fewer draws than the end of an interval."""
+"""Resamples for a variance, which needs fewer than the ends of an interval."""
 
 SCOPES = ("both", "examples", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Known:
-    """What is known of an entry's cell: a sample, and an estimate of its median for each scope."""
+    """Sample of an entry's cell, and an estimate of its median for each scope of noise."""
 
     sample: Sample
     estimates: Mapping[str, Estimate]
@@ -311,7 +324,7 @@ class _Known:
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
-"""What is known, by task and entry, of the points that the entry's own was chosen from."""
+"""Outcomes of a sweep's points that were not selected, keyed by task, one sequence per entry."""
 
 
 def with_uncertainty(
@@ -321,14 +334,19 @@ def with_uncertainty(
     tried: Tried | None = None,
     is_pooled: bool = False,
 ) -> Board:
-    """The board with the uncertainty of each entry.
+    """Return the board with the uncertainty of each entry.
 
-    `known` has for each task what is known of every entry's cell, in the order of the entries,
-    None where there is no cell. Intervals are of the median over seeds, and of the suite's score,
-    the mean that its rule takes of these. Ranks are by the test of `difference`, corrected by Holm
-    for all pairs. `is_pooled` takes all entries of a task for equally noisy over seeds, where most
-    have too few to show their own. Where `tried` has the other points of a sweep, the gain by
-    choice of its cells is over other examples too.
+    Intervals are for the median over seeds and for the suite's score, which is the mean of these
+    medians. Ranks come from the test of `difference` with Holm's correction for all pairs.
+
+    Args:
+        board: Board to add confidence intervals and ranks to.
+        known: Outcomes of every entry's cell in the order of the entries, keyed by task; None if an
+            entry has no cell.
+        tried: Outcomes of a sweep's other points; for tasks in it, the selection gain covers other
+            examples too.
+        is_pooled: Assume that all entries of a task are equally noisy over seeds, for boards on
+            which most entries have too few seeds to show their own noise.
     """
     by_task = {task: _known_of(board, task, known[task], is_pooled) for task in board.tasks}
     by_entry: list[dict[str, _Known]] = [
@@ -349,16 +367,16 @@ def with_uncertainty(
 
 
 def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Known]) -> Entry:
-    """The entry with what the choice of a task's point gains over other seeds and examples.
+    """Return the entry with the selection gain of a task over other seeds and other examples.
 
-    It stays that over seeds alone where the examples of a point cannot be had.
+    The gain stays the one over seeds alone if the examples of a point are not available.
     """
-    # What cannot be had is a text or None, so one of them makes the list too short.
+    # Missing outcomes are a text or None, so a missing one makes the list too short.
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry
     cell = entry.cells[task]
-    # By crc32, because `hash` of a text differs from process to process.
+    # Seed with crc32, because `hash` of a string differs from process to process.
     generator = np.random.default_rng(zlib.crc32(f"gain {task}".encode()))
     redrawn = resampled_scores(points, generator, draws=GAIN_DRAWS)
     gain = selection_gain(cell.values, [other.values for other in cell.others], redrawn)
@@ -369,7 +387,7 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 def _known_of(
     board: Board, task: str, known: Sequence[Known | None], is_pooled: bool
 ) -> dict[int, _Known]:
-    """The cells of a column by the places of their entries."""
+    """Return the cells of a column, keyed by the index of their entries."""
     cells = {n: entry.cells[task] for n, entry in enumerate(board.entries) if task in entry.cells}
     samples = {
         place: sample_of(outcomes)
@@ -394,7 +412,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
         estimates["examples"] = median_estimate(replace(sample, spread=None))
     if estimates:
         found = [median_estimate(sample), *estimates.values()]
-        estimates["both"] = max(found, key=lambda each: each.variance)  # no surer than either
+        estimates["both"] = max(found, key=lambda each: each.variance)  # at least as wide as either
     names = score_names(cell.task, rule)
     return _Known(
         sample=sample,
@@ -405,7 +423,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
 
 
 def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> Uncertainty:
-    """Of each cell, and of the score: the mean over the rule's tasks, which all weigh the same."""
+    """Return the intervals of each cell, and of the score as an unweighted mean of its tasks."""
     cells = {task: _intervals([each]) for task, each in found.items()}
     score = Intervals()
     if entry.score is not None:
@@ -414,7 +432,7 @@ def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> 
 
 
 def _intervals(cells: Sequence[_Known]) -> Intervals:
-    """Of the mean of some cells; of a scope that one of them lacks there is none."""
+    """Return the intervals of the mean of some cells, for the scopes that all of them have."""
     bounds = Interval(
         low=fmean(cell.bounds.low for cell in cells), high=fmean(cell.bounds.high for cell in cells)
     )
@@ -430,10 +448,11 @@ def _intervals(cells: Sequence[_Known]) -> Intervals:
 def _ranked(
     rule: ScoreRule, entries: Sequence[Entry], known: Sequence[Mapping[str, _Known]]
 ) -> list[Entry]:
-    """The entries with the ranks that they may have, and whom they are not told apart from.
+    """Return the entries with possible ranks, and with the entries that do not differ from them.
 
-    Above an entry are those that are told apart from it and score more. As no pair of equal
-    systems is told apart on 95 % of such boards, all ranks hold the true ones on as many.
+    An entry is below those that differ significantly from it and score more. On 95 % of boards no
+    pair of equal systems is called different, so on as many boards every rank interval contains the
+    true rank.
     """
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     pairs = list(combinations(racing, 2))
@@ -455,7 +474,7 @@ def _ranked(
         if uncertainty is None or uncertainty.score.both is None:
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
-        # At best just below those that are above it beyond noise, at worst just above those below.
+        # At best just below the significantly better entries, at worst just above the worse ones.
         ranks = 1 + len(better[place]), len(racing) - len(worse[place])
         labels = tuple(entries[other].name for other in sorted(tied))
         found[place] = replace(

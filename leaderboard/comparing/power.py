@@ -1,4 +1,7 @@
-"""Two entries of a board, task by task: how many seeds would tell them apart. Pure."""
+"""Number of seeds that would show a significant difference between two entries.
+
+All functions are pure.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import stdev
 
 import numpy as np
-import scipy  # its parts are loaded on first use
+import scipy  # its submodules are loaded on first use
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
@@ -21,20 +24,20 @@ from benchharness.leaderboard.comparing.noise import (
 )
 
 MOST_SEEDS = 10_000
-"""Beyond so many the answer is no plan any more."""
+"""Largest number of seeds that is reported; a larger number is not a practical plan."""
 
 SCORE = "score"
-"""The row of the suite's score, the mean of its tasks."""
+"""Name of the row for the suite's score, the mean of its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The values of two systems over their seeds; `needed` seeds of each would tell them apart.
+    """Values of two systems over their seeds, and the seeds needed to detect their difference.
 
-    `difference` is that of the means, first minus second, and `p_value` that of the test of
-    `bench compare` (noise.py), without its correction. `reason` says why there is no number of
-    seeds, and `unread` why the examples' part is unknown. `flags` are what must be known of the
-    first's values, and of the second's.
+    `needed` is the number of seeds per system. `difference` is the first mean minus the second, and
+    `p_value` is the uncorrected p-value of the test of `bench compare` (noise.py). `reason`
+    explains why no number of seeds is known, and `unread` why the examples' variance is unknown.
+    `flags` are warnings about the first system's values, and about the second's.
     """
 
     task: str
@@ -50,13 +53,13 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A task's difference and its noise."""
+    """Difference of two systems on a task, and its noise."""
 
     difference: float
     noise: Noise
 
     def at(self, count: int) -> Estimate:
-        """With so many seeds of each system."""
+        """Return the estimate that `count` seeds of each system would give."""
         return self.noise.with_seeds(count).estimate(self.difference)
 
 
@@ -68,10 +71,16 @@ def compare_seeds(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> list[Comparison]:
-    """A comparison of two entries for each of the tasks of `known`, which both have.
+    """Return a comparison of two entries for each task of `known`, and for the suite's score.
 
-    `known` is what is known of their examples. The suite's score comes last where all tasks of its
-    rule are there.
+    The score's comparison comes last, and only if `known` contains all tasks of the rule.
+
+    Args:
+        board: Board of the entries.
+        entries: The two entries.
+        known: Outcomes of both entries, keyed by the tasks that both have.
+        alpha: Significance level.
+        power: Chance to detect the difference that the number of seeds must reach.
     """
     one, other = entries
     once = next((each.name for each in entries if each.kind in ("baseline", "ensemble")), "")
@@ -93,7 +102,7 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    # Unit by unit only where both have the same number; else there are the scores alone.
+    # Use units only if both systems have the same number of them, else the scores alone.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples
@@ -109,7 +118,7 @@ def _comparison(
     chances: tuple[float, float],
     once: str,
 ) -> Comparison:
-    """The numbers of a comparison; `once` names the row that is made once, which has no seeds."""
+    """Return the comparison; `once` names an entry that is made once and has no seeds, if any."""
     one, other = values
     now = average([part.noise.estimate(part.difference) for part in parts])
     several = min(len(one), len(other)) > 1
@@ -139,33 +148,37 @@ def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) 
 
 
 def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
-    """The chance that the test finds a true difference of this value and variance.
+    """Return the chance that the test detects a true difference of this value and variance.
 
-    The statistic is taken for a noncentral t (Cohen, Statistical Power Analysis, 1988, chapter 2).
+    The test statistic is assumed to have a noncentral t distribution (Cohen, Statistical Power
+    Analysis, 1988, chapter 2).
     """
     if estimate.variance == 0:
         return float(estimate.value != 0)
     freedom = min(estimate.freedom, 1e9)
     shift = abs(estimate.value) / math.sqrt(estimate.variance)
     critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
-    # Beyond the critical value on either side: the wrong one is likely only for tiny differences.
+    # Both tails count; the wrong tail is likely only for tiny differences.
     power = float(
         scipy.stats.nct.sf(critical, freedom, shift)
         + scipy.stats.nct.cdf(-critical, freedom, shift)
     )
-    # Far out in the tail scipy gives up; the normal distribution is as good there.
+    # Far out in the tail scipy returns NaN; the normal approximation is as good there.
     return power if math.isfinite(power) else float(scipy.stats.norm.cdf(shift - critical))
 
 
 def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """The fewest seeds of each system, 2 or more, that reach the power; None beyond MOST_SEEDS."""
+    """Return the smallest number of seeds per system, 2 or more, that reaches the power.
+
+    Return None if it is more than MOST_SEEDS.
+    """
 
     def suffices(count: int) -> bool:
         return power_of(average([part.at(count) for part in parts]), alpha) >= power
 
     if not suffices(MOST_SEEDS):
         return None
-    # `high` suffices all the time, `low` never: one seed shows no spread.
+    # Invariant of the search: `high` suffices and `low` does not, since one seed shows no spread.
     low, high = 1, MOST_SEEDS
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,1 +1,1 @@
-"""What is stored, in the formats that others read: one file a format. Pure: boards in, text out."""
+"""Export formats: stored boards and predictions as files that other programs read."""

@@ -1,4 +1,4 @@
-"""The official data sets as the hub names them, and which boards are of them."""
+"""Scores in the formats of the Hugging Face hub: model-index and eval-results."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ TASK_TYPES = {
     "coref": "token-classification",
     "ranking": "text-retrieval",
 }
-"""The hub's name for what a head type does (huggingface.co/tasks)."""
+"""Task type of the hub (huggingface.co/tasks) for each type of head."""
 
 METRICS = {
     "mcc": "matthews_correlation",
@@ -32,14 +32,16 @@ METRICS = {
     "spearman": "spearmanr",
     "em": "exact_match",
 }
-"""The hub's names of metrics (huggingface.co/evaluate-metric) that have others here."""
+"""Names of metrics on the hub (huggingface.co/evaluate-metric) that differ from benchharness's."""
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
-    """The boards whose rows are a benchmark's own, all of them, and of data sets of the hub.
+    """Return the boards that are measured on complete, official data sets of the hub.
 
-    Raises BenchError where there is none: a model card with a score on made-up or cut rows would
-    say what is not so, and one on rows of somebody's own could not say of which data set.
+    Raises:
+        BenchError: There is no such board. A model card with a score on synthetic or incomplete
+            rows would be misleading, and with a score on user-defined data it could not name the
+            data set.
     """
     whole = [board for board in boards if board.is_whole]
     if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
@@ -56,7 +58,7 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """BenchError where a card would have a median of runs that have learned nothing."""
+    """Raise BenchError if a card would contain a median of runs that have learned nothing."""
     for shown in official(boards):
         for entry, name in product(shown.entries, shown.tasks):
             cell = entry.cells.get(name)
@@ -69,7 +71,7 @@ def check_learned(boards: Iterable[Board]) -> None:
 
 
 def _counted_lines(board: Board) -> list[ScoreLine]:
-    """The scores of tasks by the metrics that count, whose scale is known: to 1, from 0 or -1."""
+    """Return the scores of tasks with the metrics that count, which have a known scale."""
     return [
         line
         for line in score_lines([board])
@@ -78,14 +80,17 @@ def _counted_lines(board: Board) -> list[ScoreLine]:
 
 
 def _hub_revision(task: Task, board: Board) -> str | None:
-    """The commit of the data set, None where the rows came from files."""
+    """Return the commit of the data set, None if the rows came from files."""
     return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
 
 
 def to_model_index(boards: Iterable[Board]) -> str:
-    """The YAML block, without its lines of dashes, of one model's scores.
+    """Return the YAML block of one model's scores, without the lines of dashes around it.
 
-    Values are in each metric's own unit. Raises BenchError where the boards hold several models.
+    Values are in the unit of each metric.
+
+    Raises:
+        BenchError: The boards contain several models.
     """
     return f"{model_card_data(**_scores(boards))}\n"
 
@@ -98,7 +103,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 
 def model_card_data(**facts: Any) -> str:
-    """The YAML, without its lines of dashes, of what the hub's ModelCardData takes."""
+    """Return the YAML of the hub's ModelCardData with these arguments, without lines of dashes."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
 
@@ -107,11 +112,17 @@ RESULTS_FILE, COMMIT = ".eval_results/benchharness.yaml", "Scores by benchharnes
 
 
 def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
-    """Sends one model's scores to its repository on the hub in one commit, whose URL is given.
+    """Send one model's scores to its repository on the hub in one commit; return the commit's URL.
 
-    They are a file of eval-results, or are merged into the model-index of README.md. Raises
-    BenchError where the hub is silent, refuses or fails, which says whether nothing was sent or
-    that it is not known.
+    Args:
+        boards: Boards with one model.
+        repository: Name of the repository, "owner/name".
+        as_results: Upload a file of eval-results; otherwise merge the scores into the model-index
+            of README.md.
+
+    Raises:
+        BenchError: The hub does not answer, refuses or fails; the message states that nothing was
+            sent, or that it is not known whether the scores arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():
@@ -129,10 +140,10 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
                 path_or_fileobj=file, path_in_repo=path, repo_id=repository, commit_message=COMMIT
             )
             return str(sent.commit_url)
-    except Exception as error:  # of the hub's client and of what it speaks by
+    except Exception as error:  # any error of the hub's client and its HTTP library
         reason = f"{first_line(error)}, {time.monotonic() - started:.1f} seconds after the start"
         status = getattr(getattr(error, "response", None), "status_code", 0)
-        # Only a commit changes anything, and a refused one does not.
+        # Only a request for a commit changes anything, unless it is refused.
         if "/commit/" in "".join(asked[-1:]) and status not in REFUSED:
             raise BenchError(
                 f"it is not known whether {repository} has taken the scores ({reason}): look at "
@@ -143,22 +154,23 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
 
 ANSWER_SECONDS = 60.0
-"""How long the hub may take for an answer, however often it is asked for it."""
+"""Longest time to wait for an answer of the hub, including repeated requests."""
 
 REFUSED = range(400, 500)
-"""Statuses by which a server says that it has done nothing (RFC 9110, 15.5)."""
+"""Status codes with which a server states that it has done nothing (RFC 9110, 15.5)."""
 
 
 @contextmanager
 def _watched(session: Any, asked: list[str]) -> Iterator[None]:
-    """While it lasts, a session of the hub's client adds each URL that it asks to the list.
+    """Record in `asked` each URL that the session requests, for the duration of the context.
 
-    No answer is waited for longer than ANSWER_SECONDS; the client by itself waits for ever.
+    A request without an answer for ANSWER_SECONDS fails; the client's own default is to wait for
+    ever.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
 
     def note(request: Any) -> None:
-        if time.monotonic() > deadline:  # the client asks five times more
+        if time.monotonic() > deadline:  # the client retries five times
             raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
         asked.append(str(request.url))
 
@@ -166,7 +178,7 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
         nonlocal deadline
         deadline = time.monotonic() + ANSWER_SECONDS
 
-    hooks, timeout = session.event_hooks, session.timeout  # of the whole process
+    hooks, timeout = session.event_hooks, session.timeout  # shared by the whole process
     session.timeout = ANSWER_SECONDS
     more = {"request": note, "response": go_on}
     session.event_hooks = {name: [*hooks[name], hook] for name, hook in more.items()}
@@ -202,7 +214,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
 
 
 def _said(line: ScoreLine) -> dict[str, str]:
-    """What must be known of a score, as far as there is anything."""
+    """Return the parity and the flags of a score, if there are any."""
     return {name: said for name in ("parity", "flags") if (said := getattr(line, name))}
 
 
@@ -217,7 +229,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     revision: str | None = None,
     is_official: bool = True,
 ) -> Any:
-    """A score as the hub's EvalResult; of rows that are not `is_official` no data set is named."""
+    """Return a score as the hub's EvalResult; without `is_official`, it names no data set."""
     known = task.source.splits.get(split) if is_official else None
     return _import_hub().EvalResult(
         task_type=TASK_TYPES[task.head],
@@ -234,9 +246,10 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:
-    """The YAML of one model's scores: one value a task, in percent.
+    """Return the YAML of one model's eval-results: one value per task, in percent.
 
-    Raises BenchError where the boards hold several models.
+    Raises:
+        BenchError: The boards contain several models.
     """
     hub, found = _import_hub(), official(boards)
     pairs = zip(found, the_model(found), strict=True)
@@ -256,7 +269,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),
-            # Rounded to take away the noise of the product: 0.943 times 100 is 94.30000000000001.
+            # Rounded to remove floating-point noise: 0.943 times 100 is 94.30000000000001.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
             notes=_joined(

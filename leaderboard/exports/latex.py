@@ -1,8 +1,8 @@
-"""Boards as LaTeX tables for papers: booktabs, and no wider than the text.
+"""Boards as LaTeX tables for papers, with booktabs, never wider than the text.
 
-A table with few columns stands in one column of a page, any other across it. LaTeX itself measures
-it, and scales what is too wide. The text needs booktabs and graphicx, and compiles with pdflatex,
-lualatex and xelatex alike.
+A table with few columns fits one column of a page; any other spans both. LaTeX measures the table
+and scales it down if it is too wide. The output needs the packages booktabs and graphicx, and
+compiles with pdflatex, lualatex and xelatex.
 """
 
 import re
@@ -24,11 +24,11 @@ from benchharness.leaderboard.exports.table import (
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import BenchError
 
-_NARROW = 4  # so many columns of numbers and facts stand in one column of a page
+_NARROW = 4  # most columns of numbers and facts that fit one column of a page
 
-_ROWS = 40  # rows of a float, below whose last the notes still find room on the page
+_ROWS = 40  # rows of a float, which leave room for the notes below the last one
 
-_LONG_NAME = 36  # longer names of rows are folded
+_LONG_NAME = 36  # longest name on one line; longer ones are folded
 
 
 def to_latex(
@@ -38,10 +38,16 @@ def to_latex(
     caption: str = "",
     label: str = "",
 ) -> str:
-    """A table environment for each board, and above them what the preamble needs.
+    """Return a table environment for each board, preceded by comments with the required packages.
 
-    `caption`, in LaTeX, and `label` take the place of the board's title and of "tab:SUITE". Raises
-    BenchError where a paper would not compile with them.
+    Args:
+        boards: Boards to export.
+        choice: Columns and other options.
+        caption: LaTeX source of the caption; default: the board's title.
+        label: Label of the table; default: "tab:SUITE".
+
+    Raises:
+        BenchError: The document would not compile with this caption or label.
     """
     if _breaks(caption):
         raise BenchError(
@@ -65,8 +71,8 @@ def to_latex(
 
 
 def _breaks(caption: str) -> bool:
-    """Whether a text cannot stand in braces: what is open at its end, or has no meaning there."""
-    # Without what it refers to, commands and formulas; then without braces that close.
+    """Return whether a text would break LaTeX inside braces: unbalanced or special characters."""
+    # Remove citations and references, commands and formulas; then braces that are balanced.
     plain = re.sub(r"\\(?:\w*cite\w*|\w*ref)\{[^{}%#]*\}", "", caption)
     plain = re.sub(r"\\\S|\$(?:\\\S|[^$\\%&#])*\$", "", plain)
     while (less := re.sub(r"\{([^{}]*)\}", r"\1", plain)) != plain:
@@ -85,7 +91,7 @@ _MEANINGS = {
     "|": r"\textbar{}",
     "`": r"\textasciigrave{}",
     '"': r"\char34{}",
-    # After \\ a bracket or a star would be taken for an option of the line before.
+    # After a double backslash, a bracket or a star would be read as an option of the line break.
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
@@ -94,18 +100,18 @@ _MEANINGS = {
     "†": r"\dag{}",
     **{mark: "\\" + mark for mark in "{}$&#%_"},
 }
-"""What stands for each character that LaTeX would not print as it is (source2e, ltoutenc)."""
+"""LaTeX source of each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of these would become a dash or a quotation mark
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would become a dash or a quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 
 
 def latex_escaped(text: str) -> str:
-    """The text as it reads, on one line; letters that not every engine has become "U+4E2D"."""
+    """Return the text escaped, on one line; letters that not every engine has become "U+4E2D"."""
     plain = ""
     for character in visible(text):
-        # A letter with an accent is in every engine where it is in Latin Extended-A or before.
+        # Every engine has accented letters up to Latin Extended-A.
         base = unicodedata.normalize("NFD", character)[0]
         is_latin = character in _LATIN or (ord(character) < 0x180 and base.isascii())
         plain += _MEANINGS.get(
@@ -115,7 +121,7 @@ def latex_escaped(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """The text, escaped; a word that no line may hold can be folded every ten characters."""
+    """Return the text escaped; words too long for a line may be broken every ten characters."""
     words = (
         r"\allowbreak{}".join(map(latex_escaped, re.findall(r".{1,10}", word)))
         if len(word) > 20
@@ -137,10 +143,7 @@ _HEADINGS = {
 
 
 def _marks(table: Table) -> dict[str, str]:
-    """A letter for each metric of published values that is not the column's own.
-
-    A number for each source.
-    """
+    """Return a letter for each metric other than its column's, and a number for each source."""
     found = dict.fromkeys(cell.metric for row in table.rows for cell in row.cells if cell.metric)
     sources = dict.fromkeys(row.source for row in table.rows if row.source)
     letters = {metric: chr(ord("a") + place) for place, metric in enumerate(found)}
@@ -149,13 +152,13 @@ def _marks(table: Table) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Setting:
-    """A table, and the marks that lead to its notes."""
+    """Table, with the marks that refer to its notes."""
 
     table: Table
     marks: Mapping[str, str]
 
     def environments(self, caption: str, label: str) -> Iterator[str]:
-        """The table, in several floats where one would be higher than a page; notes come last."""
+        """Yield the table as floats, none higher than a page, with the notes in the last one."""
         table = self.table
         wide = len(table.columns) + len(table.facts) > _NARROW
         environment = "table*" if wide else "table"
@@ -168,14 +171,14 @@ class _Setting:
                     rf"\begin{{{environment}}}[t]",
                     r"\centering",
                     rf"\caption{{{caption}{' Continued.' if start else ''}}}",
-                    # LaTeX takes a label once, so the floats that go on have none.
+                    # A label must be unique, so only the first float has it.
                     *([] if start else [rf"\label{{{label}}}"]),
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
-                    # Two small numbers are higher than a line.
+                    # Two small stacked numbers are higher than a line.
                     *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
-                    # Set into a box first, whose width LaTeX compares with the line's.
+                    # Typeset into a box first, so that LaTeX can compare its width with the line's.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + most]),
                     r"}%",
@@ -188,7 +191,7 @@ class _Setting:
 
     def _tabular(self, rows: Sequence[TableRow]) -> Iterator[str]:
         table = self.table
-        # @{} takes away the space at both sides of the table.
+        # @{} removes the space on both sides of the table.
         yield rf"\begin{{tabular}}{{@{{}}l{'l' * len(table.facts)}{'r' * len(table.columns)}@{{}}}}"
         yield r"\toprule"
         yield from self._heads()
@@ -204,7 +207,7 @@ class _Setting:
         yield r"\end{tabular}"
 
     def _heads(self) -> Iterator[str]:
-        """The line of titles, or two where a title has two; one of one line stands in the last."""
+        """Yield the lines of column titles; a title of one line is in the last."""
         titles = ["Score" if t == "score" else t for t in self.table.columns]
         lines = [title.split("\n") for title in titles]
         height = max(map(len, lines))
@@ -230,10 +233,7 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
-        """What stands behind a value: the marks of what it is of, and its spread as an index.
-
-        In the place of a spread its interval, the lower end below the upper one.
-        """
+        """Return the marks after a value, and its interval (sub- and superscript) or spread."""
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
         mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""

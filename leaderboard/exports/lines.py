@@ -1,4 +1,4 @@
-"""A score as a line of a table that others compute with: one system, one metric of one split."""
+"""Scores as lines of a table for other programs: one line per system, split and metric."""
 
 import csv
 import io
@@ -19,15 +19,18 @@ from benchharness.tasks.errors import BenchError
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """One score over its seeds, in the metric's own unit (mostly 0 to 1).
+    """Score over its seeds, in the unit of the metric (mostly 0 to 1).
 
-    `score` is the median. A suite's score has the suite for a task and its rule for a metric; it
-    stands for the medians of the tasks, as on the board, and mean and the others for its seeds.
-    `truncated` counts the split's rows that lost words, None where nobody counted any.
-    `spread` is the sample standard deviation, None for one seed. `kind` is "model", "ensemble" or
-    "baseline", `source` says who measured it, `date` when its newest run ended, and `selection` how
-    evaluations chose the weights, empty where they did not. `parity` is what the certificate says
-    of its runs, as far as the board knows, and `flags` what must be known of the score.
+    `score` is the median. For a suite's score, `task` is the suite and `metric` its rule; `score`
+    is then computed from the medians of the tasks, as on the board, and `mean`, `spread`, `low` and
+    `high` from the scores of single seeds. `truncated` is the largest number of truncated rows of
+    the split in a run, None if it was not counted. `spread` is the sample standard deviation, None
+    for one seed.
+
+    `kind` is "model", "ensemble" or "baseline", `source` names who measured the score, `date` is
+    the end of its newest run. `selection` describes the selection of checkpoints, empty if there
+    was none. `parity` is the verdict of the parity certificate on the runs, if the board has it.
+    `flags` are warnings about the score.
     """
 
     model: str
@@ -55,19 +58,19 @@ class ScoreLine:
 
 
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
-    """Every score of the boards, entry by entry: the suite's first, where it has all its tasks."""
+    """Return every score of the boards, entry by entry; a complete suite's score comes first."""
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
-    # A board that was narrowed to some tasks has no column of the score, which is of all of them.
+    # A board that was reduced to some tasks has no suite score, which covers all of them.
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
         scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]
         yield replace(_line(board, entry, name, finished, scores), score=entry.score)
     for task in board.tasks:
         runs = entry.cells[task].runs if task in entry.cells else ()
-        # Every score that a run of the task has, whether it counts or not.
+        # Every score that a run of the task has, even if it does not count in the suite's score.
         for measure in dict.fromkeys(m for run in runs for m in run.measures[task].values()):
             found = {run.key: run.score_of(task, measure) for run in runs}
             values = [value for value in found.values() if value is not None]
@@ -82,7 +85,7 @@ def _line(
     runs: Sequence[RunRow],
     values: Sequence[float],
 ) -> ScoreLine:
-    """The line of a task, split and metric."""
+    """Return the line of a task, split and metric."""
     task, split, metric = name
     where = f"{task}:{split}"
     return ScoreLine(
@@ -115,18 +118,18 @@ def _line(
     )
 
 
-# Scores as CSV that a spreadsheet takes for text and numbers, and never for a formula.
+# Scores as CSV in which a spreadsheet finds text and numbers, but no formula.
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
 _SELDOM = ("selection", "truncated", "parity")
-"""Stand in a JSON export only where some line of it has a value there."""
+"""Columns that a JSON export contains only if some line has a value for them."""
 
 
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
-    """A header and a line a score; numbers with all their digits, nothing for None.
+    """Yield a header and a line per score; numbers have all their digits, None is an empty cell.
 
-    The header comes before the first score is asked for, and so it has every column.
+    The header is yielded before the first score is read, so it always contains every column.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -147,7 +150,7 @@ def _check_columns(columns: Sequence[str]) -> None:
 
 
 def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
-    """An object a score, with the names of ScoreLine; ASCII, and null for None."""
+    """Return a JSON list with an object per score, keyed by the fields of ScoreLine, in ASCII."""
     _check_columns(columns)
     rows = [vars(line) for line in lines]
     left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
@@ -157,10 +160,13 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
-    """The boards with these models and tasks alone; everything where nothing is named.
+    """Return the boards reduced to these models and tasks; an empty list of names keeps all.
 
-    A model is named as on the command line (see `naming.is_called`), a task in full. Boards of
-    which nothing is left are left out. Raises BenchError where nothing at all is.
+    A model is named as on the command line (see `naming.is_called`), a task by its full name.
+    Boards without a remaining entry or task are left out.
+
+    Raises:
+        BenchError: Nothing remains, or a model is on no board.
     """
     listed = list(boards)
     missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
@@ -185,9 +191,11 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
 
 
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
-    """The one entry of each board, all of one model.
+    """Return the only entry of each board; all entries are of one model.
 
-    Raises BenchError, saying how to choose, where there are more.
+    Raises:
+        BenchError: A board has several entries, or there are several models; the message explains
+            how to select one.
     """
     entries: list[Entry] = []
     for board in boards:

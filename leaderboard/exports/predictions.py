@@ -1,4 +1,4 @@
-"""Every prediction as a row: CSV, JSON lines, Parquet, a `datasets.Dataset`."""
+"""Predictions as rows of CSV, JSON lines, Parquet, or a `datasets.Dataset`."""
 
 import csv
 import io
@@ -17,11 +17,12 @@ from benchharness.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedSplit:
-    """What one run has predicted of one split, and the examples where they could be read.
+    """Predictions of one run on one split, with the examples if they could be read.
 
-    `seed` is None for what has none, `scores` are the split's by name, `flags` what must be known
-    of the run, `reason` is the sentence that says why there are no examples. Without `texts`
-    nothing that is words of the data is written: a span and an option given as a text are left out.
+    `seed` is None for a run without a seed. `scores` are the split's scores, keyed by name. `flags`
+    are warnings about the run. `reason` is a sentence that explains why there are no examples.
+    Without `texts`, no text of the data is written: spans, and options that are texts, are left
+    out.
     """
 
     task: Task
@@ -55,12 +56,12 @@ COLUMNS = (
 
 
 def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
-    """A row an example, with the names of COLUMNS.
+    """Yield a row per example, keyed by COLUMNS.
 
-    `gold` and `predicted` are text: a label, a number, an option's number from 0, tags with spaces
-    between them; of a span `predicted` is the answer ("" for none) and `gold` a JSON list of the
-    right ones. None stands for what is hidden or could not be read. `scores` are the probabilities
-    of the classes in the task's order or of the options; of a span the no-answer score.
+    `gold` and `predicted` are text: a label, a number, the index of an option, or tags separated by
+    spaces. For a span, `predicted` is the answer ("" for none) and `gold` a JSON list of the right
+    answers. A hidden or unreadable value is None. `scores` are the probabilities of the classes in
+    the task's order or of the options; for a span, the no-answer score.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
     kind, known = answer_type(split.task), labels_known(split.examples)
@@ -82,13 +83,13 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
         }
 
 
-# The three files, written split by split.
+# The three file formats, written split by split.
 
 
 def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """A header and a line a prediction, which a spreadsheet takes for no formula; gives how many.
+    """Write a header and a line per prediction; return the number of predictions.
 
-    Scores are a JSON list, nothing stands for None.
+    Scores are a JSON list, None is an empty cell, and no cell is a formula to a spreadsheet.
     """
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer, count = csv.writer(text, lineterminator="\n"), 0
@@ -102,17 +103,17 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
                     row[name] = inert(visible(value))
             writer.writerow(row.values())
             count += 1
-    # Or the wrapper would close the caller's file when nobody holds it any more.
+    # Otherwise the wrapper would close the caller's file when it is garbage-collected.
     text.detach()
     return count
 
 
-# "-0.5" stays a number, though it begins as a formula may.
+# "-0.5" must stay a number, although formulas may begin like it.
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 
 
 def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """An object a prediction; ASCII, and null for None. Gives how many."""
+    """Write a JSON object per prediction, in ASCII; return the number of predictions."""
     count = 0
     for split in splits:
         for row in prediction_rows(split):
@@ -122,11 +123,12 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Parquet with a row group a run and split, as pandas, polars and DuckDB read it."""
+    """Write a Parquet file with a row group per run and split; return the number of predictions."""
     import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
 
     pa = pyarrow
-    # Said here, because from rows of nothing but None pyarrow would take a column for null.
+    # Explicit types, because pyarrow would infer the null type for a column that contains only
+    # None.
     kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     count = 0

@@ -1,4 +1,4 @@
-"""A board as a plain table: what Markdown and LaTeX have in common."""
+"""A board as a plain table: the part that Markdown and LaTeX have in common, and Markdown."""
 
 import re
 from collections import Counter
@@ -27,27 +27,27 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
-"""The name of the column of the suite's score."""
+"""Name of the column for the suite's score."""
 
 FACTS = ("rank", "recipe", "precision", "seeds")
-"""Columns that say something of a row beside its numbers."""
+"""Columns with facts about a row other than its scores."""
 
 SPREAD_NOTE = "± is the sample standard deviation"
 
 LIKE_OURS = "models"
-"""Stands for the published rows of the models of a board."""
+"""Name that selects the published rows of the models on a board."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What a table shows of a board.
+    """Options of a table.
 
-    `columns` are names as a user has them ("score", "rte", "recipe"), in their order; without any
-    a format has its own. `published` are names of systems, or LIKE_OURS. `spread` says whether
-    values have theirs over seeds, `intervals` whether they have theirs in its place, as far as the
-    boards know them. `ties` are, by suite and
-    task, the labels of the entries that a test does not tell apart from the best, and `apart` of
-    those, by SCORE too, that it tells apart from `other`, which is the name of a model.
+    `columns` are names as a user types them ("score", "rte", "recipe"), in order; if empty, each
+    format has its default. `published` are names of systems, or LIKE_OURS. `spread` shows the
+    spread over seeds of each value; `intervals` shows confidence intervals instead, if the boards
+    have them. `ties` are the labels of the entries that do not differ significantly from the best
+    one, keyed by task ("glue/rte"). `apart` are the labels of the entries that differ significantly
+    from the model named `other`, keyed by task or SCORE.
     """
 
     columns: tuple[str, ...] = ()
@@ -61,11 +61,12 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class TableCell:
-    """A value times 100 with its spread, empty where there is none; `best` of its column or not.
+    """Value times 100 with its spread, empty if there is none; `best` if it is its column's best.
 
-    `metric` is what a published value is of, where that is not all that the column's is the mean
-    of. `ends` are those of its interval, and `apart` says that a test tells it from that of
-    another model. `flags` are what must be known of the value, for which it has a `mark`.
+    `metric` is set for a published value that covers only a part of the column's metrics, or
+    another average. `ends` are the ends of its confidence interval. `apart` is true if it differs
+    significantly from the other model's value. `flags` are warnings about the value, which then has
+    a `mark`.
     """
 
     value: str = ""
@@ -78,16 +79,17 @@ class TableCell:
 
     @property
     def mark(self) -> str:
-        """What stands behind a value with flags, and before the notes that say them."""
+        """Mark after a value with flags and before the notes on them; empty without flags."""
         return MARK if self.flags else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """One entry, or a published row; `facts` are by the names in FACTS.
+    """Entry, or a published row; `facts` are keyed by the names in FACTS.
 
-    `group` is the kind of row: "model", "scored", "ensemble", "baseline", "published"; `source`
-    says where the last was printed. `apart` are the facts in its name that tell it from others.
+    `group` is the kind of row: "model", "scored", "ensemble", "zero-shot", "baseline" or
+    "published". `official` is the name in papers. `source` is the source of a published row.
+    `apart` are the facts that the row's name contains to distinguish it from others.
     """
 
     group: str
@@ -99,16 +101,17 @@ class TableRow:
     apart: tuple[str, ...] = ()
 
     def fact(self, name: str) -> str:
-        """A fact, empty where it has none."""
+        """Return a fact, empty if the row does not have it."""
         return self.facts.get(name, "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """One board. `facts` and `columns` are those shown, `columns` name the cells of a row.
+    """Table of one board; `facts` and `columns` are the titles of the columns that are shown.
 
-    `caption` says in a paper what it is of, `title` also by which files. A title of a column may
-    have two lines; `names` are SCORE and tasks. `notes` are sentences for below the table.
+    `caption` is a title for papers; `title` also names the files that the data were read from. A
+    column's title may have two lines; `names` are the columns' names, SCORE or a task. `notes` are
+    sentences for below the table.
     """
 
     suite: str
@@ -124,10 +127,16 @@ class Table:
 def build_tables(
     boards: Iterable[Board], choice: Choice, facts: Sequence[str] = (), *, official: bool = False
 ) -> Iterator[Table]:
-    """The table of each board that has one of the columns; `facts` are shown where none is chosen.
+    """Yield the table of each board that has at least one of the columns.
 
-    `official`: with the names that papers use for models. Raises BenchError where a column or a
-    published system is on no board.
+    Args:
+        boards: Boards to show.
+        choice: Columns and other options.
+        facts: Facts that are shown unless columns are chosen.
+        official: Use the names that papers use for models.
+
+    Raises:
+        BenchError: A column or a published system is on no board.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
@@ -158,14 +167,15 @@ def build_tables(
 
 
 def _default(board: Board) -> tuple[str, ...]:
-    """The score, where the board has every task of it, and its tasks."""
+    """Return the board's tasks, after the score if the board has every task of it."""
     has_score = board.has_score and set(board.rule.cells) <= set(board.tasks)
     return (SCORE, *board.tasks) if has_score else board.tasks
 
 
 def _columns_of(board: Board) -> dict[str, str]:
-    """What a user may call each column, in lower case, with its name."""
-    # "glue/rte", "rte" or its title; the facts and the score go before a task of their name.
+    """Return the columns' names, keyed by every lower-case name that a user may type."""
+    # A task is "glue/rte", "rte" or its title; facts and the score take precedence over a task of
+    # the same name.
     names = {name: name for name in (*FACTS, *_default(board))}
     for task in board.tasks:
         for word in (task, task.partition("/")[2], title_of(task)):
@@ -180,7 +190,7 @@ def _build_table(
     choice: Choice,
     names: Mapping[str, str],
 ) -> Table:
-    """A table; without chosen columns it has none in which no row has a value."""
+    """Return a table; unless columns were chosen, columns without any value are left out."""
     if not choice.columns:
         filled = {task for entry in board.entries for task in entry.cells}
         filled |= {SCORE} if any(entry.score is not None for entry in board.entries) else set()
@@ -206,7 +216,7 @@ def _build_table(
         )
         rows.append(row)
     for printed in published_rows(board, choice.published):
-        # Of what its numbers are, and who has measured them, if another.
+        # The protocol of the numbers, and the team that submitted them.
         said = [*filter(None, (printed.said_protocol, printed.by and f"by {printed.by}"))]
         row = TableRow(
             group="published",
@@ -231,7 +241,7 @@ def _build_table(
 
 
 def _caption(board: Board) -> str:
-    """What the table is of, and not by which path it was read."""
+    """Return the title of a board without the paths of its data."""
     parts = [board.title, *(["mini data"] if "mini" in board.data else [])]
     parts += [] if board.limit is None else [f"at most {board.limit} rows a split"]
     splits = [split for task in board.tasks for split in find_task(task).dev_splits]
@@ -244,7 +254,7 @@ def _recipe(entry: Entry) -> str:
 
 
 def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell:
-    """A value of an entry; `best` is how the best of its column is shown."""
+    """Return the cell of an entry; `best` is the displayed best value of its column."""
     cell = entry.cells.get(name)
     score, spread = (entry.score, entry.spread) if cell is None else (cell.median, cell.spread)
     if score is None or (cell is None and name != SCORE):
@@ -264,7 +274,7 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
 
 
 def _intervals(entry: Entry, name: str) -> Intervals:
-    """What is known of a cell's interval, or of the score's."""
+    """Return the confidence intervals of an entry's cell, or of its score."""
     known = entry.uncertainty
     if known is None:
         return Intervals()
@@ -272,10 +282,10 @@ def _intervals(entry: Entry, name: str) -> Intervals:
 
 
 def _official_names(board: Board) -> dict[str, str]:
-    """What papers call the models: the name that most published rows of each have.
+    """Return the names of models in papers: the most frequent one in each model's published rows.
 
-    Weights of a folder ("sha256:...") are the user's own, whatever they are called, and no two
-    models share a name.
+    A model whose weights come from a folder ("sha256:...") keeps its own name, and a name that two
+    models would share is not used.
     """
     found: dict[str, str] = {}
     for entry in board.entries:
@@ -289,9 +299,9 @@ def _official_names(board: Board) -> dict[str, str]:
 
 
 def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
-    """The rows with names that are nobody else's: of several recipes each has its own behind it.
+    """Yield the rows with distinct names: a recipe or precision that differs is added to the name.
 
-    What is among the `facts` that are shown need not be told again.
+    Facts in `facts`, which have columns of their own, are not added.
     """
     for row in rows:
         same = [each for each in rows if each.group == row.group and each.model == row.model]
@@ -306,7 +316,7 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
 
 
 def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
-    """The published rows on the dev splits of a board's suite that these names stand for."""
+    """Return the published dev rows of a board's suite that these names select."""
     models = {entry.model for entry in board.entries if entry.is_single}
     ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
     rows = published(board.suite) if board.is_whole else ()
@@ -314,16 +324,16 @@ def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
 
 
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
-    """What the row prints of a column: the mean of all that the column's is of, or one of these."""
+    """Return the published value of a column: the mean of its metrics, or the first of them."""
     if name == SCORE:
         found = {cell.scores[0]: cell for cell in row.of(board.suite)}
         if board.rule.name in found:
             return TableCell(value=found[board.rule.name].printed)
-        # An average by another rule, as its authors print it.
+        # An average with another rule, as its authors print it.
         others = (TableCell(value=cell.printed, metric=name) for name, cell in found.items())
         return next(others, TableCell())
-    # All that the column's value is the mean of, as printed where it is one number; else the first
-    # number of a part of it, with a mark that says which.
+    # If all metrics of the column are printed, their mean, or the number as printed if there is one
+    # metric; else the first number of a part of them, with a mark that names the metric.
     names, cells = score_names(name, board.rule), row.of(name)
     by_name = {cell.scores[0]: cell for cell in cells if len(cell.scores) == 1}
     if all(each in by_name for each in names):
@@ -345,9 +355,9 @@ def _notes(
     choice: Choice,
     rows: Sequence[TableRow],
 ) -> Iterator[str]:
-    """The protocol: of what the values are, and what a reader must know of some.
+    """Yield the protocol of the values and the warnings about some of them.
 
-    The first of `rows` are those of the board's entries, each with a name of its own.
+    `rows` begin with the rows of the board's entries, with distinct names.
     """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
@@ -370,7 +380,7 @@ def _notes(
         yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
     if any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    # Rows that are told apart by their recipes have them in their names.
+    # Rows that are distinguished by their recipes have them in their names.
     recipes = grouped(
         (recipe, row.official)
         for row in rows
@@ -380,7 +390,7 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(  # of the score where it is made, at its tasks
+    yield from note_lines(  # the score's notes are its tasks' notes
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
@@ -401,13 +411,13 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
 
 
 def _metric_of(board: Board, task: str) -> str:
-    """What a task's value is: "the mean of accuracy and F1"."""
+    """Return the metric of a task's value: "the mean of accuracy and F1"."""
     names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
     return ("the mean of " if len(names) > 1 else "") + " and ".join(names)
 
 
 def metric_title(task: str, name: str) -> str:
-    """A score's metric as papers write it: "accuracy", "F1", "Matthews correlation"."""
+    """Return a score's metric as papers write it: "accuracy", "F1", "Matthews correlation"."""
     every = [metric.name for metric in (*find_task(task).metrics, *find_task(task).details)]
     metric = max((each for each in every if name.startswith(each)), key=len, default=name)
     return _METRICS.get(metric, metric)
@@ -424,20 +434,21 @@ _METRICS = {
 }
 
 
-# Boards as Markdown tables (GitHub's), the best of each column in bold.
+# Boards as Markdown tables (GitHub flavour), with the best of each column in bold.
 
 _MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
-"""What may begin something: emphasis, code, a link, an image, a cell, an address, a formula."""
+"""Characters that may begin markup: emphasis, code, a link, an image, a cell, an address, a
+formula."""
 
 
 def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
-    """A heading, a table and its notes for each board."""
+    """Return a heading, a table and its notes for each board."""
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"
 
 
 def _markdown_escaped(text: str) -> str:
-    """The text as it reads, whatever Markdown or HTML would make of it; always on one line."""
+    """Return the text escaped for Markdown and HTML, on one line."""
     plain = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKS.sub(r"\\\1", plain)
 

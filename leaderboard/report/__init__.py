@@ -1,6 +1,7 @@
-"""The HTML report: one self-contained file that opens from disk with no network.
+"""HTML report: one self-contained file that opens from disk without a network.
 
-Here is what it shows, worked out before any HTML: boards, groups of runs, failures.
+This module computes the content of the page before any HTML is made: boards, groups of runs and
+failures.
 """
 
 import operator
@@ -37,16 +38,17 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import grouped
 
 INLINE_RUNS = 120
-"""Runs whose sections need no script; those of more would make the page slow to open."""
+"""Largest number of runs whose sections are plain HTML. Further sections are packed and need a
+script, because a longer page would open slowly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The runs of one entry on one task, seed by seed; what a cell of a table links to.
+    """Runs of one entry on one task, one per seed; a cell of a table links to it.
 
-    `statistics` are a sentence about each score that has more than one value, `reproductions` hold
-    scores against the published ones of the same model, `curves` the learning curves of several
-    seeds together, `predictions` a task and the address of its page of every prediction.
+    `statistics` has a sentence for each score that has more than one value. `reproductions` are
+    comparisons with published scores of the same model, `curves` are the learning curves of several
+    seeds in one chart, `predictions` has pairs of a task and the address of its predictions page.
     """
 
     anchor: str
@@ -59,19 +61,19 @@ class Group:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it says no more than the table of the entry's runs."""
+        """True if the group contains nothing but the table of the entry's runs."""
         says = (self.statistics, self.reproductions, self.curves, self.predictions)
         return not any(says)
 
     @property
     def scores(self) -> Sequence[str]:
-        """The names of the runs' scores; one without name where all have failed."""
+        """Names of the runs' scores; a single empty name if all runs have failed."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRuns:
-    """All runs of an entry, task by task; `is_packed` where a script unpacks them."""
+    """All runs of an entry, grouped by task; `is_packed` is true if a script unpacks them."""
 
     entry: Entry
     groups: tuple[Group, ...]
@@ -79,12 +81,12 @@ class EntryRuns:
 
     @property
     def seeds(self) -> Sequence[int]:
-        """Of all runs."""
+        """Seeds of all runs, sorted."""
         return sorted({run.job.seed for group in self.groups for run in group.runs})
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What links lead to."""
+        """Ids of the sections that links can lead to."""
         return tuple(
             id_ for group in self.groups for id_ in (group.anchor, *(r.anchor for r in group.runs))
         )
@@ -92,7 +94,7 @@ class EntryRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """A run that failed, as the list of them has it."""
+    """Failed run, as the page's list of failures shows it."""
 
     run: RunRow | Job
     status: str
@@ -102,9 +104,10 @@ class FailedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """The whole report. `parts` are the runs of each table, entry by entry.
+    """Content of the whole report.
 
-    `others` are runs that stand on no board; baselines are no `models`.
+    `parts` are the runs of each table, entry by entry. `others` are runs that belong to no board.
+    `models` is the number of models, without baselines.
     """
 
     tables: tuple[TableView, ...]
@@ -121,15 +124,20 @@ def build_page(
     details: Iterable[Result | Failure],
     background: Background,
 ) -> Page:
-    """The boards with a section for each run in `details`, and what plots know besides.
+    """Return the content of the report.
 
-    A run on a board without details (a store that keeps rows only) has its scores and no section.
-    With places in the background the sections are there, in files of their own: the page links to
-    them and has none itself.
+    A run of a board that is not in `details` (of a store that keeps rows only) has its scores and
+    no section. If `background` has places, the sections are in files of their own; then the page
+    links to these and has no sections itself.
+
+    Args:
+        boards: Boards to show.
+        details: Runs that get a section; the iterable is read once.
+        background: Facts for plots and comparisons that no board has.
     """
     places = background.places
     sections, facts, parity = dict[str, RunSection](), dict[str, RunFacts](), dict[str, str]()
-    for run in details:  # each is read once
+    for run in details:  # read each run once
         if not places:
             sections[run.job.key] = build_run(run)
         if (found := facts_of(run)) is not None:
@@ -169,7 +177,7 @@ def build_page(
 
 
 def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
-    """Each failed run once."""
+    """Yield each failed run once."""
     rows = {run.key: run for entry in entries for run in entry.failures}
     found: list[tuple[RunRow | Job, str, str]] = [
         *((run, run.status, run.error) for run in rows.values()),
@@ -185,7 +193,10 @@ def _parts(
     sections: Mapping[str, RunSection],
     predictions: Pages,
 ) -> Iterator[tuple[TableView, tuple[EntryRuns, ...]]]:
-    """The boards' runs; the first of a page stand in it as they are, and each stands there once."""
+    """Yield each board's table with its runs; a group that is on several boards is yielded once.
+
+    The first INLINE_RUNS runs of the page are plain HTML, all others are packed.
+    """
     left, known = INLINE_RUNS, set[str]()
     for table, board in zip(tables, boards, strict=True):
         found = []
@@ -201,7 +212,7 @@ def _parts(
 def groups_of(
     board: Board, entry: Entry, sections: Mapping[str, RunSection], predictions: Pages
 ) -> Iterator[Group]:
-    """The runs of an entry, task by task, with the sections and pages of those that have any."""
+    """Yield the runs of an entry, one group per task, with their sections and predictions pages."""
     reproduced = reproductions(board, entry)
     for task, runs in group_runs(board, entry).items():
         anchor, keys = group_anchor(entry, task), {run.key for run in runs}
@@ -213,7 +224,7 @@ def groups_of(
             title=runs[0].title,
             statistics=tuple((c.task, statistics(c)) for c in cells if says_more(c)),
             reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
-            # A single run's curves stand in its section.
+            # The curves of a single run are in its section.
             curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
             runs=tuple(found),
             predictions=tuple(
@@ -225,19 +236,22 @@ def groups_of(
 
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
-    """The runs of an entry by task; a failed task that is no column comes last."""
+    """Return the runs of an entry, keyed by task; failed tasks that have no column come last."""
     by_task = grouped((run.task, run) for run in entry.runs)
     tasks = [task for task in board.tasks if task in by_task]
     return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
 
 
-# Where details stand in files of their own, links lead there.
+# Links to details that are in files of their own.
 
 
 def moved(shown: Any, places: Places) -> Any:
-    """The page, or a part of it, with links to files for those to sections, where there are any."""
+    """Return the page, or a part of it, with links to sections replaced by links to files.
+
+    A link to a section that is in no file becomes empty.
+    """
     if isinstance(shown, tuple):
-        # What has no link in it stays the same object: most of a page is not built anew.
+        # A part without links stays the same object, so that most of a page is not copied.
         found = tuple(moved(each, places) for each in shown)
         return shown if all(map(operator.is_, shown, found)) else found
     if not is_dataclass(shown) or isinstance(shown, type):

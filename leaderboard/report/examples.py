@@ -1,4 +1,4 @@
-"""One example on a page of predictions: its texts, its gold answer and every answer to it."""
+"""One example on a predictions page: its texts, its gold answer and every answer to it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,15 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
 LONG_OPTIONS = 6
-"""More options than these are named where they are gold or answered, and not listed."""
+"""Largest number of options that are listed; of more, only gold and predicted options are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Who answered: `seeds` name the runs ("" for what has none), `scores` are by run and split.
+    """System that answered, with its runs.
 
-    `flags` are what must be known of each run that has any, by its key.
+    `seeds` name the runs ("" for a run without a seed). `scores` has one mapping per run, from
+    split to score. `flags` are warnings about a run, keyed by the run's key.
     """
 
     name: str
@@ -34,11 +35,11 @@ class System:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedTask:
-    """What a page is of: the runs of one system on a task, or of two.
+    """Content of a predictions page: the runs of one or two systems on a task.
 
-    The splits hold the systems' predictions as `one` and `other`, in the order of their seeds. They
-    have no examples where these could not be read; `reason` is the sentence that says why. `texts`
-    says whether the page shows the examples' words, `data` where they came from.
+    The splits contain the systems' predictions as `one` and `other`, in the order of the seeds.
+    They have no examples if these could not be read; `reason` is a sentence that explains why.
+    `texts` is true if the page shows the examples' texts, `data` names their source.
     """
 
     task: Task
@@ -51,7 +52,7 @@ class PredictedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """One answer of a system, and the seeds that gave it; `state` is "right", "wrong" or ""."""
+    """Answer of a system, with the seeds that gave it; `state` is "right", "wrong" or ""."""
 
     text: str
     state: str
@@ -59,14 +60,14 @@ class AnswerView:
 
 
 class Segment(NamedTuple):
-    """A stretch of a text and what it is: "gold", "one", "other", "mark", several or nothing."""
+    """Segment of a text; `kinds` lists "gold", "one", "other" and "mark", joined by spaces."""
 
     text: str
     kinds: str
 
 
 class Block(NamedTuple):
-    """A text of an example: "question", "passage", ...; a long one can be folded."""
+    """Text of an example: "question", "passage", ...; a long one can be folded."""
 
     name: str
     segments: tuple[Segment, ...]
@@ -75,11 +76,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleView:
-    """An example with every answer; `near` says how close the first system comes.
+    """Example with every answer; `near` describes how close the first system's answer is.
 
-    `state` is "all", "some" or "none": with how many seeds the first system is right, "" where
-    nobody knows. `flip` is 1 where only it is right, or with more of its seeds than the second, and
-    -1 where the second is. `cells` are those of the confusion matrices, "system.row.column".
+    `state` is "all", "some" or "none": the share of seeds with which the first system is right, ""
+    if gold answers are unknown. `flip` is 1 if the first system is right with more of its seeds
+    than the second, -1 if the second is, else 0. `cells` are the example's cells of the confusion
+    matrices, "system.row.column".
     """
 
     place: int
@@ -97,7 +99,7 @@ class ExampleView:
 
 
 class Row(NamedTuple):
-    """An example, or None, with the predictions of each system and what they are worth."""
+    """Example (or None) with each system's predictions and their judgements."""
 
     split: str
     id: str
@@ -107,7 +109,7 @@ class Row(NamedTuple):
 
 
 def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
-    """The examples of a split, or their predictions alone; judged where gold answers are known."""
+    """Yield the examples of a split with their predictions, judged if gold answers are known."""
     kind, known = answer_type(task), labels_known(split.examples)
     every = [side for side in (split.one, split.other) if side]
     for place in range(len(every[0][0])):
@@ -120,7 +122,7 @@ def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
 
 
 def shares_of(row: Row) -> tuple[float, ...]:
-    """With which share of its seeds each system is right."""
+    """Return the share of seeds with which each system is right."""
     return tuple(fmean(found.right for found in side) for side in row.judged)
 
 
@@ -130,14 +132,15 @@ def build_example(
     row: Row,
     places: Mapping[int, Mapping[tuple[str, str], str]],
 ) -> ExampleView:
-    """The example for a reader; `places` name the cells of each system's confusion matrix."""
+    """Return the view of an example; `places` name the cells of each system's confusion matrix."""
     shares, kind, example = shares_of(row), answer_type(predicted.task), row.example
     gold = "unknown" if example is None else "hidden"
     if example is not None and not example.is_hidden:
         gold = kind.gold_said(example, texts=predicted.texts)
-    # Higher is harder; without gold answers the share of seeds that do not agree with the most.
+    # Higher is harder. Without gold answers, difficulty is the share of seeds that differ from the
+    # most frequent answer.
     if row.judged:
-        near = fmean(found.near for found in row.judged[0])  # of the first system
+        near = fmean(found.near for found in row.judged[0])  # first system
         difficulty = -near
     else:
         counts = [len(places) for _, places in _grouped(kind, row.sides[0])]
@@ -170,7 +173,7 @@ def build_example(
 
 
 def _grouped(kind: AnswerType, predictions: Sequence[Any]) -> list[tuple[Any, list[int]]]:
-    """The different answers, the most frequent first, each with the places of its predictions."""
+    """Return the distinct answers, most frequent first, with the indexes of their predictions."""
     groups = grouped((kind.key(prediction), place) for place, prediction in enumerate(predictions))
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
@@ -192,11 +195,11 @@ def _answers(
         yield AnswerView(text=text, state=state, note=note)
 
 
-# The texts of an example, with what is marked in them.
+# The texts of an example, with highlighted spans.
 
 
 def _options(kind: AnswerType, row: Row) -> Iterator[tuple[str, str, bool]]:
-    """Each option's number, text and whether it is gold; none where there are very many."""
+    """Yield each option's number, text and whether it is gold; nothing if there are too many."""
     options = kind.choices(row.example) if kind.is_words and row.example else ()
     if options and len(options) <= LONG_OPTIONS:
         golds = {kind.place(gold) for gold in kind.golds(row.example)}
@@ -216,9 +219,9 @@ SIDES = ("one", "other")
 
 
 def _segments(text: str, spans: Iterable[Span]) -> tuple[Segment, ...]:
-    """The text in stretches, each with the kinds of all spans that cover it."""
+    """Split the text into segments, each with the kinds of all spans that cover it."""
     found = [span for span in spans if span[0] < span[1]]
-    # No span begins or ends between two cuts, so it covers a stretch whole or not at all.
+    # No span begins or ends between two cuts, so it covers a segment completely or not at all.
     cuts = sorted({0, len(text), *(at for start, end, _ in found for at in (start, end))})
     return tuple(
         Segment(
@@ -230,7 +233,7 @@ def _segments(text: str, spans: Iterable[Span]) -> tuple[Segment, ...]:
 
 
 def _answer_spans(kind: AnswerType, row: Row) -> Iterator[Span]:
-    """The gold answers, and of each system the answer that most seeds give."""
+    """Yield the spans of the gold answers, and of each system's most frequent answer."""
     for start, end in kind.gold_stretches(row.example):
         yield start, end, "gold"
     for name, side in zip(SIDES, row.sides, strict=False):

@@ -1,4 +1,4 @@
-"""A page of every prediction: what one system, or two, have answered to each example of a task."""
+"""Predictions page: the answers of one or two systems to each example of a task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,26 +25,26 @@ _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
 
 INLINE = 20
-"""Examples that stand in the page itself, the hardest; scripts unpack all."""
+"""Number of examples, the hardest ones, that are plain HTML; a script unpacks all examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixView:
-    """A confusion matrix with the step of its shade, 0 to 4, by the share of the row."""
+    """Confusion matrix of one system."""
 
     system: str
     number: int
     confusion: Confusion
 
     def shade(self, row: int, column: int) -> int:
-        """The share of the row's answers that the cell has, in five steps."""
+        """Return the share of a row's answers that the cell has, as a shade from 0 to 4."""
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLine:
-    """A slice of the examples, and which share of them each system has right, over its seeds."""
+    """Slice of the examples, and the share of them that each system gets right, over its seeds."""
 
     name: str
     examples: int
@@ -53,7 +53,7 @@ class SliceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionsView:
-    """The whole page, ready to be shown; `examples` are the hardest first."""
+    """Content of the whole page, ready to be rendered; `examples` are sorted hardest first."""
 
     title: str
     data: str
@@ -76,7 +76,7 @@ class PredictionsView:
 
 
 def render_predictions(predicted: PredictedTask, generated: str, home: str = "") -> str:
-    """The page as text; `home` is the address of the leaderboard."""
+    """Return the page as HTML; `home` is the address of the leaderboard."""
     view = build_view(predicted)
     return render_page(
         "predictions.html.j2",
@@ -91,7 +91,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 
 
 def _records(view: PredictionsView) -> str:
-    """The examples as a script needs them, in the order of the data, which packs best."""
+    """Return the examples as JSON for a script, in the order of the data, which compresses best."""
     card = template_module("prediction.html.j2").example_card
     ranks = {example.place: rank for rank, example in enumerate(view.examples)}
     splits = {split: number for number, split in enumerate(view.splits)}
@@ -110,11 +110,11 @@ def _records(view: PredictionsView) -> str:
     return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
 
 
-# What a page shows, worked out.
+# The content of a page.
 
 
 def build_view(predicted: PredictedTask) -> PredictionsView:
-    """The page of these predictions."""
+    """Return the content of the page of these predictions."""
     task, systems = predicted.task, predicted.systems
     kind = answer_type(task)
     rows = [row for split in predicted.splits for row in rows_of(task, split)]
@@ -169,7 +169,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
 
 
 def _lines(system: System, names: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """For each run its system, its seed and its scores of these names."""
+    """Yield, for each run, the system, the seed and the scores with these names."""
     for seed, key, scores in zip(system.seeds, system.keys, system.scores, strict=True):
         flags = system.flags.get(key, ())
         shown_scores = (marked(shown(scores[n]), flags) if n in scores else "–" for n in names)
@@ -195,12 +195,12 @@ def _about_texts(predicted: PredictedTask, known: bool) -> str:
 
 
 def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
-    """For each class or type a line of every system."""
+    """Yield, for each class or type, a tuple with one line per system."""
     examples = [example for split in predicted.splits for example in split.examples]
     every: list[tuple[TypeLine, ...]] = []
     for number in range(len(predicted.systems)):
         sides = [(split.one, split.other)[number] for split in predicted.splits]
-        # Of each seed the predictions of all splits, one behind the other as the examples are.
+        # Per seed, the predictions of all splits, concatenated in the order of the examples.
         runs = [[p for run in joined for p in run] for joined in zip(*sides, strict=True)]
         every.append(answer_type(predicted.task).type_lines(runs, examples))
     yield from zip(*every, strict=True)

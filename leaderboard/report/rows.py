@@ -1,4 +1,4 @@
-"""Lines of the report's tables: what any row shows, and the rows of what others have measured."""
+"""Rows of the report's tables: the fields of any row, and rows of published and imported scores."""
 
 import hashlib
 import re
@@ -19,25 +19,26 @@ from benchharness.leaderboard.report.plots.cost import Sizes, count_text, publis
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
-"""Rows of one kind that stand in the page itself and so need no script; more are packed."""
+"""Number of rows of one kind that are plain HTML and need no script; further rows are packed."""
 
 RowKind = Literal[
     "measured", "scored", "ensemble", "zero-shot", "baseline", "imported", "published"
 ]
-"""Who has made a number, and how: fine-tuned here, predictions of others scored here, averaged
-here, asked here without training, learned here without an encoder, brought by `bench db import`, or
-printed in a paper."""
+"""Origin of a row's numbers: fine-tuned here, third-party predictions scored here, averaged here,
+evaluated here without training, trained here without an encoder, imported with `bench db
+import`, or printed in a paper."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellView:
-    """One cell: `order` is its number in percent, for sorting; empty where there is none.
+    """Cell of a table; `order` is its number in percent, for sorting, or empty.
 
-    `basis` says what the number is of ("dev accuracy"): only numbers of one basis are compared. It
-    is empty where it is that of the column. `parts` are the numbers that it is the mean of, by
-    their own basis, where there are several. `ends` are those of its 95 % interval, or the lowest
-    and the highest seed; `seeds` the values of several, in percent. `heat` is what `heated` makes
-    of the numbers of what `has_learned` something.
+    `basis` is the split and the metrics of the number ("dev accuracy"): only numbers with the same
+    basis are compared. It is empty if it equals the basis of the column. If the number is a mean of
+    several numbers, `parts` has these, keyed by their own basis. `ends` are the ends of the 95 %
+    interval, or the lowest and the highest seed; `seeds` are the values of several seeds, in
+    percent. `heat` is the level that `heated` has set; a cell whose runs have not learned anything
+    (`has_learned`) has none.
     """
 
     text: str
@@ -57,12 +58,12 @@ class CellView:
 
 @dataclass(frozen=True, kw_only=True)
 class RowView:
-    """One row; `origin` says in a few words what made it, `place` where in a source it stands.
+    """Row of a table; `origin` describes in a few words where its numbers come from.
 
-    `href` leads to its runs or to its source. `ranks` are those that a ranked row may as well have,
-    empty where they are its rank alone. `family`, `size` (millions of parameters) and `year` are
-    what a page is filtered by, empty where they are not known. `card` is the address of the model's
-    card on the hub, `cite` its paper.
+    `href` leads to the row's runs or to its source, and `place` is the table or section of the
+    source. `ranks` are the ranks that a ranked row may have, empty if they are its own rank only.
+    `family`, `size` (millions of parameters) and `year` are used by filters, and are empty if
+    unknown. `card` is the address of the model card on the hub, `cite` is the paper of the model.
     """
 
     anchor: str
@@ -85,24 +86,24 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """What a filter looks in."""
+        """Text that a filter searches."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """What each column is sorted by, from left to right."""
+        """Values that each column is sorted by, from left to right."""
         numbers = (cell.order for cell in (self.score, *self.cells))
         return (self.rank, self.name, self.size, *numbers)
 
     @property
     def shown_size(self) -> str:
-        """The parameters as people write them: "110M"."""
+        """Number of parameters, formatted like "110M"."""
         return count_text(float(self.size) * 1e6) if self.size else "–"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroup:
-    """Rows of one kind and split, which are sorted among themselves alone."""
+    """Rows of one kind and split, which are sorted separately from other groups."""
 
     anchor: str
     kind: RowKind
@@ -112,39 +113,39 @@ class RowGroup:
 
     @property
     def inline(self) -> tuple[RowView, ...]:
-        """The rows that stand in the page itself."""
+        """Rows that are plain HTML in the page."""
         return self.rows[:INLINE_ROWS]
 
     @property
     def rest(self) -> tuple[RowView, ...]:
-        """The rows that are packed."""
+        """Rows that are packed."""
         return self.rows[INLINE_ROWS:]
 
 
 def row_anchor(*names: str) -> str:
-    """A row's id: the same for the same names, so that a link to a comparison stays good."""
+    """Return a row's id, which depends only on the names, so that links to it stay valid."""
     return f"row-{digest_of(*names)[:10]}"
 
 
 def digest_of(*texts: str) -> str:
-    """16 hexadecimal digits that are the same for the same texts."""
+    """Return 16 hexadecimal digits that depend only on the texts."""
     joined = "\0".join(texts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
-    """What a number is of, whatever the order of its scores: "dev accuracy and f1"."""
+    """Return the basis of a number, whatever the order of its scores: "dev accuracy and f1"."""
     return f"{split} {' and '.join(sorted(scores))}"
 
 
 def percent(value: float) -> str:
-    """A score in percent, with the digits that tell it from its neighbours and no more."""
+    """Return a score in percent, with six significant digits."""
     return f"{100 * value:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A task's column; its values are the mean of `scores` on a split."""
+    """Column of a task; its values are the mean of `scores` on a split."""
 
     task: str
     name: str
@@ -154,17 +155,17 @@ class Column:
 
     @property
     def basis(self) -> str:
-        """What its values are of."""
+        """Split and metrics of the column: "dev accuracy"."""
         return basis_of(self.split, self.scores)
 
     @property
     def metrics(self) -> str:
-        """The scores in words."""
+        """Names of the scores, joined by "and"."""
         return " and ".join(self.scores)
 
 
 def build_column(board: Board, task: str) -> Column:
-    """The column of a task, also of one that only published rows have."""
+    """Return the column of a task, even if only published rows have the task."""
     return Column(
         task=task,
         name=column_title(task, board.rule),
@@ -174,7 +175,7 @@ def build_column(board: Board, task: str) -> Column:
     )
 
 
-# What others have published or measured: rows of the tables, unranked.
+# Published and imported scores: rows of the tables, unranked.
 
 _NOTES: Mapping[str, str] = MappingProxyType(
     {
@@ -189,7 +190,7 @@ _NOTES: Mapping[str, str] = MappingProxyType(
 def block_group(
     block: PublishedBlock, columns: Sequence[Column], anchor: str, sizes: Sizes
 ) -> RowGroup:
-    """The rows of a block, human baselines first, in the columns of a table."""
+    """Return the rows of a block, human baselines first, in the columns of a table."""
     return RowGroup(
         anchor=f"{anchor}-{block.origin}-{block.split}",
         kind=block.origin,
@@ -220,11 +221,11 @@ def _published_row(
 
 
 def year_in(text: str) -> str:
-    """The first year that a text names, empty without one."""
+    """Return the first year in a text, empty if there is none."""
     return next(iter(re.findall(r"\b(?:19|20)\d\d\b", text)), "")
 
 
-# The forms that the published tables cite in: a paper on arXiv, a site, a repository of GitHub.
+# Forms of citations in the published tables: an arXiv paper, a website, a GitHub repository.
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
 _SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[\w.-]+)*)(?:,? (leaderboard)\b)?")
 _REPOSITORY = re.compile(r"([A-Za-z][\w-]*/[\w.-]+)(?: |$)")
@@ -232,10 +233,10 @@ _ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w./?&=%+#@:~-]*)?")
 
 
 def source_link(source: str, *, is_ours: bool) -> str:
-    """The address of a source, empty where it names none.
+    """Return the address of a source, empty if it contains none.
 
-    Of a source that a user has brought only an address or a paper's number is taken; the packaged
-    tables (`is_ours`) also name sites and repositories.
+    For imported scores, only an address or an arXiv number is recognised. The packaged tables
+    (`is_ours`) also name websites and repositories.
     """
     if found := _ARXIV.search(source):
         return f"https://arxiv.org/abs/{found[1]}"
@@ -250,15 +251,15 @@ def source_link(source: str, *, is_ours: bool) -> str:
 
 
 def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> CellView:
-    """The numbers as printed, and one number to sort and compare by.
+    """Return the numbers as printed, and one number to sort and compare by.
 
-    A source that prints more scores of a task than the column's has the mean of the column's; one
-    that prints others has the mean of those, and says which they are.
+    If a source prints all scores of the column, the number is their mean. Otherwise it is the mean
+    of the scores that the source prints, and `basis` names them.
     """
     if not cells:
         return CellView(text="–")
     known = {cell.scores: cell for cell in cells}
-    # A number of which the source says "accuracy or f1" is no number of either.
+    # A number described as "accuracy or f1" counts as neither.
     wanted = [known[(score,)] for score in scores if (score,) in known]
     counted = wanted if scores and len(wanted) == len(scores) else list(cells)
     return CellView(

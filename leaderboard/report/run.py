@@ -1,4 +1,4 @@
-"""The section of one run: what was run, on what, with which values, and what came out."""
+"""Section of one run: its model, data, settings and results."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ from benchharness.leaderboard.result import (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
-    """A finished or failed run, ready to be shown; `error` and `log` are a failed one's.
+    """Finished or failed run, ready to be rendered; `error` and `log` belong to a failed one.
 
-    `scores` are those of the first split that has any.
+    `scores` are the scores of the first split that has any.
     """
 
     job: Job
@@ -60,32 +60,32 @@ class RunSection:
 
     @property
     def flags(self) -> Sequence[str]:
-        """What is odd with its scores and its loss."""
+        """Warnings about the run's scores and its loss."""
         return [*(flag for line in self.evaluations for flag in line.flags), *self.curve_flags]
 
     @property
     def anchor(self) -> str:
-        """Its id in the page."""
+        """Id of the section in the page."""
         return run_anchor(self.job.key)
 
     @property
     def command(self) -> str:
-        """What runs it again."""
+        """Shell command that repeats the run."""
         return command_of(self.job)
 
     @property
     def truncated(self) -> Mapping[str, tuple[int, int]]:
-        """How many rows of a split lost words, and of how many."""
+        """Number of truncated rows of each split, and number of all its rows."""
         return truncated_rows(self.provenance)
 
     @property
     def reading(self) -> Reading | None:
-        """How its tokenizer has read the texts."""
+        """Statistics of the tokenizer on the texts, None if unknown."""
         return Reading.of(self.provenance)
 
 
 def build_run(run: Result | Failure) -> RunSection:
-    """The section of a run."""
+    """Return the section of a run."""
     if isinstance(run, Failure):
         return RunSection(
             job=run.job,
@@ -95,7 +95,7 @@ def build_run(run: Result | Failure) -> RunSection:
             error=run.error,
             log=run.details,
         )
-    # A perplexity is no share.
+    # A perplexity is not a fraction.
     scored = next((each.scores for each in run.evaluations if each.scores), {})
     numbers = {n: shown(v) if v <= 1 else f"{v:.4g}" for n, v in scored.items()}
     scores, time = [f"{n} {number}" for n, number in numbers.items()], _duration(run.cost.seconds)
@@ -139,13 +139,13 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-# The command that makes a run again, quoted for a POSIX shell.
+# The command that repeats a run, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast", "checkpoints")  # the recipes that have a name on every machine
+_PACKAGED = ("paper", "fast", "checkpoints")  # recipes that have the same name on every machine
 
 
 def command_of(job: Job) -> str:
-    """The command that makes the job's result."""
+    """Return the shell command that produces the job's result."""
     trusted = ["--trust-remote-code"] if job.trust.remote_code else []
     trusted += ["--allow-pickle"] if job.trust.pickle else []
     match job.kind:
@@ -170,16 +170,16 @@ def command_of(job: Job) -> str:
 
 
 def _model(job: Job) -> Iterator[str]:
-    """The model, and what it was trained on before, where the recipe does not say so."""
+    """Yield the options for the model and for its starting point, unless the recipe contains it."""
     start = job.start
     if start is not None and start.kind == "checkpoint":
         yield from ("--model", start.model, "--start-from", job.checkpoint)
         return
-    # A folder by its path; of a model of the hub that has no name here the very commit.
+    # A folder is given by its path; a hub model without a name here is given with its exact commit.
     is_unnamed = job.model.startswith(job.checkpoint)
     named = job.weights.removeprefix("hub:") if is_unnamed else job.model
     yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
-    # Whether the start is the command's, and not the recipe's.
+    # The starting point came from the command and not from the recipe.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
@@ -190,7 +190,7 @@ def _model(job: Job) -> Iterator[str]:
 
 
 def _is_packaged(job: Job) -> bool:
-    """Whether the recipe has a name on every machine, and one value of each hyperparameter."""
+    """Return whether the recipe has a name on every machine and is not a sweep."""
     return not job.own_recipe and not job.is_sweep
 
 
@@ -210,28 +210,34 @@ def _splits(job: Job) -> Iterator[str]:
 
 
 def _recipe(job: Job) -> Iterator[str]:
-    """A recipe from a file is given value by value: the file may have changed or be elsewhere."""
+    """Yield the options for the recipe.
+
+    A recipe from a file is given value by value, because the file may have changed or be elsewhere.
+    """
     yield from ("--seed", str(job.seed), "--precision", job.precision)
     if _is_packaged(job):
         if job.as_text:
             yield "--text-to-text"
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
     yield from _chosen(job)
-    for name, value in job.off.items():  # which the settings are without
+    for name, value in job.off.items():  # switched off, so not in the settings
         yield from ("--set", f"{name}={value}")
 
 
 def _chosen(job: Job) -> Iterator[str]:
-    """The values that no recipe has by a name."""
+    """Yield options for the settings that are not implied by a recipe's name."""
     for name, setting in job.settings.items():
-        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # which 0 are none
+        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # 0 means unset here
         chosen = setting.source == "--set" or not _is_packaged(job) or name == FEATURES_SETTING
         if name not in (START_FROM, MACHINE) and chosen and not is_replaced:
             yield from ("--set", f"{name}={setting.value}")
 
 
 def _scoring(job: Job) -> Iterator[str]:
-    """What scores the prediction files again; the settings' sources are the files."""
+    """Yield the command that scores the prediction files again.
+
+    The sources of the settings are the files.
+    """
     files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
     yield from ("score", *files, "--task", job.task, "--data", job.data)
     for _, split in job.predicted_splits:

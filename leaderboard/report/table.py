@@ -1,4 +1,4 @@
-"""A board as the report's table shows it: every text and number ready, with heat."""
+"""A board as a table of the report: every text and number ready to be rendered, with heat."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,28 +31,29 @@ from benchharness.leaderboard.report.rows import (
 from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import find_task, title_of
 
-# Heat behind the numbers, column by column.
+# Heat: background colours of the numbers, column by column.
 
 LEVELS = 5
-"""Of heat; a number at the low end of its scale has none."""
+"""Number of heat levels; a number at the low end of its scale has level 0."""
 
-_FEWEST = 3  # two numbers have no scale
+_FEWEST = 3  # smallest number of values for a scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """The groups with heat in their cells.
+    """Return the groups with heat set in their cells.
 
     Only numbers of the same scores on the same split share a scale, so that a published test score
-    is not seen as better than a dev score. A scale ends as far below the column's median as twice
-    the best is above it: one model that has learned nothing takes no contrast from the others.
-    Baselines are heated by the scale of the models, and make it where these are too few.
+    does not look better than a dev score. The low end of a scale is at most twice as far below the
+    median as the best value is above it, so that one model that has learned nothing does not take
+    the contrast from the others. Baselines are coloured on the scale of the models, and contribute
+    to the scale only if there are too few models.
     """
     columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
     of_models = zip(*(_cells(row) for group in models for row in group.rows), strict=True)
     scales = [_scales(cells) for cells in columns]
-    # The models' own scale takes the place of that of all rows; where there is no row of a model,
-    # nothing is there to zip.
+    # Prefer the scale of the models alone to the scale of all rows. Without any model there is
+    # nothing to zip.
     for known, cells in zip(scales, of_models, strict=False):
         known.update(_scales(cells))
 
@@ -69,22 +70,19 @@ def _cells(row: RowView) -> tuple[CellView, ...]:
 
 
 def _scales(cells: Iterable[CellView]) -> dict[str, tuple[float, float]]:
-    """The scale of each basis of a column that has numbers enough, and not all the same.
-
-    It goes from no heat to most.
-    """
+    """Return the scale (low, high) of each basis of a column with enough numbers that differ."""
     scales = {}
     known = (cell for cell in cells if cell.order and cell.has_learned)
     for basis, found in grouped((cell.basis, float(cell.order)) for cell in known).items():
         high, middle = max(found), median(found)
         low = max(min(found), middle - 2 * (high - middle))
-        if len(found) >= _FEWEST and high - low >= 0.05:  # else all look the same
+        if len(found) >= _FEWEST and high - low >= 0.05:  # otherwise all look the same
             scales[basis] = low, high
     return scales
 
 
 def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
-    """The cell on its column's scale."""
+    """Return the cell with its heat on the scale of its column."""
     if scale is None or not cell.order or not cell.has_learned:
         return cell
     share = (float(cell.order) - scale[0]) / (scale[1] - scale[0])
@@ -102,18 +100,18 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         "baseline": ("Baselines", "learned without an encoder; unranked"),
     }
 )
-"""The board's own kinds of rows in the order in which they stand, with what is said of them."""
+"""Kinds of a board's own rows in the order in which they are shown, with their titles and notes."""
 
 
-_MOST_REPRODUCED = 50  # entries below a board; any other has its comparisons beside its runs
+_MOST_REPRODUCED = 50  # entries compared below a board; for others, see their runs
 
 Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
-"""Tests of two entries, task by task, by the places of the entries on their board."""
+"""Tests of two entries on each task, keyed by the indexes of the entries on their board."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """One board, with the published and imported rows that belong beside its own."""
+    """Board with its own rows and with the published and imported rows."""
 
     anchor: str
     title: str
@@ -134,25 +132,25 @@ class TableView:
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
-    """Of two rows, by their ids: by the name of a column, what the paired test says of it."""
+    """Ids of two rows, and the result of their paired test keyed by the column's name."""
 
 
 SECTIONS = ("#run-", "#runs-")
-"""How links begin that lead to the details of runs."""
+"""Beginnings of links that lead to the details of runs."""
 
 
 def run_anchor(key: str) -> str:
-    """The id of a run's section."""
+    """Return the id of a run's section."""
     return f"run-{key[:16]}"
 
 
 def group_anchor(entry: Entry, task: str) -> str:
-    """The id of the section with an entry's runs of a task."""
+    """Return the id of the section with an entry's runs of a task."""
     return f"runs-{next(run.key for run in entry.runs if run.task == task)[:16]}"
 
 
 def statistics(cell: Cell) -> str:
-    """A cell's values over its seeds in one line, times 100, with what is to be known of them."""
+    """Return a cell's statistics over seeds in one line, times 100, with its notes."""
     numbers = shown(cell.median)
     if cell.spread is not None:
         numbers = (
@@ -164,12 +162,12 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Whether there is more to know of a cell than its one seed's value."""
+    """Return whether a cell has several values, or notes."""
     return len(cell.values) > 1 or bool(_told(cell))
 
 
 def _told(cell: Cell) -> list[str]:
-    """What is to be known of a cell's values."""
+    """Return the checkpoint selection of a cell's runs and the notes on its values."""
     return [each for each in (cell.selection, *cell.notes, cell.choice) if each]
 
 
@@ -179,9 +177,15 @@ def build_table(
     sizes: Sizes = MappingProxyType({}),
     contrasts: Contrasts = MappingProxyType({}),
 ) -> TableView:
-    """The board as a table; `number` counts the report's boards from 1.
+    """Return the board as a table.
 
-    A task that no row has a number of has no column.
+    A task without a number in any row has no column.
+
+    Args:
+        board: Board to show.
+        number: Number of the board in the report, from 1.
+        sizes: Known sizes of models, keyed by lower-case name.
+        contrasts: Paired tests of entries.
     """
     cells = [cell for entry in board.entries for cell in entry.cells.values()]
     blocks = (*imported_blocks(board), *published_blocks(board))
@@ -224,7 +228,7 @@ def build_table(
 
 
 def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
-    """By column, the test in words, with a star where chance does not explain the difference."""
+    """Return the test results in words, keyed by column; significant differences have a star."""
     verdicts = {}
     for found in contrasts:
         if found.corrected is None:
@@ -241,7 +245,7 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
 def _groups(
     board: Board, columns: Sequence[Column], anchor: str, sizes: Sizes
 ) -> Iterator[RowGroup]:
-    """The board's own rows, kind by kind, each in the order of the board."""
+    """Yield the board's own rows by kind, in the order of the board."""
     best = {column.task: board.best(column.task) for column in columns}
     by_kind = grouped(
         (
@@ -269,7 +273,7 @@ def _entry_row(
     sizes: Sizes,
 ) -> RowView:
     failed, runs = len(entry.failures), entry.runs
-    # The ranks that an entry may as well have, where they are not its own alone.
+    # Ranks that the entry may have, shown only if there are several.
     sure = entry.uncertainty
     ranks = (sure and sure.ranks) or (entry.rank,)
     label = " to ".join(dict.fromkeys(map(str, ranks)))
@@ -280,7 +284,7 @@ def _entry_row(
         details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
         details += [*entry.gain_labels, *entry.selection_labels]
     known = known_size(entry.model, sizes)
-    # A folder of the user's own may be called as another's model.
+    # Only weights of the hub have a card: a user's folder may have the name of a published model.
     hub = {run.weights for run in runs if run.weights.startswith("hub:")}
     name = hub.pop().removeprefix("hub:").rpartition("@")[0] if len(hub) == 1 else ""
     weights = [run.parameters for run in runs if run.parameters and entry.is_single]
@@ -351,7 +355,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
         note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        # The median of each score that the values are the mean of.
+        # Median of each score that the values average.
         parts={
             basis_of(column.split, (score,)): round(
                 100 * median(run.scores[cell.task][score] for run in cell.runs), 4
@@ -365,7 +369,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
 
 
 def _with_interval(note: str, intervals: Intervals) -> str:
-    """The note, and on a line of its own the interval and what it is over."""
+    """Return the note, followed by a line with the confidence interval and its scope."""
     if intervals.both is None:
         return note
     low, high = shown(intervals.both.low), shown(intervals.both.high)
@@ -373,7 +377,7 @@ def _with_interval(note: str, intervals: Intervals) -> str:
 
 
 def _ends(intervals: Intervals, values: Sequence[float]) -> str:
-    """The ends of the interval, else the lowest and the highest seed."""
+    """Return the ends of the confidence interval, else the lowest and the highest seed."""
     if intervals.both is not None:
         return f"{shown(intervals.both.low)}–{shown(intervals.both.high)}"
     return f"{shown(min(values))}–{shown(max(values))}" if len(values) > 1 else ""

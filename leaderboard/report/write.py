@@ -1,4 +1,4 @@
-"""Boards and results to one HTML file."""
+"""Rendering and writing of the HTML report."""
 
 import base64
 import gzip
@@ -45,15 +45,15 @@ _SCRIPTS = (
     "state.js",
     "page.js",
 )
-"""What the page carries, each file in an element of its own, whose digest is in the policy."""
+"""Scripts of the page, each in an element of its own, whose digest is in the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a page says of itself: its title, a sentence or two below it, and what made it.
+    """Description of a page: its title, a sentence or two below it, and the version that made it.
 
-    `mark` stands in the page's head, so that one that shows the same already can be told; `paths`
-    says whether its details have whole paths of this machine.
+    `mark` is written into the page's head; it identifies the content, so that an unchanged page can
+    be recognised. `paths` is true if the details contain full paths of this machine.
     """
 
     title: str = "Leaderboard"
@@ -74,11 +74,15 @@ def render_report(
     background: Background = _NONE,
     about: About = _NOTHING,
 ) -> str:
-    """The report as text.
+    """Return the report as HTML.
 
-    `details` are the runs that get a section of their own, one at a time, so that a caller can
-    stream them; their predictions are not read. `generated` is the date and time in the header,
-    `background` what plots and comparisons know besides, `about` what the page says of itself.
+    Args:
+        boards: Boards to show.
+        details: Runs that get a section of their own. They are read one at a time, so that a caller
+            can stream them; their predictions are not used.
+        generated: Date and time for the header.
+        background: Facts for plots and comparisons that no board has.
+        about: Title and other descriptions of the page.
     """
     return render_page(
         "page.html.j2",
@@ -92,7 +96,7 @@ def render_report(
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page to `path`, whole or not at all, and make the folders above it."""
+    """Write a page to `path` atomically, and create the folders above it."""
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
@@ -100,9 +104,10 @@ def write_page(path: Path, html: str) -> None:
 def render_page(
     template: str, style_names: Iterable[str], script_names: Iterable[str], **values: Any
 ) -> str:
-    """A page with its styles and scripts, and the policy that allows nothing else.
+    """Return a page with its styles and scripts and with a policy that allows nothing else.
 
-    Content-Security-Policy: nothing from elsewhere, no code and no style but the page's own.
+    The Content-Security-Policy forbids external resources, and any script or style but the page's
+    own.
     """
     styles, scripts = tuple(map(_asset, style_names)), tuple(map(_asset, script_names))
     allowed = _digests(scripts) or "'none'"
@@ -119,14 +124,14 @@ def render_page(
     )
 
 
-# Details of runs in files of their own, next to the page: one for each entry.
+# Details of runs in files of their own next to the page, one per entry.
 
-_KIND = "bench-runs"  # the name of the element that says what a file of runs shows
+_KIND = "bench-runs"  # name of the meta element that identifies a file of runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Runs:
-    """The file of an entry's runs on a board: `mark` is a digest of all that it shows."""
+    """File of an entry's runs on a board; `mark` is a digest of everything that the file shows."""
 
     name: str
     mark: str
@@ -142,10 +147,17 @@ def write_runs(
     about: About,
     predictions: Pages = MappingProxyType({}),
 ) -> Places:
-    """Write the details of all runs into a folder next to the page; what stands in which file.
+    """Write the details of all runs next to the page; return the file of each section id.
 
-    `read` gives the runs with these keys. A file that shows the same already is left as it is, and
-    its runs are not read again; one of an entry that is no longer there is deleted.
+    A file that already shows the same is left unchanged, and its runs are not read. The file of an
+    entry that no longer exists is deleted.
+
+    Args:
+        page: Path of the page.
+        boards: Boards whose runs are written.
+        read: Function that yields the runs with these keys.
+        about: Description of the page.
+        predictions: Addresses of the predictions pages.
     """
     pages = {cell: f"../{address}" for cell, address in predictions.items()}
     folder = page.with_suffix(".runs")
@@ -153,8 +165,8 @@ def write_runs(
     said = (about.version, _code(), about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
-    # One reading for all of these files: the runs come in the order of the keys, and each file
-    # takes as many as it has.
+    # All stale files are read in one pass: runs come in the order of the keys, and each file takes
+    # as many as it has.
     runs = read(run.key for file in stale for run in file.entry.runs)
     for file in stale:
         sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
@@ -172,7 +184,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
-    # Somebody may keep files of their own there, which do not say that they are of ours.
+    # Users may keep their own files there, which do not have the mark.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -180,7 +192,7 @@ def write_runs(
 
 
 def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterator[_Runs]:
-    """A file for each entry; what an earlier board has shown already has no other."""
+    """Yield a file for each entry, unless an earlier board has shown all of its runs."""
     known = set[str]()
     for board in boards:
         for entry in board.entries:
@@ -190,9 +202,10 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
             known.update(groups)
             contents = [
                 (board.title, board.data_label, entry.name, entry.beside_name),
-                # A run is told by its key and when it finished: `--force` makes one anew.
+                # A run is identified by its key and its date: `--force` repeats it under the same
+                # key.
                 *((run.key, run.finished, run.status) for run in entry.runs),
-                # What a sweep has tried besides is in no run of the entry.
+                # The other points of a sweep are in no run of the entry, but change the gain.
                 *((task, cell.gain) for task, cell in entry.cells.items()),
                 *(pages.get((group, task)) for group in groups for task in entry.cells),
             ]
@@ -208,16 +221,16 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
 
 @cache
 def _code() -> str:
-    """A digest of what renders the files, so that a change of it is seen in all."""
+    """Return a digest of the files that render the pages, so that a change updates all of them."""
     files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".j2", ".css"))
     return digest_of(*(path.read_text(encoding="utf-8") for path in files))
 
 
 def _shows(path: Path, mark: str) -> bool:
-    """Whether a file is one of ours that shows this; with an empty mark, one of ours at all."""
+    """Return whether a file has this mark; with an empty mark, whether it is any file of runs."""
     try:
         with path.open("rb") as file:
-            # The element is among the first of the file; an empty mark fits any of them.
+            # The element is near the beginning of the file; an empty mark matches any mark.
             return f'name="{_KIND}" content="{mark}'.encode() in file.read(_HEAD_BYTES)
     except OSError:
         return False
@@ -233,7 +246,7 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    """A file of ours without its comments and indentation."""
+    """Return a file of this package without its comments and indentation."""
     lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
@@ -243,14 +256,15 @@ def _asset(name: str) -> Markup:
 
 @cache
 def _templates() -> Environment:
-    # Escaping is on for every file: the default looks at the name's ending, and ours is .j2.
+    # Escape in every file: by default, escaping depends on the suffix, and these templates end in
+    # .j2.
     found = Environment(
         loader=PackageLoader("benchharness.leaderboard.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Every text that reaches a page has its unseen characters spelled out; markup is ours.
+        # Invisible characters of every text are escaped; markup comes only from this package.
         finalize=lambda value: (
             visible(value, keep="\n\t")
             if isinstance(value, str) and not isinstance(value, Markup)
@@ -271,21 +285,21 @@ def _templates() -> Environment:
 
 
 def template_module(name: str) -> Any:
-    """The macros of a template, as functions that give HTML."""
+    """Return the macros of a template as functions that return HTML."""
     return _templates().get_template(name).module
 
 
-# Parts of a long page that a script unpacks when they are asked for: gzipped, in base64.
+# Parts of a long page that a script unpacks when they are needed: gzip in base64.
 
 
 def packed(text: str) -> Markup:
-    """The text for a data element; the same text is always packed alike."""
+    """Return the text packed for a data element; the result is reproducible."""
     data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
 
 
 def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
-    """Rows of a table: for each its id, what a filter and an order need, and its HTML."""
+    """Return the packed rows of a table: id, values for filters and sorting, and HTML."""
     board_row = templates.get_template("row.html.j2").module.board_row  # type: ignore[attr-defined]
     listed = [
         {

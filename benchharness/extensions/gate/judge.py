@@ -1,4 +1,4 @@
-"""The verdict: which of several tasks are worse than the baseline, beyond noise."""
+"""Verdict of the regression check: which tasks score significantly below the baseline."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
+import scipy  # its submodules are loaded on first use
 
 from benchharness.extensions.gate.sample import Change, Sample, find_change
 from benchharness.leaderboard.sharing import without_paths
@@ -19,18 +19,18 @@ from benchharness.tasks.suites import distinct_title
 Array = npt.NDArray[np.float64]
 
 REGRESSION = 3
-"""The exit code of a check that found a task to be worse, or its training changed."""
+"""Exit code of a check that found a task worse, its training changed, or more collapsed runs."""
 
 FAILED_JOB = 1
-"""The exit code where a job of a task failed."""
+"""Exit code if a job of a task failed."""
 
 NOT_COMPARED = 4
-"""The exit code where a task has no baseline that it can be compared with."""
+"""Exit code if a task has no baseline that it can be compared with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """One example of a split and the share of runs that had it right, before and now."""
+    """Example of a split, and the share of runs that predicted it correctly before and now."""
 
     split: str
     example: str
@@ -39,7 +39,7 @@ class Flip:
 
     @property
     def is_lost(self) -> bool:
-        """True where it is wrong now."""
+        """True if fewer runs predict it correctly now."""
         return self.now < self.before
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Unjudged:
-    """A task that was not compared, or not with all of its seeds, and a sentence that says why.
+    """Task that was not compared, or not with all of its seeds, and a sentence that explains why.
 
     `exit_code` is FAILED_JOB or NOT_COMPARED.
     """
@@ -66,10 +66,11 @@ class Unjudged:
 
 @dataclass(frozen=True, kw_only=True)
 class Collapses:
-    """The new runs of all tasks that collapsed, and whether these are more than before.
+    """New runs of all tasks that collapsed, and whether they are significantly more than before.
 
-    `seeds` are those that collapsed, by task, and `again` those that were run in the place of such
-    a seed. `runs` counts all new ones; `before` and `runs_before` are the baseline's.
+    `seeds` are the collapsed seeds, keyed by task, and `again` the seeds that were run instead of a
+    collapsed one. `runs` is the number of all new runs; `before` and `runs_before` are the
+    baseline's numbers of collapsed and of all runs.
     """
 
     seeds: Mapping[str, tuple[int, ...]]
@@ -89,7 +90,7 @@ class Collapses:
 
     @property
     def lines(self) -> Iterator[str]:
-        """Which seeds collapsed, a sentence for each task."""
+        """Sentence for each task with the seeds that collapsed."""
         for task, seeds in self.seeds.items():
             again = self.again.get(task, ())
             first = [seed for seed in seeds if seed not in again]
@@ -107,13 +108,13 @@ def _seeds(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskVerdict:
-    """One task before and now, in the score's own unit; `drop` is positive where it is worse.
+    """Comparison of one task with its baseline, in the unit of the score.
 
-    The samples have the runs that are compared: those that learned something, see `_compared`.
-
-    `p_value` is corrected for all tasks (Holm). `tolerated` is the drop beyond which the task fails
-    whatever the others do, `detectable` the true drop that would be found in four of five checks.
-    `change` is where training left the baseline's, None where it did not or could not be compared.
+    `before` and `now` have the runs that are compared: the runs that learned something, see
+    `_compared`. `p_value` is corrected for all tasks (Holm). A drop above `tolerated` fails the
+    task whatever the other tasks do; a true drop of `detectable` is found in four of five checks.
+    `flips` are the examples that most runs predict differently now. `change` is the point at which
+    training diverged from the baseline's, None if it did not or could not be compared.
     """
 
     task: str
@@ -128,17 +129,17 @@ class TaskVerdict:
 
     @property
     def drop(self) -> float:
-        """How much lower the mean over seeds is."""
+        """Baseline's mean score over seeds minus the new one; positive if the task is worse."""
         return self.before.mean - self.now.mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a check found.
+    """Result of a regression check.
 
-    `title` names the model and the rows: "tiny on mini data, at most 200 rows a split". `notes` are
-    sentences about what differs and does not keep tasks from being compared. A task whose training
-    has changed fails unless `may_change`.
+    `title` names the model and the data: "tiny on mini data, at most 200 rows a split". `notes` are
+    sentences about differences that do not prevent a comparison. A task whose training has changed
+    fails unless `may_change`.
     """
 
     title: str
@@ -150,7 +151,10 @@ class Verdict:
     may_change: bool = False
 
     def without_paths(self, known: Iterable[str]) -> Self:
-        """The verdict as files and logs have it: jobs' errors may name places of this machine."""
+        """Return the verdict for files and logs, with paths of this machine shortened.
+
+        Titles, reasons and notes may contain paths. `known` are paths that they may contain.
+        """
         said = partial(without_paths, known=[*known])
         return replace(
             self,
@@ -161,22 +165,22 @@ class Verdict:
 
     @property
     def worse(self) -> tuple[TaskVerdict, ...]:
-        """The tasks whose scores fell beyond noise."""
+        """Tasks whose scores fell significantly."""
         return tuple(task for task in self.tasks if task.is_worse)
 
     @property
     def changed(self) -> tuple[TaskVerdict, ...]:
-        """The tasks whose training computes something else, where that fails."""
+        """Tasks whose training computes something else; empty if this is allowed."""
         return () if self.may_change else tuple(task for task in self.tasks if task.change)
 
     @property
     def failed(self) -> tuple[TaskVerdict, ...]:
-        """Those of either kind."""
+        """Tasks that are worse, or whose training changed although it may not."""
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
     def exit_code(self) -> int:
-        """3 for a regression, else 1 for a failed job, else 4 for a task not compared, else 0."""
+        """Exit code: 3 for a regression, else 1 (failed job), 4 (task not compared) or 0."""
         if self.failed or self.collapses.is_more:
             return REGRESSION
         codes = {each.exit_code for each in self.unjudged}
@@ -186,7 +190,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict for a person, as one sentence; another one says that more runs collapse."""
+        """Verdict as a sentence, after another one if more runs collapse than before."""
         more = f"More runs collapse than before: {self.collapses}. "
         return f"{more if self.collapses.is_more else ''}{self._of_scores}"
 
@@ -223,21 +227,35 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     notes: Sequence[str] = (),
     may_change: bool = False,
 ) -> Verdict:
-    """The verdict on the tasks of `now`, each of which `before` has by two seeds or more.
+    """Return the verdict on the tasks of `now`.
 
-    The chance that any task is worse where nothing has changed is at most `alpha`, and that of more
-    collapsed runs half of it. `seeds` are those that were asked for (None: all); others of `now`
-    ran in the place of one that collapsed. `ids` name the examples of each scored split. Raises
-    DataError where `before` is of other examples.
+    If nothing has changed, the chance that any task is called worse is at most `alpha`, and the
+    chance that collapsed runs are called more is at most half of it.
+
+    Args:
+        title: Title of the verdict.
+        before: Baseline's runs, keyed by task; two seeds or more for each task of `now`.
+        now: New runs, keyed by task.
+        ids: Ids of the examples of each scored split, keyed by "task:split".
+        alpha: Significance level.
+        seeds: Seeds that were asked for, None for all; any other seed in `now` was run instead of a
+            collapsed one.
+        unjudged: Tasks that are known not to be compared.
+        notes: Sentences to include in the verdict.
+        may_change: Do not fail if training has changed.
+
+    Raises:
+        DataError: The baseline has outcomes for other examples.
     """
     for task, sample in now.items():
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
-    # 1 / examples is what one example is worth: no spread is taken for smaller.
+    # One example changes the score by 1 / examples; no spread is assumed to be smaller.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
-    # What Holm asks of the smallest p-value: a drop that meets it fails whatever the others do.
+    # Holm's threshold for the smallest p-value: a drop that meets it fails whatever the other tasks
+    # do.
     share = alpha / max(1, len(pairs))
     tasks = tuple(
         TaskVerdict(
@@ -279,9 +297,9 @@ def _blind_note(task: str) -> str:
 
 
 def _compared(before: Sample, now: Sample) -> tuple[Sample, Sample] | None:
-    """The runs that learned; None where no new one did.
+    """Return the runs that learned, before and now; None if no new run learned.
 
-    Where fewer than two of the baseline's learned (`--allow-weak`), all runs are compared.
+    If fewer than two of the baseline's runs learned (`--allow-weak`), all runs are returned.
     """
     old, new = before.learned, now.learned
     if old is None or len(old.seeds) < 2:
@@ -292,7 +310,10 @@ def _compared(before: Sample, now: Sample) -> tuple[Sample, Sample] | None:
 def _require_same_examples(
     task: str, before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]
 ) -> None:
-    """Equal rows have as many outcomes, unless somebody has changed the baseline's file."""
+    """Raise DataError unless both samples have an outcome for each example.
+
+    Equal rows always have as many outcomes, unless the baseline's file was edited.
+    """
     had = {split: len(runs[0]) for split, runs in before.right.items()}
     has = {split: len(runs[0]) for split, runs in now.right.items()}
     if not had == has == {split: len(ids.get(split, ())) for split in has}:
@@ -304,38 +325,42 @@ def _require_same_examples(
 
 
 def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
-    """What the noise of a drop depends on."""
+    """Return the quantities that the noise of a drop depends on."""
     return before.scores, len(now.scores), 1 / before.examples
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
-    """Where training left the baseline's; other weights or libraries have other losses anyway."""
-    # An unknown maker is "" on both sides, and says nothing.
+    """Return the first change of training; None if other weights or libraries explain it."""
+    # An unknown maker is "" on both sides and proves nothing.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
-# How large a drop of a score is noise: Student's t on the spread that the baseline's seeds show.
+# Noise of a drop: Student's t on the spread of the baseline's seeds.
 #
-# Both sides are scored on the same examples, so which examples these are moves both alike, and what
-# is left of a difference without a cause is the noise of the seeds. All scores and drops are in the
-# score's own unit (mostly 0..1).
+# Both sides are scored on the same examples, so the choice of examples affects both alike, and any
+# other difference without a cause is the noise of seeds. All scores and drops are in the unit of
+# the score (mostly 0..1).
 
 POWER = 0.8
-"""The chance with which a "detectable" drop is found: four fifths, the custom of power analyses
-(Cohen, Statistical Power Analysis, 1988, section 2.4)."""
+"""Chance to find a "detectable" drop: four fifths, the convention of power analyses (Cohen,
+Statistical Power Analysis, 1988, section 2.4)."""
 
 
 def spread_of_means(
     before: Any, after_count: int, resolution: Any, seeds: int | None = None
 ) -> Array:
-    """The standard error of the difference of both means, from the baseline's seeds alone.
+    """Return the standard error of the difference of both means, from the baseline's seeds alone.
 
-    `before` has the baseline's scores along its last axis, at least two; `seeds` says of how many
-    its mean is, where not of these. The spread of a run is
-    never taken for smaller than `resolution`, what one example is worth: a few equal scores show no
-    more than that. The new runs' own spread is left out, or one collapsed run among them would
-    raise the tolerance that it should be caught by.
+    The spread of the new runs is not used, since one collapsed run among them would raise the
+    tolerance that it should exceed.
+
+    Args:
+        before: Baseline's scores along the last axis, at least two.
+        after_count: Number of new runs.
+        resolution: Value of one example; the spread is assumed to be at least this large, because a
+            few equal scores do not show a smaller one.
+        seeds: Number of seeds of the baseline's mean, if it is not the length of the last axis.
     """
     # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
     scores = np.asarray(before, dtype=np.float64)
@@ -345,11 +370,15 @@ def spread_of_means(
 
 
 def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
-    """The chance of such a drop of the mean, or a larger one, where nothing has changed.
+    """Return the chance of such a drop of the mean, or a larger one, if nothing has changed.
 
-    `before` and `after` have a score for each seed along their last axes; all others are tasks,
-    simulated suites and the like. One-sided, with as many degrees of freedom as the baseline has
-    seeds, less one.
+    The test is one-sided, and its degrees of freedom are the baseline's number of seeds minus one.
+
+    Args:
+        before: Baseline's scores, with seeds along the last axis; other axes are tasks or
+            simulations.
+        after: New scores, with seeds along the last axis.
+        resolution: Value of one example, see `spread_of_means`.
     """
     old, new = (np.asarray(scores, dtype=np.float64) for scores in (before, after))
     drops = old.mean(axis=-1) - new.mean(axis=-1)
@@ -360,7 +389,7 @@ def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
 
 
 def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
-    """The largest drop whose p-value is not below `alpha`."""
+    """Return the largest drop whose p-value is not below `alpha`."""
     critical = float(scipy.special.stdtrit(len(before) - 1, 1 - alpha))
     return critical * float(spread_of_means(before, after_count, resolution))
 
@@ -368,23 +397,24 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
 def detectable_drop(
     before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
 ) -> float:
-    """The true drop that is found with the chance POWER, if the baseline's spread is the true one.
+    """Return the true drop that is found with probability POWER, if the baseline's spread is true.
 
-    With a true drop the statistic has a noncentral t distribution. `seeds` are as many as the
-    baseline could have, with the same spread.
+    With a true drop, the test statistic has a noncentral t distribution. `seeds` is the number of
+    seeds that the baseline is assumed to have, with the same spread; by default its own number.
     """
     freedom = (seeds or len(before)) - 1
     critical = float(scipy.special.stdtrit(freedom, 1 - alpha))
-    # The shift of a noncentral t that stays below the critical value with the chance 1 - POWER.
+    # Noncentrality of the t distribution that is below the critical value with probability 1 -
+    # POWER.
     shift = float(scipy.special.nctdtrinc(freedom, 1 - POWER, critical))
     return shift * float(spread_of_means(before, after_count, resolution, seeds))
 
 
-# Whether more runs collapse than before, over all tasks: the few runs of one hardly tell.
+# Whether more runs collapse than before, tested over all tasks because one task has few runs.
 
 ACCEPTED = 0.05
-"""The share of runs that may collapse without a cause: a baseline without any does not show that
-there is none, and large encoders on small tasks collapse with some seeds (Devlin et al., 2019)."""
+"""Share of runs that may collapse without a cause. A baseline without collapsed runs does not prove
+that it is 0, and large encoders on small tasks collapse with some seeds (Devlin et al., 2019)."""
 
 
 def count_collapses(
@@ -393,7 +423,10 @@ def count_collapses(
     seeds: Collection[int] | None,
     alpha: float,
 ) -> Collapses:
-    """What collapsed of the new runs; half of `alpha` is the chance to call it more by chance."""
+    """Return the new runs that collapsed, compared with the baseline's.
+
+    If nothing has changed, the chance that they are called more is at most half of `alpha`.
+    """
     again = {
         task: tuple(seed for seed in sample.seeds if seeds is not None and seed not in seeds)
         for task, sample in now.items()
@@ -416,26 +449,28 @@ def count_collapses(
 
 
 def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before: int) -> float:
-    """The chance of `both` collapsed runs or more, where ACCEPTED is the true share of them.
+    """Return the chance of at least `both` collapsed runs if the true share is ACCEPTED.
 
-    `seeds` were run, and the `first` of them that collapsed once again. Where the baseline's runs
-    collapsed too, the p-value is at least that of Fisher's exact test of the first runs with these.
+    Of `seeds` runs, `first` collapsed; each of these was repeated with another seed, and `both`
+    counts the collapsed runs of both rounds. If runs of the baseline collapsed too, the p-value is
+    at least that of Fisher's exact test of the first round against the baseline.
     """
-    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
-    # How many of all collapse: the distribution of a sum is the convolution of its parts'. `known`
-    # is Fisher's one-sided test, the hypergeometric chance of `first` or more among the new seeds.
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
+    # Distribution of the number of collapsed runs: the convolution of the distributions of each
+    # seed. `known` is Fisher's one-sided test, the hypergeometric chance of `first` or more among
+    # the new seeds.
     chances = reduce(np.convolve, [one_seed] * seeds, np.ones(1))
     known = scipy.stats.hypergeom.sf(first - 1, runs_before + seeds, before + first, seeds)
     return float(max(chances[both:].sum(), known if before else 0.0))
 
 
-# Which examples most runs had right before and most have wrong now, and the other way round.
+# Examples that most runs predicted correctly before and most predict wrongly now, or the reverse.
 
 
 def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """The flips, the clearest first; `ids` name the examples of each split in its order.
+    """Return the flips, clearest losses first; `ids` are the ids of each split's examples in order.
 
-    An example that half of the runs have right is on neither side.
+    An example that exactly half of the runs predict correctly is no flip.
     """
     found = [flip for split in before.right for flip in _flips(split, before, now, ids[split])]
     return tuple(sorted(found, key=lambda flip: (flip.now - flip.before, flip.split, flip.example)))
@@ -444,11 +479,11 @@ def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) ->
 def _flips(split: str, before: Sample, now: Sample, ids: Sequence[str]) -> Iterator[Flip]:
     shares = zip(_shares(before.right[split]), _shares(now.right[split]), strict=True)
     for name, (old, new) in zip(ids, shares, strict=True):
-        # Below 0 only where the shares lie on either side of a half.
+        # Negative only if the shares lie on different sides of one half.
         if (old - 0.5) * (new - 0.5) < 0:
             yield Flip(split=split, example=name, before=old, now=new)
 
 
 def _shares(runs: Sequence[str]) -> list[float]:
-    """Of each example, the share of runs that had it right."""
+    """Return, for each example, the share of runs that predicted it correctly."""
     return [fmean(outcome == "1" for outcome in column) for column in zip(*runs, strict=True)]

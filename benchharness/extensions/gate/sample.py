@@ -1,4 +1,4 @@
-"""One task's runs as the gate sees them: a score for each seed, and which examples were right."""
+"""Runs of one task for the regression check: a score per seed, and the outcome of each example."""
 
 import json
 import math
@@ -17,16 +17,16 @@ from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 
-# What two sets of runs must have in common, so that only code or weights can make one worse.
+# Conditions that two sets of runs must share, so that only code or weights can make one worse.
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """A job without its seed and its names: weights, rows, recipe, precision, versions.
+    """Fields of a job without its seed and its names: weights, rows, recipe, precision, versions.
 
-    The fields are those of Job; `settings` are plain values, `plugins` digests by name.
+    The fields are those of Job; `settings` are plain values, `plugins` maps names to digests.
     """
 
     weights: str
@@ -39,7 +39,11 @@ class Conditions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Conditions":
-        """The conditions whose fields these are; TypeError where one is of another kind."""
+        """Return the conditions with these fields.
+
+        Raises:
+            TypeError: A field is unknown or missing, or the weights or a mapping have another type.
+        """
         found = cls(**data)
         tables = (found.fingerprints, found.settings, found.plugins)
         if not isinstance(found.weights, str) or not all(isinstance(t, Mapping) for t in tables):
@@ -48,7 +52,7 @@ class Conditions:
 
 
 def conditions_of(job: Job) -> Conditions:
-    """The conditions of a job; its seeds share them."""
+    """Return the conditions of a job, which all of its seeds share."""
     return Conditions(
         weights=job.weights,
         fingerprints=dict(job.fingerprints),
@@ -61,9 +65,9 @@ def conditions_of(job: Job) -> Conditions:
 
 
 def differences(before: Conditions, now: Conditions) -> Iterator[str]:
-    """What keeps them from being compared, each a clause: "the rows of glue/rte:dev have changed".
+    """Yield each difference that prevents a comparison: "the rows of glue/rte:dev have changed".
 
-    Other weights do not: a checkpoint that was trained anew may be the very thing to check.
+    Different weights do not: the purpose of a check may be to compare a retrained checkpoint.
     """
     for name in _changed(before.fingerprints, now.fingerprints):
         yield f"the rows of {name} have changed"
@@ -91,37 +95,43 @@ def _shown(settings: Mapping[str, Value], name: str) -> str:
     return str(settings.get(name, "unset"))
 
 
-# The first losses of a run: the same for the same seed, unless training computes something else.
+# First losses of a run: equal for equal seeds, unless training computes something else.
 #
-# A seed decides the new weights, the order of the examples and what is dropped. What another
-# processor or number of threads adds are rounding errors, which need many steps to grow. So the
-# first losses tell at once, and from a single run, what a score needs many seeds for.
+# A seed determines the new weights, the order of the examples and the dropout masks. Another
+# processor or number of threads adds only rounding errors, which need many steps to grow. So the
+# first losses of a single run detect at once a change for which scores would need many seeds.
 
 FIRST_STEPS = 10
-"""So many steps are compared, or where points are further apart, the first point."""
+"""Number of steps that are compared; if the first point of the curve is later, only that point is.
+"""
 
 LATEST_POINT = 30
-"""A first point that is later than this is not compared: rounding errors may have grown."""
+"""Latest step of a first point that is compared: rounding errors may have grown after it."""
 
 TOLERANCE = 2e-3
-"""Of a loss. Tiny in bf16 on RTE, ten steps: other threads change at most 0.0002 of it and other
-instructions (AVX2 for AVX-512) 0.0004; labels smoothed by 0.1 change 0.005 to 0.02, shuffled token
-types and a wrong maximum length 0.06 (docs/regression.md)."""
+"""Largest relative difference of two equal losses. With tiny in bf16 on RTE, over ten steps, other
+threads change the loss by at most 0.0002 of it and other instructions (AVX2 for AVX-512) by
+0.0004; label smoothing of 0.1 changes it by 0.005 to 0.02, shuffled token types and a wrong
+maximum length by 0.06 (docs/regression.md)."""
 
 DECIDING = ("torch", "transformers", "tokenizers", "numpy")
-"""The libraries that random numbers and token ids come from."""
+"""Libraries that random numbers and token ids come from."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """The first points of a learning curve: their steps, and each one's loss since the last."""
+    """First points of a learning curve: steps, and the mean loss since the step before."""
 
     steps: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Beginning":
-        """The beginning whose fields these are."""
+        """Return the beginning with these fields.
+
+        Raises:
+            ValueError: The numbers of steps and losses differ.
+        """
         losses = tuple(float(loss) for loss in data["losses"])
         found = cls(steps=tuple(data["steps"]), losses=losses)
         if len(found.steps) != len(losses):
@@ -131,7 +141,7 @@ class Beginning:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """The first point at which a run of a seed left the baseline's run of that seed."""
+    """First point at which a run diverged from the baseline's run with the same seed."""
 
     seed: int
     step: int
@@ -146,7 +156,7 @@ class Change:
 
 
 def beginning_of(result: Result) -> Beginning:
-    """The points of the first steps; none of what was not trained, or is looked at too late."""
+    """Return the points of the first steps; none without training or if the first is late."""
     points = list(takewhile(lambda point: point.step <= FIRST_STEPS, result.curve))
     points = points or [p for p in result.curve[:1] if p.step <= LATEST_POINT]
     return Beginning(
@@ -155,7 +165,10 @@ def beginning_of(result: Result) -> Beginning:
 
 
 def maker_of(result: Result) -> str:
-    """What the same seed gives the same numbers on: "cpu, torch 2.13.0, ..."; "" where unknown."""
+    """Return the device and libraries that determine a run's numbers; "" if they are unknown.
+
+    Example: "cpu, torch 2.13.0, ...".
+    """
     try:
         versions = result.provenance["versions"]
         libraries = [f"{name} {versions[name]}" for name in DECIDING]
@@ -165,13 +178,16 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """The seeds that both have, with points of the same steps."""
+    """Return the seeds that both have with points at the same steps."""
     both = sorted(before.keys() & now.keys())
     return [seed for seed in both if before[seed].steps == now[seed].steps]
 
 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
-    """The first change of any seed that both have; points of other steps are not compared."""
+    """Return the first change of the first seed that has one, None if there is none.
+
+    Only seeds that both have with points at the same steps are compared.
+    """
     for seed in shared_seeds(before, now):
         old, new = before[seed], now[seed]
         for step, was, found in zip(old.steps, old.losses, new.losses, strict=True):
@@ -181,18 +197,18 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
 
 
 FEW_SEEDS = 5
-"""With fewer the tolerance is far above the spread: see docs/regression.md."""
+"""With fewer seeds, the tolerance is far above the spread: see docs/regression.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The runs of one task that differ in nothing but the seed.
+    """Runs of one task that differ only in the seed.
 
-    `scores` are the task's score by the suite's rule, in the order of `seeds`, in 0..1. `right` has
-    for each scored split ("glue/cola:dev") one text for each seed, of one character for each
-    example in the split's order: "1" where it was right, "0" where not. `beginnings` are the first
-    losses of each seed and `maker` what they were computed by. `collapsed` are the seeds whose run
-    has learned nothing.
+    `scores` are the task's scores with the suite's rule, in 0..1, in the order of `seeds`. `right`
+    has, keyed by the scored split ("glue/cola:dev"), one string per seed with one character per
+    example in the split's order: "1" for a right prediction, "0" for a wrong one. `beginnings` are
+    the first losses of each seed, and `maker` is the device and the libraries that computed them.
+    `collapsed` are the seeds whose run has learned nothing.
     """
 
     conditions: Conditions
@@ -205,7 +221,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Why a drop from these runs says little or nothing, as a clause; empty where it does."""
+        """Clause that explains why these runs cannot show a drop, empty if they can."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -215,19 +231,20 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """The same, or that there are few seeds."""
+        """Clause on why these runs cannot show a drop, or on few seeds; may be empty."""
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 
     @property
     def learned(self) -> "Sample | None":
-        """Its runs that have not collapsed, None where all have.
+        """Runs that have not collapsed, None if all have.
 
-        Drops are of these alone: collapsed runs leave a low mean or a spread that hides any drop.
+        Drops are measured with these runs alone: collapsed runs would lower the mean, or increase
+        the spread so much that it hides any drop.
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
 
-        # A sample may have no first losses, or those of fewer runs than it has seeds.
+        # A sample may have no first losses, or fewer of them than seeds.
         def those(values: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(values[place] for place in kept if place < len(values))
 
@@ -243,27 +260,33 @@ class Sample:
 
     @property
     def first_losses(self) -> dict[int, Beginning]:
-        """The first losses by seed."""
+        """First losses, keyed by seed."""
         return dict(zip(self.seeds, self.beginnings, strict=False))
 
     @property
     def mean(self) -> float:
-        """The mean score over the seeds."""
+        """Mean score over the seeds."""
         return fmean(self.scores)
 
     @property
     def spread(self) -> float | None:
-        """The sample standard deviation over the seeds; None for one seed."""
+        """Sample standard deviation over the seeds, None for one seed."""
         return spread_of(self.scores)
 
     @property
     def examples(self) -> int:
-        """How many examples a score is of."""
+        """Number of examples that a score is computed from."""
         return sum(len(runs[0]) for runs in self.right.values())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Sample":
-        """The sample whose fields these are, as JSON has them; ValueError where they do not fit."""
+        """Return the sample with these fields, read from JSON.
+
+        Raises:
+            ValueError: The fields do not fit each other.
+            TypeError: A field is of another type.
+            KeyError: A field is missing.
+        """
         sample = cls(
             conditions=Conditions.from_json(data["conditions"]),
             seeds=tuple(data["seeds"]),
@@ -279,7 +302,7 @@ class Sample:
 
 
 def _fault(sample: Sample) -> str:
-    """What no run can have left; empty where there is nothing."""
+    """Return why no run can have produced the sample, empty if it is consistent."""
     runs = len(sample.seeds)
     if not all(isinstance(seed, int) for seed in sample.seeds):
         return "a seed is not a whole number"
@@ -300,11 +323,16 @@ def sample_of(
     examples: Mapping[str, Sequence[Example]],
     collapsed: Sequence[int] = (),
 ) -> Sample:
-    """The sample of one task's results, each of another seed, and of their scores.
+    """Return the sample of one task's results, which differ in their seeds.
 
-    `examples` are those of the splits that count, by "task:split", and `collapsed` the seeds whose
-    run has learned nothing. Raises DataError where they are
-    not those that were predicted.
+    Args:
+        results: Results of the task.
+        scores: Score of each result.
+        examples: Examples of the splits that count, keyed by "task:split".
+        collapsed: Seeds whose run has learned nothing.
+
+    Raises:
+        DataError: The results were predicted on other examples.
     """
     return Sample(
         conditions=conditions_of(results[0].job),
@@ -332,20 +360,20 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
     return "".join("1" if each else "0" for each in right)
 
 
-# The baseline: what a model's runs came to, in a file that stands beside the code.
+# The baseline: the samples of a model, in a file that is kept with the code.
 
 
 FORMAT = 2
-"""Goes up when the file's fields change; 1 was written before 0.1.0."""
+"""Version of the file's fields; 1 was used before version 0.1.0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """A model's samples by task, and what they were made with.
+    """Samples of a model, keyed by task, and how they were made.
 
-    `data` is the source ("mini", "hub" or "files", whose folder the file does not tell), `limit`
-    the rows kept of each split. `environment` says which code, versions and machine made the runs;
-    it is for a reader, and nothing is decided by it (a sample's `maker` says what decides).
+    `data` is the source ("mini", "hub" or "files", without the name of the folder), `limit` the
+    number of rows kept per split. `environment` describes the code, versions and machine of the
+    runs for a reader; it decides nothing, unlike `maker` of a sample.
     """
 
     model: str
@@ -356,23 +384,24 @@ class Baseline:
     tasks: Mapping[str, Sample]
 
     def to_text(self) -> str:
-        """The file's text: JSON with a line for each value, so that changes can be read."""
+        """Return the text of the file: JSON with a line per value, so that diffs are readable."""
         spreads = {task: sample.spread for task, sample in self.tasks.items()}
         means = {task: sample.mean for task, sample in self.tasks.items()}
         summary = {task: {"mean": means[task], "spread": spreads[task]} for task in self.tasks}
-        # The summary is for those who read a change of the file: `from_text` takes no notice.
+        # The summary is for readers of a diff; `from_text` ignores it.
         data = {"format": FORMAT, "summary": summary, **asdict(self)}
         return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
     @classmethod
     def from_text(cls, text: str, name: str) -> "Baseline":
-        """The baseline of a file's text; `name` is what an error calls the file.
+        """Return the baseline from a file's text; `name` is the name of the file in errors.
 
-        Raises DataError where the text is no baseline, or one of another format.
+        Raises:
+            DataError: The text is not a baseline, or has another format.
         """
         try:
-            # A merge or an editor may have left anything there: an OverflowError is a number of
-            # hundreds of digits, a RecursionError brackets within brackets.
+            # A merge or an editor may have left anything there: an OverflowError comes from a
+            # number of hundreds of digits, a RecursionError from deeply nested brackets.
             data = json.loads(text)
             if data["format"] != FORMAT:
                 raise DataError(

@@ -1,4 +1,4 @@
-"""A verdict's table: one row a task, times 100, as text and Markdown both show it."""
+"""A verdict in the formats text, JSON, Markdown, JUnit XML and GitHub annotations."""
 
 import re
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from benchharness.tasks.suites import distinct_title
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
 MOST_FLIPS = 10
-"""How many examples are named of a task; JSON has them all."""
+"""Largest number of examples that are named per task; JSON has them all."""
 
 
 def row_of(task: TaskVerdict) -> tuple[str, ...]:
-    """The texts under COLUMNS."""
+    """Return the texts under COLUMNS."""
     spread = task.before.spread or 0.0
     return (
         distinct_title(task.task),
@@ -33,7 +33,10 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
 
 
 def seen_drop(drop: float, sample: Sample) -> str:
-    """A drop that would be detected; "none" beyond half of the score, where all may be guessed."""
+    """Return a detectable drop times 100, or "none" if it is half of the score or more.
+
+    A model that guesses may still reach half of the score.
+    """
     return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
 
 
@@ -44,14 +47,14 @@ def _verdict(task: TaskVerdict) -> str:
 
 
 def change_line(task: TaskVerdict) -> str:
-    """What has changed in training; empty where nothing has."""
+    """Return a line on the change of training, empty if there is none."""
     return (
         f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
     )
 
 
 def explanations(verdict: Verdict) -> Iterator[str]:
-    """What the columns mean, as sentences."""
+    """Yield sentences that explain the columns."""
     yield from (
         "Scores are times 100, means over seeds on the same examples; p is for all tasks at once.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
@@ -62,7 +65,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
-    """How many examples flipped, and the clearest that are wrong now."""
+    """Return the number of examples that flipped, and the clearest that are wrong now."""
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
@@ -76,7 +79,7 @@ def flip_lines(task: TaskVerdict) -> list[str]:
 
 
 def facts_of(verdict: Verdict) -> dict[str, Any]:
-    """Everything that was found; scores in their own unit, mostly 0..1."""
+    """Return everything that the check found; scores are in their own unit, mostly 0..1."""
     return {
         "title": verdict.title,
         "verdict": verdict.sentence,
@@ -115,11 +118,12 @@ def _sample(sample: Sample) -> dict[str, Any]:
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
 SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown or HTML could take for markup; a link needs square brackets, `a_b` is a word."""
+"""Characters that Markdown or HTML could read as markup; a link needs square brackets, `a_b` is a
+word."""
 
 
 def to_markdown(verdict: Verdict) -> str:
-    """The whole verdict; names from elsewhere stay text."""
+    """Return the whole verdict as Markdown; names are escaped."""
     return "\n".join(_lines(verdict)) + "\n"
 
 
@@ -156,13 +160,13 @@ def _markdown_text(text: str) -> str:
     return SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
-# A verdict as JUnit XML, which every CI server shows: one test case a task.
+# A verdict as JUnit XML, which every CI server can show: one test case per task.
 
 
 def to_junit(verdict: Verdict) -> str:
-    """The document: a regression is a failure; a failed job is an error, as is a task not compared.
+    """Return the JUnit document: a regression is a failure, a task not compared is an error.
 
-    The element and attribute names are those of Jenkins' junit-10.xsd.
+    Element and attribute names are those of Jenkins' junit-10.xsd.
     """
     collapses = verdict.collapses
     counts = {
@@ -205,17 +209,17 @@ def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", {"classname": title, "name": visible(task)})
 
 
-# A verdict as annotations of GitHub Actions, which it shows beside a pull request's changes.
+# A verdict as annotations of GitHub Actions, shown next to the changes of a pull request.
 
 ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""GitHub's toolkit escapes these in a message, and in a property also the two below
-(actions/toolkit, packages/core/src/command.ts)."""
+"""Escapes of GitHub's toolkit in a message; a property needs the two below too (actions/toolkit,
+packages/core/src/command.ts)."""
 
 PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
 
 
 def annotations(verdict: Verdict) -> Iterator[str]:
-    """An error for each task that is worse, changed or not compared, else one notice."""
+    """Yield annotations for worse, changed and uncompared tasks, notes, and success."""
     for task in verdict.worse:
         message = (
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "

@@ -1,6 +1,7 @@
-"""The report's plots: worked out as geometry in Python, drawn as inline SVG by templates.
+"""Plots of the report: geometry computed in Python, drawn as inline SVG by templates.
 
-Here is what every chart is made of: axes with ticks, lines, marks, labels, a table. Pure.
+This module has the elements of every chart: axes with ticks, lines, marks, labels and a table. All
+functions are pure.
 """
 
 import math
@@ -17,7 +18,7 @@ from benchharness.leaderboard.text import visible
 
 
 class Tick(NamedTuple):
-    """A tick at `place` along its axis, with its text."""
+    """Tick at the position `place` along its axis, with its text."""
 
     place: float
     text: str
@@ -25,9 +26,9 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Values from `low` to `high` on places from `start` to `end`, by their logarithms if `log`.
+    """Map from values `low` to `high` to positions `start` to `end`, logarithmic if `log`.
 
-    `label` is the name beside it, with the unit; `values` are those that have ticks.
+    `label` is the axis label with the unit; `values` are the values that have ticks.
     """
 
     label: str
@@ -40,7 +41,7 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The place of a value, to a tenth; values beyond the ends stand beyond them."""
+        """Return the position of a value, rounded to a tenth; it may lie beyond the ends."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = map(math.log, (low, high, value))
@@ -48,19 +49,23 @@ class Axis:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """The ticks as they are drawn."""
+        """Ticks with positions and texts."""
         return tuple(Tick(self(value), self.text(value)) for value in self.values)
 
 
-_LEAST_SPAN = 1e-11  # ticks are rounded to twelve decimals, which must tell them apart
+_LEAST_SPAN = 1e-11  # ticks are rounded to twelve decimals, which must distinguish them
 
 
 def linear_axis(
     values: Sequence[float], label: str, span: tuple[float, float], *, smallest: float = 0.0
 ) -> Axis:
-    """An axis from a round number below the values to one above; ticks are `smallest` apart.
+    """Return a linear axis between round numbers around the values.
 
-    It lies on places from the first to the second of `span`, as every axis here.
+    Args:
+        values: Values that the axis must contain.
+        label: Axis label with the unit.
+        span: Positions of the low and the high end.
+        smallest: Smallest distance between two ticks.
     """
     ticks = _nice_ticks(values, smallest)
     return Axis(
@@ -75,17 +80,17 @@ def linear_axis(
 
 
 def score_axis(values: Sequence[float], score: str, span: tuple[float, float]) -> Axis:
-    """An axis of a score in percent, which says where it starts if that is not 0."""
+    """Return an axis for a score in percent; its label names the first value unless that is 0."""
     axis = linear_axis(values, f"{score} × 100", span)
     starts = f", axis from {axis.text(axis.low)}" if axis.low else ""
     return replace(axis, label=axis.label + starts)
 
 
 def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
-    """Two to six round numbers that enclose the values; steps are 1, 2 or 5 times a power of 10."""
+    """Return two to six round numbers around the values, spaced 1, 2 or 5 times a power of 10."""
     low, high = min(values), max(values)
     span = high - low
-    # A difference that six digits do not show is none: such a line is flat.
+    # A relative difference below 1e-4 counts as none: such a line is drawn flat.
     if span <= max(abs(high) * 1e-4, _LEAST_SPAN):
         span = abs(high) if abs(high) > _LEAST_SPAN else 1.0
     # The smallest of 1, 2, 5 and 10 times a power of ten with at most four steps.
@@ -108,12 +113,18 @@ def log_axis(
     steps: Sequence[float],
     text: Callable[[float], str],
 ) -> Axis:
-    """A logarithmic axis with room on both sides, at least one factor of 4 wide.
+    """Return a logarithmic axis with a margin on both sides, at least a factor of 4 wide.
 
-    Where there is a 0, which has no logarithm, it has a place before all others.
+    If 0, which has no logarithm, is among the values, it gets a position below all others. If too
+    many `steps` lie inside the axis, only the powers of ten have ticks, or every second or third of
+    these. If too few do, round numbers between them are added.
 
-    `steps` are round values in rising order that a tick may have. Of too many inside, the powers of
-    ten are drawn, or every second or third; of too few, round numbers between them too.
+    Args:
+        values: Values that the axis must contain; at least one is positive.
+        label: Axis label with the unit.
+        span: Positions of the low and the high end.
+        steps: Round values in ascending order that may have a tick.
+        text: Function that formats the value of a tick.
     """
     above = [value for value in values if value > 0]
     low, high = min(above), max(above)
@@ -130,7 +141,7 @@ def log_axis(
         if len(inside) < _LEAST_LOG_TICKS:
             rounds = [decade * factor for decade in decades for factor in factors]
             inside = [value for value in rounds if low <= value <= high]
-    # Divided and rounded up, so that no more than _MOST_LOG_TICKS stay.
+    # Rounded up, so that no more than _MOST_LOG_TICKS ticks remain.
     apart = -(-len(inside) // _MOST_LOG_TICKS) or 1
     axis = Axis(
         label=label,
@@ -150,14 +161,14 @@ def log_axis(
 
 
 WIDTH = 520
-"""Of every chart but the small learning curves, in its own units; a page scales it."""
+"""Width of every chart except the small learning curves, in chart units; a page scales it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """A line or shape: the `d` of an SVG path, and the classes that give it its style.
+    """Line or shape: the `d` of an SVG path and the CSS classes that style it.
 
-    A `note` comes when it is pointed at.
+    `note` is shown on hover.
     """
 
     kind: str
@@ -167,7 +178,7 @@ class Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text at a place; `anchor` is SVG's text-anchor, `kind` its classes."""
+    """Text at a position; `anchor` is SVG's text-anchor, `kind` has the CSS classes."""
 
     x: float
     y: float
@@ -178,10 +189,10 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """What stands for one entry or run at x, y: paths by their classes, and texts.
+    """Mark of an entry or run at x, y: paths keyed by their CSS classes, and texts.
 
-    `note` comes when it is pointed at, all marks of one `entry` are lit together, and a click
-    follows `href`.
+    `note` is shown on hover, all marks of one `entry` are highlighted together, and a click follows
+    `href`.
     """
 
     kind: str
@@ -196,7 +207,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """A line of the legend: a piece of line and a shape as they are drawn, and what they are."""
+    """Item of the legend: a piece of line and a shape as they are drawn, with their meaning."""
 
     line: str
     text: str
@@ -206,7 +217,7 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """A row of a figure's numbers, with its link and what is said of it in small letters."""
+    """Row of a figure's table, with its link and with details in small print."""
 
     name: str
     cells: tuple[str, ...]
@@ -216,9 +227,10 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The numbers of figures, for those who do not see them.
+    """Numbers of figures as a table, for readers who cannot see the figures.
 
-    `columns` begin with that of the names; those in `words` hold text, the others numbers.
+    The first of `columns` is the name's; columns listed in `words` contain text, the others
+    numbers.
     """
 
     columns: tuple[str, ...]
@@ -228,11 +240,12 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One chart. `paths` lie below the marks, `texts` above them.
+    """Chart; `paths` are drawn below the marks, `texts` above them.
 
-    `description` says in words what is to be seen, `note` what must be known to read it, and
-    `choice` names it among the figures that it stands with. `spans` are the heights that upright
-    lines are drawn over, so that they cross no heading; all of it where there are none.
+    `description` is the content of the chart in words, `note` explains how to read it, and `choice`
+    names the chart among those that a reader can switch between. `spans` are the vertical ranges
+    over which vertical lines are drawn, so that they cross no heading; the whole height if there
+    are none.
     """
 
     title: str
@@ -250,23 +263,23 @@ class Figure:
     spans: tuple[tuple[float, float], ...] = ()
 
     def upright(self, place: float) -> str:
-        """The path of an upright line."""
+        """Return the SVG path of a vertical line at this position."""
         spans = self.spans or ((self.top, self.bottom),)
         return "".join(f"M{place:g},{top:g}V{bottom:g}" for top, bottom in spans)
 
     @property
     def top(self) -> float:
-        """Where the drawing begins."""
+        """Upper end of the drawing."""
         return min(self.y.start, self.y.end)
 
     @property
     def bottom(self) -> float:
-        """Where the drawing ends, above the x axis's ticks."""
+        """Lower end of the drawing, above the ticks of the x axis."""
         return max(self.y.start, self.y.end)
 
     @property
     def height(self) -> float:
-        """Of the whole chart, with the ticks and the label of its x axis."""
+        """Height of the whole chart, with the ticks and the label of its x axis."""
         return self.bottom + 44
 
 
@@ -274,7 +287,7 @@ Corner = tuple[float, float]
 
 
 def polyline(corners: Sequence[Corner]) -> str:
-    """The path through these corners; empty without any."""
+    """Return the SVG path through these corners, empty if there are none."""
     return "M" + " ".join(f"{x:g},{y:g}" for x, y in corners) if corners else ""
 
 
@@ -287,18 +300,18 @@ _SHAPES = (
 
 
 def cross(x: float, y: float) -> str:
-    """The path of what has learned nothing."""
+    """Return the SVG path of a cross, the mark of a run that has learned nothing."""
     return f"M{x - 3:g},{y - 3:g}l6,6m0,-6l-6,6"
 
 
 def shape(number: int, x: float, y: float) -> str:
-    """The path of a circle (0), square, triangle or diamond (3 and more) about x, y."""
+    """Return the SVG path of a circle (0), square, triangle or diamond (3 and more) around x, y."""
     return f"M{x:g},{y:g}{_SHAPES[min(number, len(_SHAPES) - 1)]}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """An entry with the `id` that all its marks carry, and a name that no other one has."""
+    """Entry with the `id` that all its marks share, and a name that no other entry has."""
 
     id: str
     name: str
@@ -306,28 +319,28 @@ class NamedEntry:
 
     @property
     def title(self) -> str:
-        """The same with what it leaves unsaid."""
+        """Name with the words of the recipe that the name leaves out."""
         unsaid = self.entry.beside_name
         return f"{self.name} ({unsaid})" if unsaid else self.name
 
     def href(self, cell: Cell) -> str:
-        """Leads to the runs of one of its cells."""
+        """Return the link to the runs of a cell."""
         return "#" + group_anchor(self.entry, cell.runs[0].task)
 
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
-    """The entries of a board, whose id in the page is `anchor`."""
+    """Return the entries of a board with ids; `anchor` is the id of the board in the page."""
     return tuple(
         NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
         for number, entry in enumerate(board.entries)
     )
 
 
-# Names next to points, placed so that none covers another.
+# Labels next to points, placed so that none covers another.
 
 _LETTER, _LINE = 7.2, 13.0
-"""About the width of a letter and the height of a line in a chart's units, at the larger size of
-the letters, which narrow screens get."""
+"""Approximate width of a letter and height of a line in chart units, for the larger letters of
+narrow screens."""
 
 _LONGEST = 26
 
@@ -341,14 +354,14 @@ _SIDES = (
     (-8.0, 16.0, "end"),
     (8.0, 4.0, "start"),
 )
-"""Where a label may stand about its point, the best place first. A Pareto front comes from below
-and goes on to the right, so the place above on the left is free of it."""
+"""Positions of a label relative to its point, best first. A Pareto front comes from below and goes
+on to the right, so the position above on the left is free of it."""
 
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """The text as a chart shows it: unseen characters spelled out, a long one cut."""
+    """Return the text as charts show it: invisible characters escaped, a long text cut."""
     seen = visible(text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"
 
@@ -359,9 +372,9 @@ def place_labels(
     lines: Iterable[Sequence[Corner]],
     axes: tuple[Axis, Axis],
 ) -> list[Text | None]:
-    """A label beside each point with its text, in their order; None where there is no room.
+    """Return a label next to each point, in the same order; None if there is no room.
 
-    A label covers no other label and none of `marks`, keeps off `lines` where it can, and stays
+    A label covers neither another label nor one of `marks`, avoids `lines` if possible, and stays
     between the axes.
     """
     x, y = axes
@@ -369,8 +382,8 @@ def place_labels(
     drawn = [(*place, *place) for line in lines for place in _along(line)]
     found: list[Text | None] = []
     for point in points:
-        # The places between the axes that cover no mark and no label, each with how much of the
-        # lines it covers. Places grow downwards, so the y axis starts at the larger one.
+        # Positions between the axes that cover no mark and no label, each with the number of line
+        # points that it covers. Positions grow downwards, so the y axis starts at the larger one.
         free = [
             (sum(_meet(box, other) for other in drawn), label, box)
             for label, box in _places(point)
@@ -384,7 +397,7 @@ def place_labels(
 
 
 def _along(line: Sequence[Corner]) -> Iterator[Corner]:
-    """Places on a line through corners, nearer to each other than a label is high."""
+    """Yield points on a polyline that are closer to each other than the height of a label."""
     for (x, y), (to_x, to_y) in pairwise(line):
         parts = int(max(abs(to_x - x), abs(to_y - y)) / 6) + 1
         for part in range(parts + 1):
@@ -392,7 +405,7 @@ def _along(line: Sequence[Corner]) -> Iterator[Corner]:
 
 
 def _places(point: Text) -> Iterator[tuple[Text, _Box]]:
-    # About the box of the text: y is its baseline, and tails reach 2 below that.
+    # Approximate box of the text: y is its baseline, and descenders reach 2 below that.
     width = _LETTER * len(point.text)
     for dx, dy, anchor in _SIDES:
         x, y = round(point.x + dx, 1), round(point.y + dy, 1)

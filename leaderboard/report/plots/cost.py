@@ -1,4 +1,4 @@
-"""What a model costs: the facts of its runs, its size, what they compute, and how it is written."""
+"""Costs of models: facts of their runs, sizes, and quantities such as training FLOPs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
-"""The settings of a recipe that trains every weight at every step; they stand where others do."""
+"""Settings of a recipe that trains every weight at every step, for each setting that it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """The cost of one run.
+    """Cost of one run.
 
-    `tokens` are real ones seen in training; `train_seconds` are 0 where nothing was trained.
-    `trains_all` where every weight was trained with every token. `predict_seconds` are those of a
-    million tokens, None where its model was not timed.
+    `tokens` is the number of tokens seen in training, without padding. `train_seconds` is 0 if
+    nothing was trained. `trains_all` is true if every weight was trained with every token.
+    `predict_seconds` is the prediction time for a million tokens, None if the model was not timed.
     """
 
     parameters: int
@@ -31,14 +31,14 @@ class RunFacts:
 
 
 Facts = Mapping[str, RunFacts]
-"""By the keys of runs."""
+"""Facts of runs, keyed by the runs' keys."""
 
 
 def facts_of(run: Result | Failure) -> RunFacts | None:
-    """The facts of a run of an encoder; None for a failure, a baseline or an ensemble."""
+    """Return the facts of a run of an encoder; None for a failure, a baseline or an ensemble."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # A GPU by its name, a CPU with its threads; empty where nothing was recorded.
+    # The name of a GPU, or of a CPU with its number of threads; empty if nothing was recorded.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")
@@ -57,7 +57,7 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """Seconds for a million tokens in prediction, by a model's weights, all on one machine."""
+    """Prediction times in seconds per million tokens, keyed by weights, all on one machine."""
 
     machine: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -65,11 +65,14 @@ class Timed:
 
 TIMED_SUITE = "efficiency"
 TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
-"""Whose documents a model's speed is told by: of about 256 tokens."""
+"""Task whose documents, of about 256 tokens, are used to measure prediction speed."""
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
-    """The newest measurements, of the machine and number format that most models were timed in."""
+    """Return timings on the machine and in the precision that most models were timed with.
+
+    If a model was timed several times, the last row counts.
+    """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
         rate = row.scores.get(TIMED_TASK, {}).get("predict_tokens_per_second")
@@ -83,16 +86,17 @@ def timed_of(rows: Iterable[RunRow]) -> Timed:
 
 
 _NEAR = 0.15
-"""A checkpoint's published size and that of a run of it differ by less, whatever its head is."""
+"""Largest relative difference between a checkpoint's published size and its size in a run, with any
+head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """A checkpoint's weights: all of them, and those besides embeddings, None where unknown.
+    """Number of a checkpoint's weights, with and without embeddings (None if unknown).
 
-    `family` is its architecture ("roberta"), `cite` its paper, both empty where unknown. `is_dense`
-    where every token passes every weight besides embeddings once: not where layers share weights
-    (ALBERT), nor where later layers see fewer tokens (Funnel).
+    `family` is its architecture ("roberta") and `cite` its paper; both are empty if unknown.
+    `is_dense` is true if every token passes every weight except embeddings once: false if layers
+    share weights (ALBERT) or later layers see fewer tokens (Funnel).
     """
 
     parameters: float
@@ -103,25 +107,29 @@ class ModelSize:
 
 
 Sizes = Mapping[str, ModelSize]
-"""By the names, in lower case, that checkpoints have on a board."""
+"""Sizes of checkpoints, keyed by their lower-case names on a board."""
 
 
 def known_size(model: str, sizes: Sizes) -> ModelSize | None:
-    """What is known of a model by its name, or by a folder's last part."""
+    """Return the size of a model by its name, or by the last part of a folder; None if unknown."""
     return sizes.get(model.rpartition("/")[2].lower())
 
 
 def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, ModelSize | None]:
-    """The weights that a source prints, else those of the checkpoint; what is known of the last."""
+    """Return the number of weights of a published row, and the known size of its checkpoint.
+
+    The number is the printed one if there is one, else the checkpoint's.
+    """
     system = find_system(row.system, row.table)
     known = known_size(system.model, sizes) if system is not None else None
     return printed_size(row.parameters) or (known.parameters if known else None), known
 
 
 def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
-    """The size of a run's model, as far as its name says it; else that of all weights it had.
+    """Return the known size of a run's model, else a size with all weights that the run recorded.
 
-    A known name (a folder's last part) is not believed where the numbers of weights differ.
+    A known size is ignored if its number of weights differs from the run's: a folder may have the
+    name of another model.
     """
     known = known_size(model, sizes)
     if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:
@@ -130,7 +138,11 @@ def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
 
 
 def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
-    """6·N·T (Kaplan et al. 2020, section 2.1), None where weights were not all trained."""
+    """Return 6·N·T (Kaplan et al. 2020, section 2.1), None if some weights were not trained.
+
+    N is the number of weights without embeddings (all weights if unknown), T the number of tokens.
+    None is returned too if the model is not dense.
+    """
     if not (size.is_dense and facts.trains_all and facts.tokens):
         return None
     return 6.0 * (size.backbone or size.parameters) * facts.tokens
@@ -138,11 +150,13 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """A cost. `note` says how it is counted, and after whom; `steps` are values for ticks.
+    """Kind of cost, with the functions that compute and format it.
 
-    `of` has that of one run, whose model is of that size, None where it is not known. Of several
-    tasks it `adds_up`, or is the model's own. A time is of the kind of machine that `trained`, or
-    that `timed` models of their own: times on others say nothing of each other.
+    `note` explains how it is counted, with a reference; `steps` are values for ticks. `of` returns
+    the quantity of one run of a model of this size, None if it is unknown. Over several tasks, the
+    quantity is summed if `adds_up`, else it belongs to the model. `machine` is "trained" or "timed"
+    for a time that was measured in training or in a separate timing run, since times on different
+    machines cannot be compared; it is empty for other quantities.
     """
 
     name: str
@@ -157,14 +171,14 @@ class Quantity:
 
 
 def _in_units(value: float, *units: tuple[float, str]) -> str:
-    """A number of three digits in the largest unit that it fills: "22.7M", "9.5 min"."""
-    # Three digits of 999.5 would be 1e+03: that is one of the next unit.
+    """Return a number with three digits in the largest unit that it reaches: "22.7M", "9.5 min"."""
+    # 999.5 with three digits would be 1e+03, so it is 1 of the next unit.
     unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
     return f"{value / unit:.3g}{sign}"
 
 
 def count_text(value: float) -> str:
-    """A large number in its unit: "22.7M"."""
+    """Return a large number in its unit: "22.7M"."""
     return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
@@ -172,7 +186,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(value: float) -> str:
-    """A number of operations, mostly two digits: "2.3×10¹⁵"."""
+    """Return a number of operations, mostly with two digits: "2.3×10¹⁵"."""
     if value < 1000:
         return f"{value:.3g}"
     digits, _, exponent = f"{value:.1e}".partition("e+")

@@ -1,4 +1,4 @@
-"""Plots of lines: learning curves, scores by rows, layers or checkpoints."""
+"""Line plots: learning curves, and scores over training rows, layers or checkpoints."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,21 +18,22 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
-# Lines through points, with the span of each: what the plots of scores against a number share.
+# Lines through points with vertical ranges, which all plots of scores against a number share.
 
 _ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
-"""Where the axes of most lie."""
+"""Positions of the ends of most x and y axes."""
 
 _STYLES = 4
-"""Shapes, and colours, that can be told apart. Colours come again with another shape, so that 16
-lines differ."""
+"""Number of shapes, and of colours, that can be distinguished. Colours repeat with another shape,
+so that 16 lines differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """A score in percent at x, and the ends of an upright line through it.
+    """Score in percent at x, and the ends of a vertical line through it.
 
-    `note`, `entry` and `href` are as a Mark's; `cells` are its row of a table, the name first.
+    `note`, `entry` and `href` are as in Mark. `cells` are the point's row of a table, the name
+    first.
     """
 
     x: float
@@ -46,7 +47,7 @@ class _Point:
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """A line through its points, or through other corners among them."""
+    """Line through its points, or through `corners` if there are any."""
 
     name: str
     points: Sequence[_Point]
@@ -61,15 +62,15 @@ def _line_figure(
     labels: Iterable[tuple[str, Sequence[chart.Corner]]] = (),
     **about: Any,
 ) -> chart.Figure:
-    """The lines with their legend; a label stands near the middle of its corners, if it has room.
+    """Return a chart of the lines with a legend; each label is near the middle of its corners.
 
-    `about` are the figure's title, description, note and table.
+    A label without room is left out. `about` has the figure's title, description, note and table.
     """
     points = [point for line in lines for point in line.points]
     y = chart.score_axis([end for p in points for end in p.ends or (p.y, p.y)], score, _UP)
 
     def at(corner: chart.Corner) -> chart.Corner:
-        # On a logarithmic axis 0 stands at its low end.
+        # On a logarithmic axis, 0 is at the low end.
         return x(max(corner[0], x.low) if x.log else corner[0]), y(corner[1])
 
     drawn = [[at(c) for c in line.corners or [(p.x, p.y) for p in line.points]] for line in lines]
@@ -79,7 +80,7 @@ def _line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
-        # Colours come again after four lines, each time with the next shape.
+        # Colours repeat after four lines, each time with the next shape.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -116,9 +117,9 @@ def _line_figure(
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """What such medians are against: the axis of some places, and what a figure says of it.
+    """Kind of number that medians are plotted against: its axis and the texts of a figure.
 
-    The last of `columns`, which are those of its table, has the ends of the upright lines.
+    `columns` are the columns of the table; the last one has the ends of the vertical lines.
     """
 
     axis: Callable[[Sequence[float]], chart.Axis]
@@ -164,7 +165,7 @@ def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
 def _over_seeds(
     x: float, names: tuple[str, ...], said: str, scored: Cell | StagePoint, ends: Interval | None
 ) -> _Point:
-    """The median of some values; `names` begin its row of the table, `said` its note."""
+    """Return the point of a median; `names` begin its row of the table, `said` begins its note."""
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
     notes = scored.notes if isinstance(scored, Cell) else scored.flags
     middle = marked(shown(scored.median), notes)
@@ -180,7 +181,7 @@ def _over_seeds(
 def _table(
     lines: Iterable[_Line], columns: Sequence[str], words: Sequence[str] = ()
 ) -> chart.Table:
-    """The rows of the points; before the last column stand how many seeds there are, the median."""
+    """Return a table of the points; the columns before the last are number of seeds and median."""
     *named, between = columns
     points = (point for line in lines for point in line.points)
     return chart.Table(
@@ -191,7 +192,7 @@ def _table(
 
 
 def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """A figure for each task of which a model has two layers or more, with a line a model."""
+    """Return a figure, with a line per model, for each task on which a model has several layers."""
     entries = {id(each.entry): each for each in named}
     found: dict[str, list[_Line]] = {}
     for curve in layer_curves(board):
@@ -206,16 +207,16 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
 
 
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """A figure for each task with k-shot runs of one model and two or more numbers of rows.
+    """Return a figure for each task on which a model has few-shot runs with two numbers of rows.
 
-    What a language model scores without training stands at 0.
+    The zero-shot score of a language model is at 0 and counts as one of the two.
     """
     found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
     return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
 
 
 def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
-    """A line for each model and recipe, by rising number of rows."""
+    """Return a line for each model and recipe, sorted by number of rows."""
     found: dict[str, dict[int, chart.NamedEntry]] = {}
     untrained: dict[str, chart.NamedEntry] = {}
     for each in named:
@@ -240,7 +241,7 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
 
 
 def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
-    """A figure for each pretraining run and score, with a line for each recipe and precision."""
+    """Return a figure per pretraining run and score, with a line per recipe and precision."""
     groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
     return tuple(map(_stage_figure, groups.values()))
 
@@ -284,11 +285,11 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
 _SPREAD = 5.0
-"""A logarithmic axis is for checkpoints whose last step is this many times the middle one's."""
+"""Smallest ratio of the last step to the middle one for which a logarithmic axis is used."""
 
 
 def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
-    """Linear, or logarithmic where checkpoints crowd at the beginning."""
+    """Return a linear axis, or a logarithmic one if checkpoints crowd at the beginning."""
     above = sorted(place for place in places if place > 0)
     if above and above[-1] >= _SPREAD * above[len(above) // 2]:
         label += " (logarithmic)"
@@ -298,17 +299,17 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
 
 # Learning curves: small charts of the loss and the dev scores over the steps of training.
 
-_SMALL = 340  # the width of a chart
+_SMALL = 340  # width of a chart
 
 _MOST_LINES, _MOST_SCORES = 4, 2
-"""More scores in one chart cannot be told apart, and seeds are compared by the first two, as a
-task's headline has no more; the table has them all."""
+"""Largest numbers of scores in one chart and in the comparison of seeds. More scores in one chart
+cannot be distinguished, and a task's headline has at most two; the table has them all."""
 
 _Steps = list[chart.Corner]
 
 
 def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
-    """A chart of the training loss and one of the dev scores (times 100), where there are points.
+    """Return charts of the training loss and the dev scores (times 100), if they have points.
 
     Values that are not finite leave a gap.
     """
@@ -322,9 +323,9 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[char
 def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
 ) -> tuple[chart.Figure, ...]:
-    """The same charts with a line for each of several runs, by their names ("seed 0").
+    """Return charts of the loss and of the first two scores, with a line per run.
 
-    Of several scores each has a chart, the first two.
+    `curves` maps the name of a run ("seed 0") to its curve.
     """
 
     def of_runs(name: str = "") -> Mapping[str, _Steps]:
@@ -340,12 +341,12 @@ def seed_figures(
 
 
 def _names(curves: Iterable[Sequence[CurvePoint]]) -> list[str]:
-    """The scores of the curves, as they come."""
+    """Return the names of the curves' scores in order of appearance."""
     return list(dict.fromkeys(n for curve in curves for point in curve for n in point.scores))
 
 
 def _values(curve: Sequence[CurvePoint], name: str = "") -> _Steps:
-    """A score in percent by its step, or the loss."""
+    """Return (step, value) pairs of a score in percent, or of the loss if `name` is empty."""
     if not name:
         return [(point.step, point.loss) for point in curve]
     return [(p.step, p.scores[name] * 100) for p in curve if name in p.scores]
@@ -362,7 +363,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
         return None
     x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
     y = chart.linear_axis([y for _, y in every], label, (150, 12))
-    # Colours come again, with other dashes.
+    # Colours repeat, with other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
     return chart.Figure(
         title=title,
@@ -384,7 +385,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
 def _curve_paths(
     style: str, name: str, points: _Steps, x: chart.Axis, y: chart.Axis
 ) -> Iterator[chart.Path]:
-    """The line, in pieces where a value is not finite, and its dots."""
+    """Yield the path of the line, interrupted at values that are not finite, and of its dots."""
     pieces = [
         [(x(step), y(value)) for step, value in piece]
         for finite, piece in groupby(points, key=lambda point: math.isfinite(point[1]))

@@ -1,4 +1,4 @@
-"""Figures as PDF for papers, drawn by matplotlib: the extra `paper`."""
+"""Figures as PDF for papers, drawn by matplotlib (extra `paper`)."""
 
 import io
 import re
@@ -8,13 +8,13 @@ from matplotlib.figure import Figure as Canvas
 
 from benchharness.leaderboard.report import plots as chart
 
-_UNITS = 100  # of a chart to an inch, so that its letters are about ten of its units wide
+_UNITS = 100  # chart units per inch, so that letters are about ten units wide
 
 _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def to_pdf(figure: chart.Figure) -> bytes:
-    """A chart of points and lines; the same bytes whenever one matplotlib draws it."""
+    """Return a chart of points and lines as PDF, reproducible with the same matplotlib."""
     with rc_context({"pdf.fonttype": 42, "font.size": 9, "lines.linewidth": 0.8}):
         canvas = Canvas(figsize=(figure.width / _UNITS, figure.height / _UNITS))
         axes = canvas.add_axes((0, 0, 1, 1))
@@ -31,7 +31,7 @@ def to_pdf(figure: chart.Figure) -> bytes:
         axes.text(4, (y.start + y.end) / 2, y.label, rotation=90, va="center")
         ranges = (mark.paths.get("range", "") for mark in figure.marks)
         for d in (*(path.d for path in figure.paths), *ranges):
-            # Polylines: "M1,2 3,4".
+            # Example of a polyline: "M1,2 3,4".
             corners = [pair.split(",") for pair in re.findall(r"-?[\d.]+,-?[\d.]+", d)]
             axes.plot([float(x) for x, _ in corners], [float(y) for _, y in corners], color="0.5")
         for mark in figure.marks:

@@ -1,4 +1,4 @@
-"""Plots of a row for each entry: every seed of a task, and bars by a task's categories."""
+"""Plots with one row per entry: every seed of a task, and bars by a task's categories."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,15 +13,15 @@ from benchharness.tasks.encoders import DEPTHS
 from benchharness.tasks.suites import ScoreRule, find_task, title_of
 
 MOST_ROWS = 200
-"""Nobody reads a longer figure; the board itself has all rows."""
+"""Largest number of rows of a figure: a longer one is not readable, and the board has all rows."""
 
-_STEP = 20  # from one row of a spread to the next
+_STEP = 20  # height of a row
 
 
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
-    """Every seed of every entry with median and interval, the best median on top.
+    """Return a chart of every seed of every entry with median and interval, best median first.
 
-    None of fewer than two runs.
+    Return None for fewer than two runs.
     """
     found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
     if sum(len(cell.values) for _, cell in found) < 2:
@@ -55,12 +55,12 @@ def _spread_row(
     named: chart.NamedEntry, cell: Cell, x: chart.Axis, y: float
 ) -> tuple[chart.Mark, chart.TableRow]:
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
-    # Lines of no length, which a round cap makes dots: the shortest way to draw many.
+    # Lines of length 0, which a round line cap turns into dots: the shortest way to draw many.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
     crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
     interval, line = _interval(cell), ""
-    if interval is not None:  # with a mark at each end; beyond the axis it goes on, and has none
+    if interval is not None:  # with a cap at each end that lies within the axis
         ends = sorted((interval.low, interval.high))
         low, high = (x(min(max(end, x.low), x.high)) for end in ends)
         caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
@@ -90,7 +90,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """The 95 % interval of the median over seeds, in percent; None of too few seeds."""
+    """Return the 95 % interval of the median over seeds in percent, None for too few seeds."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
@@ -100,7 +100,7 @@ def _interval(cell: Cell) -> Interval | None:
     return Interval(low=100 * found.low, high=100 * found.high)
 
 
-# Bars by category, where a task's own scorer tells categories apart.
+# Bars by category, for tasks whose scorer reports categories.
 
 CATEGORIES: Mapping[str, str] = MappingProxyType(
     {
@@ -115,22 +115,22 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         **{f"depth_{depth}": f"depth {depth} %" for depth in DEPTHS},
     }
 )
-"""What scores of categories end with (AX, SQuAD, RACE, needle), and what a reader calls them."""
+"""Suffixes of category scores (AX, SQuAD, RACE, needle), with their names for a reader."""
 
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
-"""Where the first category begins; the heights of a bar with its space, of a category's name and of
-the space below a category."""
+"""Position of the first category; heights of a bar with its space, of a category's name, and of the
+space below a category."""
 
-_MOST_BARS = 4  # more bars than this in one category are no picture
+_MOST_BARS = 4  # most bars per category
 
 _Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
-"""An entry with the median over seeds of each category, in percent."""
+"""Entry with the median over seeds of each category, in percent."""
 
 
 def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
-    """The figure of a task that has categories; None where no run has scores of them."""
+    """Return the figure of a task's categories, None if no run has scores of them."""
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
     if not rows:
@@ -179,7 +179,10 @@ def categories_of_task(
 
 
 def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
-    """The categories of a task with the names of their scores, by the first headline score."""
+    """Return the names of a task's categories and of their scores.
+
+    They are based on the first headline score that has categories.
+    """
     known = {metric.name for metric in find_task(task).details}
     for name in score_names(task, rule):
         found = {label: f"{name}_{end}" for end, label in CATEGORIES.items()}
@@ -191,7 +194,7 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
 def _category_rows(
     named: Sequence[chart.NamedEntry], task: str, names: Mapping[str, str]
 ) -> Iterator[_Row]:
-    """The entries in the board's order."""
+    """Yield the entries that have the task, in the order of the board."""
     for each in named:
         if cell := each.entry.cells.get(task):
             scores = [run.scores.get(task, {}) for run in cell.runs]

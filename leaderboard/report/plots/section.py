@@ -1,4 +1,4 @@
-"""The plots of one board, put together."""
+"""All plots of one board."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,34 +26,35 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.tasks.suites import title_of
 
-_FEW_ROWS = 60  # of all spreads: one or two screens
+_FEW_ROWS = 60  # rows of all spreads that fit one or two screens
 
 FEW_ENTRIES = 16
-"""Of more, the plots are so many elements that a page with all of them opens slowly."""
+"""Largest number of entries for which all plots are plain SVG; with more, the page would open
+slowly."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
 
 Pages = Mapping[tuple[str, str], str]
-"""The addresses of pages of every prediction, by the anchor of a group of runs and the task."""
+"""Addresses of predictions pages, keyed by the anchor of a group of runs and by the task."""
 
 Places = Mapping[str, str]
-"""By the ids of sections that stand in files of their own, the address of the file."""
+"""Addresses of files that contain sections, keyed by the ids of the sections."""
 
 
 def board_key(board: Board) -> BoardKey:
-    """What tells a board from others, also where only its best rows are left."""
+    """Return a key that identifies a board, even if only its best rows are left."""
     first = next((run.key for entry in board.entries for run in entry.runs), "")
     return board.suite, board.data, board.limit, first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """Facts of plots that no board has, such as sizes and times of checkpoints.
+    """Facts for plots that boards do not contain, such as sizes and times of checkpoints.
 
     `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
-    tests of two entries of a board, by their places on it. `predictions` are where runs lead to,
-    `places` the files of sections that `write_runs` has written.
+    tests of two entries, keyed by their indexes on the board. `predictions` are the addresses of
+    predictions pages, `places` the files of sections that `write_runs` has written.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -66,9 +67,9 @@ class Background:
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """One score against everything that it costs, and the table of the same numbers.
+    """Figures of one score against each cost, and a table of the same numbers.
 
-    `measured` counts the models of the board that have the score.
+    `measured` is the number of the board's models that have the score.
     """
 
     anchor: str
@@ -80,9 +81,10 @@ class Tradeoff:
 
 @dataclass(frozen=True, kw_only=True)
 class Plots:
-    """The plots of a board. `entries` are the ids and names of what can be pointed out in all.
+    """Plots of a board; `entries` are the ids and names that can be highlighted in all of them.
 
-    `first` is the trade-off that stands open: the suite's score, else the task that most have.
+    `first` is the trade-off that is open initially: the suite's score, else the task that most
+    models have.
     """
 
     anchor: str
@@ -99,16 +101,16 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """Whether all spreads are on one or two screens, so that they need not be folded."""
+        """True if all spreads fit one or two screens, so that they need not be folded."""
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
     def is_packed(self) -> bool:
-        """Whether all but the first plots are packed, to be unpacked when they are looked at."""
+        """True if all plots except the first are packed, and unpacked when they are opened."""
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:
-        """Whether a spread has paths of that kind: "interval" or "crosses"."""
+        """Return whether a spread has paths of this kind: "interval" or "crosses"."""
         return any(kind in mark.paths for figure in self.spreads for mark in figure.marks)
 
     def __bool__(self) -> bool:
@@ -116,9 +118,13 @@ class Plots:
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:
-    """The plots under a board's table, whose id is `anchor`; false where there is nothing to show.
+    """Return the plots under a board's table; the result is false if there is nothing to show.
 
-    `facts` are those of the runs that have a section in the page.
+    Args:
+        board: Board to plot.
+        anchor: Id of the board's table.
+        facts: Facts of runs, keyed by the runs' keys.
+        background: Facts for plots that the board does not contain.
     """
     named = named_entries(board, anchor)
     found = tuple(_tradeoffs(board, anchor, named, facts, background))

@@ -1,4 +1,4 @@
-"""Scores against what they cost: points, the Pareto front, and the names of those on it."""
+"""Scores against costs: points, the Pareto front, and labels of the points on it."""
 
 import math
 from collections import Counter
@@ -27,11 +27,12 @@ from benchharness.tasks.suites import ScoreRule, complete_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One score, in percent, with what is known of its costs by the names of quantities.
+    """Score in percent, with its known costs keyed by the names of quantities.
 
-    `entry` is the same for all points of an entry, empty for a published row; `low` and `high` are
-    the lowest and highest seed; `machine` is what trained it, empty for several kinds of machine.
-    `flags` are what must be known of the score; one that `has_learned` nothing is on no front.
+    `entry` is the same for all points of an entry and empty for a published row. `low` and `high`
+    are the lowest and the highest seed. `machine` is the machine that trained the model, empty if
+    there were several kinds. `flags` are warnings about the score. A point whose runs learned
+    nothing (not `has_learned`) is on no front.
     """
 
     kind: Literal["measured", "published"]
@@ -49,17 +50,17 @@ class Point:
 
     @property
     def text(self) -> str:
-        """The score as tables show it."""
+        """Score as tables show it."""
         return marked(f"{self.score:.1f}", self.flags)
 
 
 def measured_points(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
-    """The models that have the task's score, or the suite's by `rule` where `task` is None.
+    """Return the points of models that have a task's score, or the suite's if `task` is None.
 
-    Baselines and ensembles are left out: they have no size and no training of their own. So are
-    models of whose runs there are no facts.
+    Baselines and ensembles are left out, because they have no size and no training of their own,
+    and so are models with a run whose facts are unknown.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
     points = []
@@ -86,7 +87,7 @@ def _measured(
         for cell in cells:
             runs = [facts[run.key] for run in cell.runs]
             found = [quantity.of(run, size_of_run(entry.model, run, sizes)) for run in runs]
-            # A task has a cost where all of its seeds have one.
+            # A task has a cost only if all of its seeds have one.
             known += [median(filter(None, found))] if all(found) else []
         if len(known) == len(cells) and (machine or quantity.machine != "trained"):
             costs[quantity.name] = sum(known) if quantity.adds_up else median(known)
@@ -107,13 +108,14 @@ def _measured(
 
 
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
-    """The published rows with the same score on dev, of single models as ours are.
+    """Return the published rows of single models that have the same score on dev.
 
-    None where the board's data are made up or cut: such numbers say nothing of each other.
+    Empty if the board's data are synthetic or incomplete, since published numbers cannot be
+    compared with these.
     """
     if not board.is_whole:
         return []
-    # The very score that the board shows; None where a part of it is not printed.
+    # Only the score that the board shows counts; None if a part of it is not printed.
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
     points = []
     for row in published(board.suite):
@@ -127,7 +129,7 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
-    size, _ = published_size(row, sizes)  # nobody prints the other costs
+    size, _ = published_size(row, sizes)  # other costs are not printed
     return Point(
         kind="published",
         entry="",
@@ -145,26 +147,27 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 # The figures.
 
 MOST_MARKS = 200
-"""More marks with names and links than this make a page slow, and no reader finds one by eye."""
+"""Largest number of marks with labels and links: more make a page slow and are not readable."""
 
 CROSSES = "A cross is a model whose runs collapsed; it is on no front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
 _SHAPES = {"measured": 0, "published": 3}
-"""Circles are ours, diamonds are published; nobody ranks them together, so each has a front."""
+"""Shapes of marks: circles for measured points, diamonds for published ones. The two are not ranked
+together, so each has its own front."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The places of the (cost, score) points on the front, cheapest first.
+    """Return the indexes of the (cost, score) points on the Pareto front, cheapest first.
 
-    A point is on it where no other costs at most as much and scores at least as high, and is
-    better in one of them. Equal points are on it together.
+    A point is on the front if no other point costs at most as much and scores at least as high
+    while being better in one of the two. Equal points are on the front together.
     """
     found: list[int] = []
     best, cost = -math.inf, -math.inf
-    # The cheapest first, of equal cost the best: a point is on the front if it is better than all
-    # before it, or equal to the last that was.
+    # Cheapest first, and best first among equal costs: a point is on the front if it is better than
+    # all points before it, or equal to the last point on the front.
     for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
         x, y = points[place]
         if y > best:
@@ -176,11 +179,14 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
-    """A figure for each quantity that a point has; `score` names what is scored: "GLUE-9", "rte".
+    """Return a figure for each quantity that the points have; none if all cost the same.
 
-    Times are those on one kind of machine: of training the one that trained most of the points, of
-    prediction the one that all were `timed` on. Where all cost the same there is no
-    plot.
+    Training times are shown for the kind of machine that trained most of the points only.
+
+    Args:
+        points: Points to plot.
+        score: Name of the score: "GLUE-9", "rte".
+        timed: Machine on which prediction was timed.
     """
     figures = []
     for quantity in QUANTITIES:
@@ -189,7 +195,7 @@ def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[cha
         if quantity.machine == "trained" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
-        # Costs that all look the same would be one line of points, upright.
+        # Equal costs would give one vertical line of points.
         if len({quantity.text(point.costs[quantity.name]) for point in known}) > 1:
             title = quantity.title + (f" ({chart.shortened(machine, 40)})" if machine else "")
             figures.append(_figure(known, quantity, score, title, len(points) - len(known)))
@@ -208,10 +214,10 @@ def _figure(
     fronts = _fronts(points, costs)
     best = {number for front in fronts.values() for number in front}
     lines = {kind: _stairs([places[n] for n in front]) for kind, front in fronts.items()}
-    # Drawn are the points on fronts before others, in their order, ours on top.
+    # Points on fronts are drawn before others if there are too many; measured ones are on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
-    # Ours get their labels before published rows take the room.
+    # Measured points get their labels before published ones take the room.
     named = [n for n in drawn if n in best][::-1]
     texts = [
         chart.Text(x=places[n][0], y=places[n][1], text=chart.shortened(points[n].name))
@@ -254,7 +260,7 @@ def _figure(
 
 
 def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
-    """The sentences below a figure on points that are crosses, not known, or not drawn."""
+    """Yield the notes on points that are crosses, have no known cost, or are not drawn."""
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
@@ -264,7 +270,7 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
 
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
-    """The best score so far at each cost: at the old score to the next cost, then up."""
+    """Return corners of the best score so far: horizontally to the next cost, then up."""
     corners = list(places[:1])
     for (_, before), (x, y) in pairwise(places):
         corners += [(x, before), (x, y)]
@@ -272,7 +278,7 @@ def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
 
 
 def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[int]]:
-    """The numbers of the points on each kind's front, the cheapest first."""
+    """Return the indexes of the points on the front of each kind, cheapest first."""
     fronts = {}
     for kind in _SHAPES:
         if alike := [number for number, point in enumerate(points) if point.kind == kind]:
@@ -283,7 +289,7 @@ def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[i
 
 
 def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.Mark:
-    """The point, with a name that comes while it is pointed at or chosen."""
+    """Return the mark of a point, with a label that is shown on hover or when it is selected."""
     left, top = place
     seeds, span = "", {}
     if point.low < point.high:
@@ -307,9 +313,9 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 
 
 def cost_table(points: Sequence[Point]) -> chart.Table:
-    """Points with all their costs, the best first, and MOST_MARKS of each kind."""
+    """Return a table of points with all their costs, best first, up to MOST_MARKS of each kind."""
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
-    # Most boards have nothing that was timed.
+    # Leave out the timed quantity on boards without timings.
     found = [
         q for q in QUANTITIES if q.machine != "timed" or any(q.name in p.costs for p in points)
     ]
