@@ -319,7 +319,7 @@ def _left_out(
 
 
 def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
-    """What each task, asked for or needed, needs a job of: one that predicts it, or a start."""
+    """Return for each task, requested or needed, the tasks that predict it or that it starts from."""
     needs: dict[str, set[str]] = {task.name: set() for task in tasks}
     for task in tasks:
         if task.trained_on:
@@ -510,7 +510,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
-    """What makes a job; where nobody trains, what is not trained is a model like all others."""
+    """Return the kind of a job; if the task is not trained, an untrained model is a "model"."""
     if model.is_baseline:
         return "baseline"
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
