@@ -56,7 +56,7 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Says this of a job, where no terminal shows it live and nothing was said for a while."""
+        """Print a line about a running job if no terminal shows it and none was printed lately."""
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now

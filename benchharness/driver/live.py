@@ -116,7 +116,7 @@ class Running:
 
     @property
     def work(self) -> float | None:
-        """The seconds from its first step to its end, by the pace of its steps; None before two."""
+        """Seconds from the first step to the end, by the pace of steps; None before step two."""
         at, step, steps = self.last
         if self.first is None or step == self.first[1]:
             return None
@@ -207,7 +207,7 @@ class RunState:
         )
 
     def remaining(self, now: float) -> Callable[[LiveJob], float]:
-        """About how many seconds a job still takes, once it has its slot."""
+        """Return a function that estimates a job's remaining seconds, once it has a slot."""
         return self._pace.remaining(self.running.values(), now)
 
     def seconds_left(self, now: float) -> float:

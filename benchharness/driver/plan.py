@@ -319,7 +319,10 @@ def _left_out(
 
 
 def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
-    """Return for each task, requested or needed, the tasks that predict it or that it starts from."""
+    """Return for each task the tasks that it needs: the one that predicts it, and its start.
+
+    Included are the requested tasks and those that they need.
+    """
     needs: dict[str, set[str]] = {task.name: set() for task in tasks}
     for task in tasks:
         if task.trained_on:

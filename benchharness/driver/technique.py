@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Technique:
-    """The hooks, in the order in which a plan asks for them; by default they change nothing."""
+    """Hooks of a technique, in the order in which planning calls them; the defaults do nothing."""
 
     needed: str = ""
     """Name that hyperparameters use for a technique without which they have no meaning."""
