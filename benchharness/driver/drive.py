@@ -116,7 +116,7 @@ def drive(
         schedule: Jobs to run, in order.
         placement: Engine and slots that run the jobs.
         options: Options of the run: timeouts, trust, `force` and the database.
-        watch: Creates the watcher that is told of progress and outcomes.
+        watch: Creates the watcher that receives progress and outcomes.
         until: Time on the monotonic clock after which no job starts.
 
     Raises:
