@@ -109,7 +109,10 @@ Write = Callable[[list[dict[str, Any]]], None]
 
 @contextmanager
 def _sink(out: Path | None) -> Iterator[Write]:
-    """What writes lines: to stdout as they come, or to a file that is there whole or not at all."""
+    """Yield a function that writes lines to stdout at once, or to a file.
+
+    The file appears only when it is complete: if the block raises, none is left.
+    """
     if out is None:
         yield lambda lines: typer.echo("\n".join(map(_json, lines)))
         return

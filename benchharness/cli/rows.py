@@ -128,7 +128,7 @@ def delete(
 
 
 def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str]) -> None:
-    """Delete these jobs' runs and kept models once an archive has the runs, and say where it is."""
+    """Archive the runs of these jobs, then delete them and their models; name the archive."""
     archive, digests = _set_aside(store, keys)
     if not digests:
         archive.unlink()

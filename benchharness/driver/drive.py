@@ -349,7 +349,7 @@ class _States:
         """Return the note about a job's attempt to write a snapshot, empty if already known."""
         was_told = self._is_told
         # The first job that cannot write is reported for all. The recovery is reported once, when
-        # every running job has a current snapshot.
+        # no running job lacks its last snapshot any more.
         if not progress.is_kept:
             self.lacking.add(key)
             self._is_told = True

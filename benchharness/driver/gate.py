@@ -212,7 +212,7 @@ def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) ->
 
 
 def _trained(task: str) -> str:
-    """Return the task whose runs predict this task: itself, or the task that it follows."""
+    """Return the task whose runs predict this task: itself, or its `trained_on` task."""
     return find_task(task).trained_on or task
 
 
@@ -275,7 +275,7 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
     """Plan replacement runs: per task as many unused seeds as runs collapsed."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
-        # A task and its follower share their runs, whose seeds are replaced once for both.
+        # Two tasks that the same runs predict share their replaced seeds.
         counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
     unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
     seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))

@@ -114,7 +114,7 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """Kind of the jobs with the most imports: "model", or "baseline" if there is no model."""
+        """Kind of the jobs with the most imports: "baseline" if all are baselines, else "model"."""
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
