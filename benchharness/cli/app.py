@@ -315,7 +315,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
-    atexit.register(gc.freeze)  # prevents a last garbage collection at exit
+    atexit.register(gc.freeze)  # leaves nothing to the garbage collection at exit
     _open_what_is_closed()
     if isinstance(sys.stdout, TextIOWrapper):  # the encoding may lack ± or a name's letters
         sys.stdout.reconfigure(errors="backslashreplace")

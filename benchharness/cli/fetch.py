@@ -3,8 +3,8 @@
     python -P -m benchharness.cli.fetch model ID REVISION
     python -P -m benchharness.cli.fetch task NAME
 
-does one download. It runs in a process of its own, because the Hugging Face libraries wait forever
-for a server that accepts a connection and never answers.
+Each of these commands does one download. It is a process of its own, because the Hugging Face
+libraries wait forever for a server that accepts a connection and never answers.
 """
 
 import json

@@ -162,7 +162,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # a renamed row
+        return runs, not any(run.is_named for run in runs)  # unless it is a renamed row
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:

@@ -113,7 +113,8 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        if not (is_kept := kept_model(options.db, keys[task])):  # the same model here
+        # A model that is missing is trained again, which here and now gives the same model.
+        if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(

@@ -39,11 +39,11 @@ def retrain(
 
     Returns:
         The folder, and a sentence that compares the predictions with the stored ones. The sentence
-            is empty
-        if nothing was trained.
+        is empty if nothing was trained.
 
     Raises:
-        BenchError: The run has no network, or retraining would give another model.
+        BenchError: The run has no network, or retraining would give another model and `anyway` is
+            off.
         JobError: Training failed.
     """
     with open_store(options.db, create=False) as store:

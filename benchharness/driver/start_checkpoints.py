@@ -63,7 +63,8 @@ _OF_ENCODERS = re.compile(
     r"(?!(cls|lm_head|lm_loss|generator_\w+|discriminator_\w+|\w*predictions|qa_\w+)\.)"
 )
 _NUMBER = re.compile(r"\.(\d+)\.")
-"""Patterns in the names of a checkpoint's weights: not of a head, and the number of the layer."""
+"""Patterns of weight names in a checkpoint: of weights outside the heads, and of the layer's
+number."""
 
 
 def model_bytes(job: Job) -> int:
@@ -242,9 +243,8 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
     """Resolve the value of --teacher: a model, or the stored run whose key begins with it.
 
     Returns:
-        The model, or the jobs of the run: the run last, after all jobs that it needs, since a
-            deleted
-        network must be trained again.
+        The model, or the jobs of the run: the run itself last, after all jobs that it needs, in
+        case its network was deleted and must be trained again.
 
     Raises:
         BenchError: The value names neither.

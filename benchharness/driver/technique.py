@@ -64,8 +64,8 @@ class Technique:
 class FewShot(Technique):
     """Training on a few rows that each seed draws, for several numbers of rows.
 
-    With 0 shots a language model answers cloze questions without training, as it does on every task
-    without training rows.
+    With 0 shots a language model answers without training, by filling in a cloze, as it does on
+    every task without training rows.
 
     Attributes:
         shots: Numbers of training rows, as in `Request`.
