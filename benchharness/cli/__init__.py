@@ -1,1 +1,1 @@
-"""The command line: one file per command, and what several of them share."""
+"""Command line: one file per command, and modules that several commands share."""

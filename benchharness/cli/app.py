@@ -1,4 +1,4 @@
-"""`bench`: its parser, its help, and what errors mean to a shell."""
+"""Entry point of `bench`: its parser, its help, and the exit codes of errors."""
 
 import atexit
 import gc
@@ -34,28 +34,30 @@ EXIT_CODES = (
 )
 
 OBJECTS_TO_COLLECT = 500_000
-"""How many new objects there must be before Python looks for garbage among them. Its own 700 cost a
-command that lists ten thousand runs, none of which is garbage, a tenth of its time."""
+"""Number of new objects that trigger Python's garbage collection. With the default of 700, a
+command that lists ten thousand runs spends a tenth of its time on it, although none of them is
+garbage."""
 
 
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
-"""What the parser raises; it is click's own or typer's copy of it, by typer's version."""
+"""Base class of the parser's errors: click's own, or typer's copy of it, depending on typer's
+version."""
 
 
 @contextmanager
 def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """Says what is wrong with the words after `bench` as every other error is said."""
+    """Replace the parser's errors about the words after `bench` by benchharness's own."""
     try:
         yield
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help itself
+        if type(error).__name__ == "NoArgsIsHelpError":  # shows the help
             raise
         raise import_module("benchharness.cli.usage").usage_error(error, words) from error
 
 
 @contextmanager
 def _without_abort() -> Iterator[None]:
-    """Says what no reader has foreseen of a file's end, and of memory."""
+    """Explain an unexpected end of a file or a lack of memory that no other code has handled."""
     try:
         yield
     except EOFError as error:  # click would take it for Ctrl-D and say "Aborted!", and no more
@@ -70,7 +72,7 @@ def _without_abort() -> Iterator[None]:
 
 
 def _quick(params: list[Any]) -> list[Any]:
-    """The parameters of a command, those with simple types read by us."""
+    """Make a command's parameters of simple types bypass typer's reader; return the parameters."""
     for param in params:
         if hasattr(param, "type_descriptor") and "process_value" not in vars(param):
             param.process_value = partial(_read_value, param, param.process_value)
@@ -78,10 +80,10 @@ def _quick(params: list[Any]) -> list[Any]:
 
 
 def _read_value(param: Any, typers: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """An option's value as the command gets it; what is not plain is left to typer's reader.
+    """Read an option's value if its type is simple, else call typer's reader.
 
-    From 0.29 on that imports pydantic to see that a text is a text, which took a fifth of the
-    processor time of `bench run` with nothing to do.
+    From version 0.29 on typer's reader imports pydantic, even for a string. That took a fifth of
+    the processor time of a `bench run` with nothing to do.
     """
     kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     values = [value]
@@ -95,7 +97,7 @@ def _read_value(param: Any, typers: Callable[[Any, Any], Any], ctx: Any, value: 
 
 
 def _plain_value(value: Any, kind: Any, info: Any) -> Any:
-    """A value of a simple type; None where only typer knows what it means."""
+    """Convert a value to a simple type, or return None if only typer can convert it."""
     if info.parser or info.exists or info.resolve_path:
         return None
     if get_origin(kind) is Literal:
@@ -110,7 +112,7 @@ def _plain_value(value: Any, kind: Any, info: Any) -> Any:
 
 
 class InnerGroup(TyperGroup):
-    """The subcommands of a command."""
+    """Command that consists only of subcommands."""
 
     def __init__(self, name: str) -> None:
         words = {
@@ -120,7 +122,7 @@ class InnerGroup(TyperGroup):
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the example."""
+        """Write the command's example."""
         _write_example(self.name or "", formatter)
 
 
@@ -137,12 +139,12 @@ def _write_example(name: str, formatter: Any) -> None:
 
 
 class LazyGroup(TyperGroup):
-    """The commands of the table; the one that is called is loaded when its name is resolved."""
+    """Group of all commands; a command's module is imported only when its name is resolved."""
 
     words: tuple[str, ...] = ()
 
     def list_commands(self, _: Any) -> list[str]:
-        """The names of all commands, which are looked for where somebody asks for all."""
+        """Return the names of all commands, including those of extensions."""
         self.commands = {
             name: TyperCommand(name, short_help=line.help)
             for name, line in commands().items()
@@ -151,61 +153,67 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parses what stands before the command's name."""
+        """Parse the words before the command's name."""
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options before the command's name."""
+        """Return the options that come before the command's name."""
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Writes the commands in their groups."""
+        """Write the commands under the headings of their groups."""
         for group in GROUPS:
             with formatter.section(group):
                 found = [(name, line) for name, line in commands().items() if line.group == group]
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
-        """Parses what stands behind the command's name, and calls the command."""
+        """Parse the words after the command's name, and call the command."""
         with _in_our_words(self.words), _without_abort():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the words begin with, loaded, and the words behind it."""
+        """Return the called command's name, the loaded command and the remaining words.
+
+        Raises:
+            BenchError: The word is only the second word of a command, or a word typed from habit.
+        """
         name, rest = named(args)
         if command(name):
             return name, load_command(name), rest
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
-        self.list_commands(ctx)  # for the names that are like it
+        self.list_commands(ctx)  # so that the error proposes similar names
         return super().resolve_command(ctx, args)
 
 
 FEW_OPTIONS = 15
-"""So many need no heads."""
+"""Number of options up to which a help text needs no headings."""
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help has its options under heads, if there are many.
+    """Command whose help lists many options under headings.
 
-    Typer does so by rich alone, whose import takes longer than the rest of the help. Options that
-    are `rare`, by their names, are in --help-all alone.
+    Typer does so only with rich, whose import takes longer than the rest of the help.
+
+    Attributes:
+        rare: Names of the options that only --help-all shows.
     """
 
     rare: Collection[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The command's options and arguments."""
+        """Return the command's options and arguments, with --help-all if some options are rare."""
         params = super().get_params(ctx)
         return _quick([*params, self._help_all(params[-1])] if self.rare else params)
 
     def _help_all(self, help_option: Any) -> Any:
-        """The option that shows all others, made of --help."""
+        """Return the option --help-all, made from --help."""
         made = copy(help_option)
-        vars(made).pop("process_value", None)  # that of the other one, from an earlier call
+        vars(made).pop("process_value", None)  # left by an earlier call on --help
         made.name, made.opts = "help_all", ["--help-all"]
         made.help = f"Show {len(self.rare)} more options too."
 
@@ -218,7 +226,7 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the options, those that no panel has last."""
+        """Write the options under their headings, options without a heading last."""
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if param.name in self.rare:
@@ -238,7 +246,7 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(records)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the commands whose name begins with that of this one, and the example."""
+        """Write the subcommands of this command and its example."""
         name = self.name or ""
         if words := [(w, line.help) for w, line in inner(name).items() if not w.startswith("-")]:
             with formatter.section("Commands"):
@@ -246,7 +254,7 @@ class GroupedCommand(TyperCommand):
         _write_example(name, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Proposes options, and words that make this another command."""
+        """Propose options, and the words that select a subcommand."""
         behind = copy(ctx)
         behind.command = InnerGroup(self.name or "")
         words = behind.command.shell_complete(behind, incomplete)
@@ -255,13 +263,13 @@ class GroupedCommand(TyperCommand):
 
 
 def load_command(name: str) -> Any:
-    """A command of the table, as click calls it; without a place the group of those behind it."""
+    """Return a command as a click object; a command without a function is a group."""
     place = _line(name).place
     if not place:
         return InnerGroup(name)
     find = partial(resolve_name, place)
     found = find() if name in core() else loaded(f"the command {name}", find)
-    # Typer makes click's commands for a whole app only: this one has no others.
+    # Typer builds click commands only for a whole app, so this app has a single command.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
     alone.command(name, cls=GroupedCommand)(found)
@@ -302,20 +310,20 @@ def _options(
 
 
 def main() -> None:
-    """Runs the command line; an error that the user can mend is a sentence, not a traceback."""
+    """Run the command line; an error that the user can fix is printed without a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup sets it
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
-    atexit.register(gc.freeze)  # the interpreter looks for garbage once more before it ends
+    atexit.register(gc.freeze)  # leaves nothing to the garbage collection at exit
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # a locale may lack the sign of a spread, or a name
+    if isinstance(sys.stdout, TextIOWrapper):  # the encoding may lack ± or a name's letters
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             app(prog_name="bench")
         except OSError:
-            _finish_output("\n")  # finds no room again where that is what was wrong
+            _finish_output("\n")  # fails again if stdout was the cause
             raise
         finally:
             _finish_output()
@@ -328,9 +336,10 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Gives closed streams a file: nothing comes from it, and what is written to stdout fails.
+    """Open /dev/null for closed standard streams: stdin reads nothing, and writing to stdout fails.
 
-    In their order, so that no other file gets a number that processes below take for a stream.
+    They are opened in order, so that no other file gets a number that child processes use for a
+    stream.
     """
     for name, mode, way in (
         ("stdin", "r", os.O_RDONLY),
@@ -342,14 +351,14 @@ def _open_what_is_closed() -> None:
 
 
 def _finish_output(more: str = "") -> None:
-    """Raises BenchError where what was printed found no room, whatever has noticed it first."""
+    """Flush stdout; raise BenchError if the output could not be written, by whichever call."""
     try:
         sys.stdout.write(more)
         sys.stdout.flush()
     except OSError as error:
-        # Nor does the interpreter find any at its end.
+        # Otherwise the interpreter would fail to flush stdout at exit as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno != EPIPE:  # else who reads it has seen enough
+        if error.errno != EPIPE:  # with EPIPE the reader has simply stopped reading
             raise BenchError(
                 f"what was to be printed could not be written ({error.strerror}): give stdout "
                 "another file."
@@ -357,5 +366,5 @@ def _finish_output(more: str = "") -> None:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """Leaves as an exception, so that running jobs are ended on the way out."""
+    """Exit by an exception, so that running jobs are ended on the way out."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""What commands that read a store share: options that choose results, and what is printed first."""
+"""Selection of stored results: the options and first output lines that reading commands share."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ System = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Which stored results a command is about; empty suites, tasks and data narrow nothing."""
+    """Options that select stored results; empty suites, tasks and data select all."""
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -49,46 +49,49 @@ class Chosen:
     trust_remote_code: TrustCode = False
 
     def open(self) -> Store:
-        """The store, which must be there."""
+        """Open the store, which must exist."""
         return opened(self.db)
 
     @property
     def within(self) -> Within:
-        """What of the boards."""
+        """Selected boards and tasks."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
     def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:
-        """The named rows of boards, or single runs, on every board that has all of them.
+        """Return the named rows or single runs, on every board that has all of them.
 
-        `paths` says whether those of this machine are whole: they are where rows are printed.
+        Args:
+            store: Store to read.
+            systems: Names of rows, or beginnings of run keys.
+            paths: Whether to show paths of this machine in full, as output on this machine may.
         """
         return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
 
 def is_there(db: str) -> bool:
-    """Whether there is such a database."""
+    """Return whether the database exists."""
     return database.is_there(db)
 
 
 def opened(db: str) -> Store:
-    """The store, which must be there."""
+    """Open the store, which must exist."""
     return open_store(db, create=False)
 
 
 def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
-    """The run whose key begins so, and the folder of its model where that is kept."""
+    """Return the run whose key begins with `name`, and its kept model's folder or None."""
     with opened(db) as store:
         found = with_family(store.result(name))
     return found, kept_model(db, found.job.key)
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:
-    """The stored runs that these options name."""
+    """Return the stored runs that the options select."""
     return store.runs(**names_of_runs(store, of))
 
 
 class _Names(TypedDict):
-    """What a store finds runs by."""
+    """Arguments of a store's queries for runs."""
 
     model: str | None
     suite: Collection[str] | None
@@ -96,7 +99,7 @@ class _Names(TypedDict):
 
 
 def names_of_runs(store: Store, of: OfRuns) -> _Names:
-    """The same, as a store takes it."""
+    """Return the options that select runs as arguments of a store's queries."""
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {
         "model": None if of.model is None else stored_name(store, of.model),
@@ -106,11 +109,11 @@ def names_of_runs(store: Store, of: OfRuns) -> _Names:
 
 
 def board_facts(board: Board) -> dict[str, Any]:
-    """What JSON has of a board."""
+    """Return the facts of a board that JSON output includes."""
     return {"suite": board.suite, "data": list(board.data), "limit": board.limit}
 
 
 def print_heading(board: Board, of: str, split: str = "") -> None:
-    """The line above a table: the board, and what of it."""
+    """Print the line above a table: the board, its split and data, and the table's subject."""
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))

@@ -1,4 +1,4 @@
-"""The commands of `bench` by name: the core's own table, and those of extensions."""
+"""Commands of `bench` by name: the core's table, and the commands of extensions."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -118,25 +118,26 @@ CORE: Mapping[str, Command] = {
     ),
     "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "doctor", KEEP),
 }
-"""The core's commands by the words that call them, the second of which may be a flag.
+"""Commands of the core, keyed by the words that call them; the second word may be a flag.
 
-A command's module imports what it needs at its top, and only the module of the command that was
-called is imported: `bench --help` and shell completion read the tables alone. The order is that of
-the help: sections by what a person wants, and in each the common commands first."""
+`bench --help` and shell completion read only the tables. A command's module imports everything at
+its top, and only the module of the called command is imported. The order is the order of the help:
+sections by purpose, and in each section the common commands first."""
 
 
 @cache
 def core() -> Mapping[str, Command]:
-    """Give the core's commands, whose places are whole."""
+    """Return the core's commands, with the full paths of their functions."""
     return _placed(CORE, __name__.rpartition(".")[0])
 
 
 @cache
 def commands() -> Mapping[str, Command]:
-    """Give every command by the words that call it, in the order of the help.
+    """Return all commands in the order of the help, keyed by the words that call them.
 
-    Raises BenchError where an extension's command has the words of another one, or begins with the
-    word of one of the core's.
+    Raises:
+        BenchError: An extension's command has the name of another command, begins with a word of
+            the core's commands, or has no section of the help.
     """
     found = dict(core())
     for extension in extensions():
@@ -157,20 +158,20 @@ def commands() -> Mapping[str, Command]:
 
 
 def table_with(first: str) -> Mapping[str, Command]:
-    """Give a table that has the commands which begin with a word, if there are any.
+    """Return a table that includes all commands that begin with a word.
 
-    No extension is looked for where the core has them.
+    Extensions are not loaded if the core has such commands.
     """
     return core() if first in CORE else commands()
 
 
 def command(name: str) -> Command | None:
-    """Give the command of a name, if there is one."""
+    """Return the command with this name, or None."""
     return table_with(name.partition(" ")[0]).get(name)
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
-    """Name the functions with their packages."""
+    """Prefix the paths of the commands' functions with their package."""
     return {
         name: line._replace(place=line.place and f"{package}.{line.place}")
         for name, line in lines.items()
@@ -178,7 +179,7 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
 
 
 def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
-    """Add a command behind the one that it is listed after, or the last of its section."""
+    """Insert a command after the one that it should follow, or at the end of its section."""
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
@@ -190,16 +191,16 @@ def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str,
 
 
 def old_words() -> dict[str, str]:
-    """Give the commands by their former words, which no help or completion shows."""
+    """Return the commands' names by their former names, which help and completion do not show."""
     return {line.old: name for name, line in commands().items() if line.old}
 
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""Words that may be typed from habit, and the commands that they mean."""
+"""Words that users may type from habit, and the commands that they mean."""
 
 
 def named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The command that the words after `bench` begin with, by its name, and the words for it."""
+    """Return the name of the command that the words after `bench` call, and its arguments."""
     first, *rest = words
     is_word = bool(rest) and not rest[0].startswith("-")
     if is_word and (now := old_words().get(" ".join(words[:2]))):
@@ -212,7 +213,7 @@ def named(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def inner(name: str) -> dict[str, Command]:
-    """The words and flags behind a command's name that make it another one."""
+    """Return the subcommands of a command, keyed by the word or flag that selects them."""
     return {
         word: line
         for words, line in table_with(name).items()

@@ -1,4 +1,4 @@
-"""`bench compare` and `bench plan`: two systems, and the seeds to tell them apart."""
+"""`bench compare` and `bench plan`: test two systems, and estimate the seeds that a test needs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -34,14 +34,14 @@ Split = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What is shown of each task besides the difference."""
+    """Options for details in addition to the difference of each task."""
 
     by_category: bool = option(False, "Show the difference on slices of each task's examples.")
     examples: int = option(0, "Show N examples of each task that flipped.", metavar="N", least=0)
 
 
 LONGEST = 300
-"""Characters of an example's text that are shown."""
+"""Maximum number of characters of an example's text in the output."""
 
 
 @with_options()
@@ -90,7 +90,7 @@ def compare(
 def _print_systems(
     rows: Rows, columns: Sequence[str], lines: Iterable[Sequence[str]], split: str = ""
 ) -> None:
-    """A line a task, with a column for each of two systems behind the task's."""
+    """Print a table with a row per task and a column per system, before the given columns."""
     print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
     names = ("task", *map(visible, heads(rows.entries)), *columns)
     listed = [dict(zip(names, line, strict=True)) for line in lines]
@@ -98,7 +98,7 @@ def _print_systems(
 
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
-    """What the table does not say of itself."""
+    """Yield the sentences that explain the table."""
     yield "only: examples that this system alone gets right, or with more seeds."
     counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
     if counts:
@@ -127,7 +127,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 
 
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
-    """Say why scores of two systems have marks."""
+    """Print the reasons for the marks on the scores of two systems."""
     tell_marks(
         (f"{name} {title_of(each.task)}", flags)
         for each in found
@@ -144,7 +144,7 @@ def _interval(interval: Interval | None) -> str:
 def _chance(p_value: float | None) -> str:
     if p_value is None:
         return ""
-    # Anything less would be printed as 0.0000.
+    # A smaller value would be printed as 0.0000.
     return f"{p_value:.4f}" if p_value >= 0.00005 else "<0.0001"
 
 

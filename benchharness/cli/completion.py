@@ -1,8 +1,8 @@
-"""What a shell proposes: names of models, tasks, suites, recipes, settings and stored runs.
+"""Shell completion of names: models, tasks, suites, recipes, hyperparameters and stored runs.
 
-An option names one of these functions (`completed_by` in options.py); this module is imported only
-where a shell asks. What cannot be looked up, such as the names in a store that is damaged, is not
-proposed, and nothing is said.
+An option names one of these functions (`completed_by` in options.py). This module is imported only
+for a completion. Names that cannot be looked up, such as names in a damaged store, are silently
+omitted.
 """
 
 import os
@@ -28,14 +28,15 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
 Proposal = tuple[str, str]
-"""A word, and what some shells show beside it."""
+"""Proposed word, and the description that some shells show next to it."""
 
 MANY_RUNS = 200
-"""Keys are proposed unasked in a store of so many; in a larger one their first digit is needed."""
+"""Number of runs up to which all keys are proposed; in a larger store at least one digit is
+needed."""
 
 
 def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
-    """What the function of this name proposes for a word that begins like this, each word once."""
+    """Return the proposals of the named function that begin with `incomplete`, each word once."""
     found: dict[str, str] = {}
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         with suppress(BenchError):
@@ -50,7 +51,7 @@ def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
 
 
 def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Known models; their other names where no own one begins so."""
+    """Yield the known models, and their aliases if no model's own name begins with the word."""
     for spec in MODELS.values():
         yield spec.name, spec.title
     if incomplete and not any(name.startswith(incomplete.lower()) for name in MODELS):
@@ -59,15 +60,15 @@ def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def suites(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Suites and collections of suites."""
+    """Yield the suites and the collections of suites."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from ((name, "several suites") for name in COLLECTIONS)
 
 
 def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Tasks by their full names, or within the suites that are named by their short ones.
+    """Yield the tasks by full name, or by short name within the suites that the command line names.
 
-    Where a word has begun, also the short names of which there is one.
+    If a word has begun, unambiguous short names are included.
     """
     chosen = ctx.params.get("suite") or ()
     names = [chosen] if isinstance(chosen, str) else list(chosen)
@@ -82,7 +83,7 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """The recipes that apply to every model, and the TOML files of this folder."""
+    """Yield the recipes that apply to every model, and the TOML files of the current folder."""
     yield "paper", "as the model's paper has it"
     yield "fast", "less of everything"
     yield "checkpoints", "for many checkpoints of one pretraining run"
@@ -96,9 +97,9 @@ def _toml_files() -> Iterator[Proposal]:
 
 
 def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Hyperparameters with the sign behind them; of one that is clear also values that papers use.
+    """Yield hyperparameters followed by `=`, and common values if only one hyperparameter matches.
 
-    With several proposals a shell puts no space behind what they share.
+    With several proposals a shell appends no space to their common beginning.
     """
     begun = incomplete.partition("=")[0].lower()
     names = [name for name in SETTINGS if name.startswith(begun)]
@@ -112,7 +113,7 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Initial weights; those of many tasks where the command has them."""
+    """Yield initial weights, including the multi-task model if the command supports it."""
     yield "paper", "what the recipe says"
     yield "pretrained", "the checkpoint's own"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
@@ -121,7 +122,7 @@ def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def multi_task(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """What may share an encoder: suites, and tasks that have rows to train on."""
+    """Yield suites, and tasks with training rows, which can share an encoder."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from _trained()
 
@@ -131,18 +132,18 @@ def _trained() -> Iterator[Proposal]:
 
 
 def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Our loggers and those of plugins."""
+    """Yield benchharness's loggers and those of plugins."""
     yield from ((name, "") for name in (*LOGGERS, *plugin_loggers()))
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """The models that have runs in the store."""
+    """Yield the models with runs in the store."""
     with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
 
 def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """The beginnings of stored runs' keys."""
+    """Yield the beginnings of stored runs' keys."""
     with _store(ctx) as store:
         if incomplete or store.count() <= MANY_RUNS:
             for run in store.runs(key=incomplete.lower() or None):
@@ -150,13 +151,13 @@ def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Models that have runs, and the runs."""
+    """Yield the models with stored runs, and the runs' keys."""
     yield from stored_models(ctx, incomplete)
     yield from keys(ctx, incomplete)
 
 
 def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """What `bench show` takes."""
+    """Yield the arguments of `bench show`."""
     before = ctx.params.get("names") or ()
     if "recipe" in before[:1]:
         yield from models(ctx, incomplete)
@@ -172,7 +173,7 @@ def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def _store(ctx: typer.Context) -> Store:
-    """The store that the command will open, as it is."""
+    """Open the store that the command would open, without upgrading it."""
     db = ctx.params.get("db") or os.environ.get("BENCH_DB") or DATABASE
     return open_store(db, create=False, upgrade=False)
 
@@ -181,4 +182,4 @@ PROPOSERS = {
     each.__name__: each
     for each in (models, suites, tasks, recipes, settings, starts, multi_task, trackers)
 } | {each.__name__: each for each in (stored_models, keys, stored_systems, shown)}
-"""By the names that options use."""
+"""Completion functions, keyed by the names that options use."""

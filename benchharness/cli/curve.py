@@ -1,4 +1,4 @@
-"""`bench curve`: scores by the step of a pretraining run, or by the layer of a model."""
+"""`bench curve`: scores by checkpoint of a pretraining run, or by layer of a model."""
 
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import asdict
@@ -115,13 +115,13 @@ def _title(curve: StageCurve) -> str:
 
 
 def _add(row: dict[str, Any], title: str, score: str, values: Sized) -> None:
-    """One more score of a row, whose seeds are the fewest that a score has."""
+    """Add a score to a row; the row's number of seeds is the smallest of its scores."""
     row[title] = score
     row["seeds"] = min(row.get("seeds", len(values)), len(values))
 
 
 def _print_rows(rows: Mapping[int, Mapping[str, Any]], columns: tuple[str, ...]) -> None:
-    """A row for each layer or checkpoint that has one of the scores, in their order."""
+    """Print a row for each layer or checkpoint with at least one score, in ascending order."""
     nothing = dict.fromkeys(columns, "")
     print_table([{**nothing, **rows[place]} for place in sorted(rows)], columns, "")
 

@@ -1,4 +1,4 @@
-"""`bench doctor`: whether this machine, its caches and the leaderboard are ready for a run."""
+"""`bench doctor`: check this machine, its caches and the leaderboard before a run."""
 
 import os
 import platform
@@ -25,11 +25,11 @@ from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
-"""Less free disk than this is worth a warning: a large checkpoint alone has 1.4 GB."""
+"""Free disk space in bytes below which a warning is given; a large checkpoint alone has 1.4 GB."""
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: `state` is "ok", "warning" or "problem"."""
+    """Result of one check; `state` is "ok", "warning" or "problem"."""
 
     name: str
     state: str
@@ -75,7 +75,7 @@ def _versions() -> Iterator[Finding]:
 
 
 def _hub() -> Iterator[Finding]:
-    """Offline is only worth a warning: cached and local data and checkpoints still work."""
+    """Yield whether the hub is reachable; if not, that is only a warning: local data still work."""
     if os.environ.get("HF_HUB_OFFLINE"):
         yield Finding("hub", "warning", "switched off by HF_HUB_OFFLINE; the cache is used")
         return
@@ -96,7 +96,7 @@ def _caches() -> Iterator[Finding]:
 
 
 def cache_folders() -> dict[str, Path]:
-    """Where the Hugging Face libraries keep checkpoints and data, without importing them."""
+    """Return the folders of the Hugging Face caches without importing these libraries."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {
         "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
@@ -105,7 +105,7 @@ def cache_folders() -> dict[str, Path]:
 
 
 def _folder(name: str, folder: Path) -> Finding:
-    """Whether a folder can be written to, or made, and how much room there is."""
+    """Return whether a folder can be created or written to, and its free space."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         return Finding(name, "problem", f"{folder} cannot be written to")
@@ -129,7 +129,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _database(db: str) -> Iterator[Finding]:
-    """The state of the leaderboard; opening an older one upgrades it, as every command does."""
+    """Yield the state of the leaderboard; an older database is upgraded, as by every command."""
     path = Path(db).expanduser()
     if "://" not in db:
         yield _folder("results", path.absolute().parent)
@@ -144,7 +144,7 @@ def _database(db: str) -> Iterator[Finding]:
 
 
 def _models(db: str) -> Iterator[Finding]:
-    """What is kept beside the database; reads every byte of it."""
+    """Yield the state of the kept models next to the database; reads every byte of them."""
     root = folder_beside(db) / KEPT_MODELS.name
     sizes = checkpoints_in(root)
     if not sizes:

@@ -1,4 +1,4 @@
-"""`bench ensemble`: the stored predictions of several runs as one system."""
+"""`bench ensemble`: combine the stored predictions of several runs into one system."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -60,7 +60,11 @@ def ensemble(
 
 
 def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
-    """One for each task of a board that has at least two runs of these rows."""
+    """Yield an ensemble of these rows for each task with at least two runs.
+
+    Raises:
+        BenchError: A row is no trained model, or every task has only one run.
+    """
     for entry in rows.entries:
         if not entry.is_single:
             kind = {"ensemble": "an ensemble", "zero-shot": "zero-shot"}
@@ -83,7 +87,7 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:
-    """By the task that was trained, the members' keys, each with what names its system."""
+    """Return the keys of the runs by trained task, each with the label of its system."""
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:
@@ -93,7 +97,7 @@ def _members(rows: Rows) -> dict[str, dict[str, str]]:
 
 
 def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
-    """The members' models, with the number of seeds where it is the same on all tasks."""
+    """Return a name of the members' models, with their numbers of seeds if equal on all tasks."""
     names = []
     for entry in entries:
         counts = {list(members.values()).count(full_label(entry)) for members in groups}

@@ -1,4 +1,4 @@
-"""`bench export` and `bench db import`: scores and predictions for others, and whole stores."""
+"""`bench export` and `bench db import`: scores, predictions and whole stores as files."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +51,7 @@ from benchharness.tasks.errors import BenchError
 
 
 class Format(StrEnum):
-    """What an export is written in."""
+    """Format of an export."""
 
     CSV = "csv"
     JSON = "json"
@@ -64,10 +64,10 @@ class Format(StrEnum):
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
-"""What is read by people, as a table a board."""
+"""Formats for readers, with a table per board."""
 
 WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
-"""What has columns to choose."""
+"""Formats with selectable columns."""
 
 CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     Format.MODEL_INDEX: to_model_index,
@@ -75,7 +75,7 @@ CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
 }
 
 PUSHED = (Format.MODEL_INDEX, Format.EVAL_RESULTS)
-"""What a repository of the hub takes."""
+"""Formats that can be sent to a repository of the hub."""
 
 PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
     Format.CSV: write_csv,
@@ -89,7 +89,7 @@ _TABLE = "How a table looks"
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What is written, and where."""
+    """Options of an export's content and file."""
 
     form: Format = option(
         Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format), head=OUTPUT
@@ -125,7 +125,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """How a table looks."""
+    """Options of a table's layout."""
 
     columns: str | None = option(
         None,
@@ -181,7 +181,7 @@ def export(
     if everything is None:
         with chosen.open() as store:
             found = _boards(store, chosen, model or (), written)
-            # A header may be written before they are read where nothing can be wrong with them.
+            # Boards may be read while they are written, if no error can come after the header.
             boards = found if not model and has_boards(store, chosen.within) else list(found)
             if form is Format.CSV and not written.predictions:
                 _put(to_csv(score_lines(boards), columns), out)
@@ -213,9 +213,11 @@ def export(
 def _boards(
     store: Store, chosen: Chosen, models: Sequence[str], written: Written
 ) -> Iterator[Board]:
-    """The boards as they are written, each read when it is asked for.
+    """Yield the boards to export; they are read lazily, unless a model card is pushed.
 
-    BenchError where a card of them would have what has learned nothing, unasked.
+    Raises:
+        BenchError: A model card would include runs that have learned nothing, without
+            `collapsed_too`.
     """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
     found = exported_boards(store, chosen.within, models, paths=written.show_paths)
@@ -227,7 +229,7 @@ def _boards(
 
 
 def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
-    """Writes all that is stored."""
+    """Write all that is stored to an archive."""
     if everything.suffix != ".gz":
         raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
     store = chosen.open()
@@ -237,7 +239,7 @@ def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
 
 
 def _check_format(form: Format, style: Style, columns: Sequence[str]) -> None:
-    """Raises BenchError where an option says nothing to the format."""
+    """Raise BenchError if an option does not apply to the format."""
     asked: dict[str, tuple[object, Sequence[Format]]] = {
         "columns": (columns, WITH_COLUMNS),
         **{name: (getattr(style, name), [Format.LATEX]) for name in ("caption", "label")},

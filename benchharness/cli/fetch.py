@@ -1,10 +1,10 @@
-"""`bench fetch`: bring checkpoints and data into the cache, so that a run needs no network.
+"""`bench fetch`: download checkpoints and data into the cache, so that a run needs no network.
 
     python -P -m benchharness.cli.fetch model ID REVISION
     python -P -m benchharness.cli.fetch task NAME
 
-is one download. It is a process of its own because the Hugging Face libraries wait without end for
-a server that accepts a connection and never answers.
+Each of these commands does one download. It is a process of its own, because the Hugging Face
+libraries wait forever for a server that accepts a connection and never answers.
 """
 
 import json
@@ -83,9 +83,11 @@ def fetch(
 
 
 def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
-    """One download in a process of its own; ends it when nothing has arrived for `timeout` s.
+    """Run one download in its own process; end it if nothing arrives for `timeout` seconds.
 
-    `words` are the arguments of `_main`.
+    Args:
+        words: Arguments of `_main`.
+        timeout: Seconds without new data after which the download has failed.
     """
     kind, name, *_ = words
     name = full_title(name) if kind == "task" else called(name)
@@ -118,7 +120,7 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """The child's environment: plain HTTP writes what arrives where the watchdog can see it."""
+    """Return the child's environment; plain HTTP writes data where the watchdog sees them."""
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet
 
@@ -128,7 +130,7 @@ def _cached_bytes() -> int:
 
 
 def _size(path: Path) -> int:
-    """A file's bytes; nothing for one that was renamed meanwhile."""
+    """Return a file's size in bytes, 0 if it was renamed meanwhile."""
     try:
         return path.lstat().st_size
     except OSError:
@@ -145,7 +147,7 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
 def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
     trust = Trust(**dict.fromkeys(trusted, True))
     folder = download(hub_id, revision, trust)
-    # torch and transformers are imported while nothing waits for them any more.
+    # Imported here, because nothing waits for torch and transformers any more.
     from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (as said above)
 
     prepare_checkpoint(hub_id, folder.name, trust)
@@ -162,7 +164,7 @@ def _fetch_task(name: str) -> dict[str, Any]:
 
 
 def _main(kind: str, *words: str) -> int:
-    """One download; prints what was fetched as JSON, or the error on the last line of stderr."""
+    """Run one download; print its facts as JSON, or the error on the last line of stderr."""
     try:
         fetched = _fetch_model(*words) if kind == "model" else _fetch_task(*words)
     except BenchError as error:

@@ -1,4 +1,4 @@
-"""`bench leaderboard`: the table in the terminal."""
+"""`bench leaderboard`: the boards in the terminal, or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from benchharness.stored import Within, gained, gather_boards, left_out, recent_
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What is shown besides the table."""
+    """Options for details in addition to the table."""
 
     details: bool = option(
         False,
@@ -88,15 +88,18 @@ def leaderboard(
 
 
 Which = Literal["none", "like", "all"]
-"""Which published rows are shown: those of models like the board's, or all."""
+"""Published rows to show: none, rows of models like the board's, or all."""
 
 
 def show_boards(
     boards: Sequence[Board], *, details: bool = False, published: Which = "none"
 ) -> None:
-    """Prints boards on stdout, each with what it reproduces and what was imported.
+    """Print boards on stdout, each with its reproductions and imported rows.
 
-    Published rows follow if wanted.
+    Args:
+        boards: Boards to print.
+        details: Whether to print the details of each task and comparison.
+        published: Published rows that follow each board.
     """
     known = {
         name.lower(): spec.parameters * 1e6
@@ -108,9 +111,9 @@ def show_boards(
 
 
 def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
-    """A board as plain data; scores are in their own unit, mostly 0 to 1.
+    """Return a board as plain data; scores are in their own unit, mostly 0 to 1.
 
-    What is published stays in percent, as printed, also in an entry's reproductions.
+    Published scores stay in percent, as printed, including those in an entry's reproductions.
     """
     imported = [published_facts(row) for block in imported_blocks(board) for row in block.rows]
     blocks = published_blocks(board) if published else ()
@@ -128,7 +131,8 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
 _OF_ENTRY = ("rank", "name", "model", "recipe", "precision", "variant", "points")
 _OF_COMPARISON = ("difference", "noise", "verdict", "reason")
 _OF_PUBLISHED = ("system", "split", "protocol", "source", "place")
-"""What JSON repeats as it is of an entry, a comparison, and the published row of one."""
+"""Fields that JSON copies from an entry, from a comparison, and from a comparison's published
+row."""
 
 
 def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
@@ -173,7 +177,7 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # what the choice of the values has gained by chance
+    if cell.gain is not None:  # gained by chance from selecting the values
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

@@ -1,6 +1,7 @@
-"""The options that several commands share; a command takes them as objects.
+"""Command-line options that several commands share; a command takes them as objects.
 
-The fields of a dataclass are options: those of `RunOptions`, and of what commands have themselves.
+The fields of a dataclass are options: the fields of `RunOptions`, and of the commands' own
+dataclasses.
 """
 
 import os
@@ -22,7 +23,7 @@ from benchharness.tasks.foreign_code import begin
 
 
 def page_beside(db: str, out: str | None = None) -> Path:
-    """The report to write: by default next to the database, by its name, so each has its own."""
+    """Return the report's path: `out`, or by default a page next to the database with its name."""
     if out is not None:
         return Path(out)
     is_url = "://" in db
@@ -31,13 +32,16 @@ def page_beside(db: str, out: str | None = None) -> Path:
 
 
 def pages_beside(db: str, out: Path | None) -> Path:
-    """The folder for pages of predictions: one for each database, as its report."""
+    """Return the folder for pages of predictions: `out`, or by default one per database."""
     report = page_beside(db)
     return report.parent / "predictions" / report.stem if out is None else out
 
 
 def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
-    """What a shell proposes: words, or by a function of cli/completion.py, imported when asked."""
+    """Return a completion function for words, or for the named function of cli/completion.py.
+
+    The module cli/completion.py is imported only when a shell asks.
+    """
 
     def complete(ctx: typer.Context, incomplete: str) -> Any:
         if isinstance(proposes, tuple):
@@ -48,15 +52,16 @@ def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, st
 
 
 def in_this_database(db: str) -> list[str]:
-    """The words that a command needs to be about the same database; none where it is anyway.
+    """Return the words that make a command use the same database; empty if it does by default.
 
-    An URL has no password in them: what is printed goes into logs, and libpq has other ways.
+    A URL is shown without its password, because the words are printed and may be logged. libpq has
+    other ways to pass a password.
     """
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
 def declared(name: str, given: Option | None = None) -> Any:
-    """An option for the parser, by default one of a run."""
+    """Return an option for typer; by default the option of a run with this name."""
     one = given or OPTIONS[name]
     flags = one.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
@@ -71,7 +76,7 @@ def declared(name: str, given: Option | None = None) -> Any:
 
 
 def argument(metavar: str, text: str, proposes: str = "") -> Any:
-    """A word of a command that is no option, for the parser."""
+    """Return a positional argument for typer."""
     proposed = completed_by(proposes) if proposes else None
     return typer.Argument(metavar=metavar, help=text, autocompletion=proposed)
 
@@ -80,7 +85,7 @@ def _shared(name: str, text: str, **facts: Any) -> Any:
     return declared(name, Option(help=text, **facts))
 
 
-# What commands annotate the options with that several of them have.
+# Annotations of options that several commands have.
 
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
@@ -142,7 +147,7 @@ Plugins = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class OfRuns:
-    """Which stored runs; all where nothing narrows them."""
+    """Options that select stored runs; all runs by default."""
 
     model: str | None = option(
         None, "Only runs of this model.", metavar="NAME", proposes="stored_models"
@@ -153,7 +158,7 @@ class OfRuns:
 
 
 def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Parameter:
-    """A field, or a parameter like one, as the parser takes it: several as a list."""
+    """Return the parameter that typer reads for a field; a tuple becomes a list."""
     own = metadata.get("option")
     if own is None:
         kind, made = get_args(kind)
@@ -161,7 +166,7 @@ def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) 
         made = declared(name, own)
     if get_origin(kind) is tuple:
         kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
-    if default is True:  # its flag says otherwise
+    if default is True:  # its flag switches it off
         default = False
     if default is MISSING or own is OPTIONS["model"]:
         default = Parameter.empty
@@ -175,16 +180,16 @@ def _of_field(each: "Field[Any]") -> Parameter:
 
 
 def _as_told(each: Parameter) -> Parameter:
-    """A parameter of a command, which may have an `option` as its default."""
+    """Return a command's parameter; one whose default is an `option` is converted for typer."""
     if not isinstance(found := each.default, Field):
         return each
     return _parameter(each.name, each.annotation, found.default, found.metadata)
 
 
 def _value(each: "Field[Any]", value: Any) -> Any:
-    """What the parser has found, as the field has it."""
+    """Convert a parsed value to the value of its field."""
     if each.default is True:
-        # The field is on by itself, and its flag says the opposite: --no-baselines.
+        # The field is True by default, and its flag means the opposite: --no-baselines.
         return not value
     kind = get_args(each.type)[0] if get_origin(each.type) is Annotated else each.type
     return tuple(value or ()) if get_origin(kind) is tuple else value
@@ -193,12 +198,15 @@ def _value(each: "Field[Any]", value: Any) -> Any:
 def with_options(
     but: Collection[str] = (), *, plugins: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command an option for each field of those of its parameters that are dataclasses.
+    """Decorate a command so that the fields of its dataclass parameters become options.
 
-    The command takes the objects. A parameter whose default is an `option` is one too. Fields named
-    in `but` have no option, and keep their defaults.
-    The last option is --plugin, where models and tasks are looked up (`plugins`): installed plugins
-    and those files are loaded before the command begins.
+    The command receives the dataclass objects. A parameter whose default is an `option` becomes an
+    option too. The last option is --plugin: installed plugins and the given files are loaded before
+    the command runs.
+
+    Args:
+        but: Names of fields that get no option and keep their defaults.
+        plugins: Whether the command looks up models and tasks, and so has --plugin.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -224,20 +232,22 @@ def with_options(
             for name, each in own.items()
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
-        # A run's option of this name is about checkpoints, and not about all that a store names.
+        # The option of this name of `bench run` is about checkpoints only; TrustCode is about all
+        # code that a store names.
         may_trust = any(each.annotation == TrustCode for each in every)
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
             every.append(last)
         collect.__dict__["rare"] = RARE.intersection(each.name for each in every)
-        # In a signature words stand before options; `sorted` keeps the order within each kind.
+        # In a signature positional parameters come before options; `sorted` keeps the order within
+        # each kind.
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate
 
 
 def _declared(command: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
-    """The command with these parameters, which typer reads from two places."""
+    """Give a command these parameters, in the two places where typer reads them."""
     command.__dict__["__signature__"] = Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     return command

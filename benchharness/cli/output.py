@@ -1,4 +1,4 @@
-"""Plain data on stdout: as JSON, as a table, or as an outline of names and values."""
+"""Output on stdout: plain data as JSON, as a table, or as an outline of names and values."""
 
 import json
 import os
@@ -39,24 +39,24 @@ from benchharness.tasks.suites import (
 from benchharness.tasks.task import Task
 
 PIPE_WIDTH = 100_000
-"""Columns of a table that no terminal's width bounds: every row stays on one line."""
+"""Table width if there is no terminal: wide enough for one line per row."""
 
 
 def tell_notes(sentences: Iterable[str]) -> None:
-    """Say on stderr what a user should know beside what was asked for."""
+    """Print sentences for the user on stderr, in addition to the command's output."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
 
 
 def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Say why numbers have marks, by the names of the numbers with notes."""
+    """Print the reasons for marked numbers, given the name and the notes of each number."""
     for line in note_lines(noted):
         typer.echo(visible(line))
 
 
 @contextmanager
 def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[None]:
-    """Says in one sentence why a file cannot be written."""
+    """Turn an OSError within the block into a BenchError about the file."""
     try:
         yield
     except OSError as error:
@@ -70,10 +70,10 @@ def print_json(data: object) -> None:
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print a JSON array as its things come, so that one of very many needs little memory."""
+    """Print a JSON array item by item, so that a very long one needs little memory."""
     before = "["
     for thing in things:
-        # Two blanks deeper, as `json.dumps` would print it within a list.
+        # Indented by two blanks, as `json.dumps` would print it within a list.
         text = json.dumps(thing, indent=2, allow_nan=False).replace("\n", "\n  ")
         typer.echo(f"{before}\n  {text}", nl=False)
         before = ","
@@ -81,7 +81,10 @@ def print_json_lines(things: Iterable[object]) -> None:
 
 
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Every reason once, with the jobs it stopped; a model's reason stops all of its jobs."""
+    """Yield each distinct reason of failures, with the jobs that it stopped.
+
+    A model's error comes without jobs, because it stops all of the model's jobs.
+    """
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
         by_reason.setdefault(failure.error, []).append(failure)
@@ -93,7 +96,7 @@ def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterato
 
 
 def exit_code(failures: Sequence[Failure]) -> int:
-    """What a command exits with whose jobs have failed so: 4 where only checkpoints are wrong."""
+    """Return the exit code for these failures: 0 for none, 4 if only checkpoints failed, else 1."""
     if not failures:
         return 0
     only_models = all(failure.exit_code == ModelError.exit_code for failure in failures)
@@ -103,10 +106,10 @@ def exit_code(failures: Sequence[Failure]) -> int:
 def print_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str, *, in_parts: bool = False
 ) -> None:
-    """Print the named columns of rows, or the sentence `empty` where there are none.
+    """Print the named columns of rows, or the sentence `empty` if there are no rows.
 
-    With `in_parts` columns that do not fit stand in further tables, beside the first column; else
-    cells are folded.
+    With `in_parts`, columns that do not fit are printed in further tables, each with the first
+    column. Otherwise cells are folded.
     """
     if not rows:
         typer.echo(empty)
@@ -126,17 +129,17 @@ def print_table(
 
 
 def is_bounded() -> bool:
-    """Whether what is printed has a width to fit: that of a terminal, or of $COLUMNS."""
+    """Return whether the output has a limited width: of a terminal, or $COLUMNS."""
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:
-    """Print nested names and values, one a line."""
+    """Print nested names and values, one per line."""
     typer.echo("\n".join(outline(facts)))
 
 
 def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """The lines of an outline; what is empty is left out, a sourced value stays on one line."""
+    """Yield the lines of an outline; empty values are omitted, a sourced value is on one line."""
     deeper = indent + "  "
     for name, value in facts.items():
         label = f"{indent}{visible(name)}:"
@@ -158,14 +161,14 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """A value on one line, as a person reads it; empty for nothing."""
+    """Return a value as text on one line; None is empty."""
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case float():
-            # By four digits 12345.0 would be 1.234e+04.
+            # With four significant digits, 12345.0 would be 1.234e+04.
             return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
         case Mapping():
             return ", ".join(
@@ -176,13 +179,13 @@ def _text(value: object) -> str:
     return visible(str(value))
 
 
-# What lists and `bench show` say about suites, tasks, models, recipes and runs, as plain data.
+# Facts about suites, tasks, models, recipes and runs, as plain data for lists and `bench show`.
 
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts as people read them: tasks by their titles, and no word that is only stored.
+    """Return facts for people: tasks by title, and readable values instead of stored forms.
 
-    A task itself, and a model, keep the name that the command line takes.
+    A task's or model's own facts keep the name that the command line takes.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:
@@ -202,7 +205,7 @@ def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switched(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings whose value switches them off, in that word."""
+    """Return settings with a word as value for those that are switched off."""
     return {
         name: {**each, "value": shown_value(name, Setting.from_json(each))}
         for name, each in settings.items()
@@ -230,7 +233,7 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
 
 
 def suite_facts(suite: Suite) -> dict[str, Any]:
-    """A suite with its tasks and its score rule."""
+    """Return a suite with its tasks and its score rule."""
     return {
         "name": suite.name,
         "title": suite.title,
@@ -241,7 +244,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Several suites under one name; they have no score in common."""
+    """Return a collection of suites, which has no common score."""
     members = find_suites(name)
     return {
         "name": name,
@@ -253,7 +256,7 @@ def collection_facts(name: str) -> dict[str, Any]:
 
 
 def task_facts(task: Task) -> dict[str, Any]:
-    """A task: what is predicted from which rows, and how it is scored."""
+    """Return a task: its input, labels, metrics and sources."""
     return {
         "name": task.name,
         "suite": task.suite,
@@ -272,7 +275,7 @@ def task_facts(task: Task) -> dict[str, Any]:
 
 
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
-    """A model; `parameters` are in millions, `published` are the tables with numbers of it."""
+    """Return a model; `parameters` are in millions, `published` names tables with its results."""
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
     facts = {name: value for name, value in asdict(spec).items() if name not in unsaid}
@@ -280,7 +283,7 @@ def model_facts(spec: ModelSpec) -> dict[str, Any]:
 
 
 def system_facts(system: System) -> dict[str, Any]:
-    """A published system: the checkpoint that it is, or why none runs here."""
+    """Return a published system: the checkpoint that it is, or the reason why none runs here."""
     return {
         "system": f"{system.name} (in {system.table})" if system.table else system.name,
         "status": system.status,
@@ -292,13 +295,13 @@ def system_facts(system: System) -> dict[str, Any]:
 
 
 def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
-    """A resolved recipe: every value with its source."""
+    """Return a resolved recipe: every value with its source."""
     settings = {name: setting.to_json() for name, setting in recipe.settings.items()}
     return {"recipe": recipe.label, "model": model, "task": task, "settings": settings}
 
 
 def published_facts(row: PublishedRow) -> dict[str, Any]:
-    """A published row with its source; `scores` are in percent, averages by suite and rule."""
+    """Return a published row with its source; scores are in percent, averages by suite and rule."""
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
         scores.setdefault(cell.task, {})[" or ".join(cell.scores)] = cell.value
@@ -312,7 +315,7 @@ def published_facts(row: PublishedRow) -> dict[str, Any]:
 
 
 def run_facts(row: RunRow) -> dict[str, Any]:
-    """A run as a row of a list; `seconds` is its wall clock."""
+    """Return a run as a row of a list; `seconds` is its wall-clock time."""
     return {
         "key": row.key,
         "model": row.model,
@@ -339,7 +342,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
 
 
 def _together(tasks: Sequence[str]) -> dict[str, list[str]]:
-    """The tasks that a run was trained on, where they are several."""
+    """Return the tasks that a run was trained on, if there are several."""
     return {"together": list(tasks)} if len(tasks) > 1 else {}
 
 
@@ -348,11 +351,11 @@ _SHOWN_OF_JOB = frozenset(
     | {"precision", "limit", "start_from", "plugins", "trust_remote_code", "allow_pickle"}
     | {"method"}
 )
-"""The fields of a job that `outcome_facts` repeats as they are."""
+"""Fields of a job that `outcome_facts` copies."""
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """A run with all that is stored of it, except for its predictions, which are counted."""
+    """Return all stored facts of a run; predictions are only counted."""
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,
@@ -393,7 +396,7 @@ def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int
 
 
 def _reading(found: Reading | None) -> dict[str, Any]:
-    """Who decided how texts are read, and how much of them nobody knows."""
+    """Return the source of the tokenizer's settings, and counts of unknown and lost tokens."""
     if found is None:
         return {}
     parts = {
@@ -402,7 +405,7 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # Where the file was obeyed against a class, the words name both.
+    # If the file took precedence over a class, the words name both.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

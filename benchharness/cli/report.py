@@ -43,7 +43,7 @@ from benchharness.tasks.errors import BenchError
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What the page is like."""
+    """Options of the page's content."""
 
     intervals: bool | None = option(
         None,
@@ -64,7 +64,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """The page, and whether pages of predictions are written too."""
+    """Options of the page's file, and of pages of predictions."""
 
     out: Out = None
     predictions: bool = option(
@@ -122,7 +122,7 @@ Other = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """The pages of predictions."""
+    """Options of the pages of predictions."""
 
     out: Path | None = option(
         None,

@@ -1,4 +1,4 @@
-"""`bench db`: what a leaderboard shows, and what it holds."""
+"""`bench db`: rename, hide and delete rows of boards; check, copy and merge databases."""
 
 import shlex
 import sys
@@ -47,7 +47,7 @@ Rows = Annotated[
 Keys = Annotated[list[str] | None, argument("KEY...", "Beginnings of runs' keys.", "keys")]
 
 SHOWN = 10
-"""Kinds of runs that are named before they are deleted."""
+"""Number of kinds of runs that are named before they are deleted."""
 
 
 @with_options()
@@ -128,16 +128,17 @@ def delete(
 
 
 def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str]) -> None:
-    """Delete these jobs' runs and kept models once an archive has the runs, and say where it is."""
+    """Archive the runs of these jobs, then delete them and their models; name the archive."""
     archive, digests = _set_aside(store, keys)
     if not digests:
         archive.unlink()
         typer.echo("nothing was left to delete: another command has deleted these runs meanwhile.")
         return
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
-    # Before anything is deleted: should this be killed, the next archive has only what is left.
+    # Printed before anything is deleted: if this process is killed, the next archive has only the
+    # rest.
     tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
-    # Before the runs: of one that is deleted no command would find the model again.
+    # Models before runs: no command would find the model of a deleted run.
     if used := delete_models(db, models):
         tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
     try:
@@ -154,10 +155,14 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
 
 
 def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
-    """The runs of a row or of a model, and whether it is a model; BenchError where it is none."""
+    """Return the runs of a row or of a model, and whether it is a model.
+
+    Raises:
+        BenchError: The name is neither.
+    """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # a row that has a name of its own
+        return runs, not any(run.is_named for run in runs)  # unless it is a renamed row
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:
@@ -167,7 +172,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
 
 
 def _row_of(store: Store, keys: Collection[str]) -> str:
-    """The row of a board that has these runs, as it is typed."""
+    """Return the name that the user types for the board row that has these runs."""
     boards = gather_boards(store, with_hidden=True)
     return next(
         short_name(entry, board.entries)
@@ -193,16 +198,16 @@ def _list_hidden(store: Store, there: Sequence[str]) -> None:
 
 
 def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
-    """The runs with these keys, or else those that the options name; of both what both do."""
+    """Return the runs with these keys, or all without keys, that the options also select."""
     if not keys:
         return find_runs(store, of)
-    whole = [store.result(key).job.key for key in keys]  # each names one run, or is an error
+    whole = [store.result(key).job.key for key in keys]  # each must name one run
     named = {run.key for run in find_runs(store, of)}
     return [run for run in store.runs_with(whole) if run.key in named]
 
 
 def _tell(store: Store, found: Sequence[RunRow]) -> None:
-    """What would go, and what started from it."""
+    """Print the runs to be deleted, and the number of runs that started or learned from them."""
     kinds = Counter((run.model, run.task, run.shown_recipe) for run in found)
     for (model, task, recipe), count in list(kinds.items())[:SHOWN]:
         typer.echo(visible(f"  {model}, {recipe}, {distinct_title(task)}: {count}"), err=True)
@@ -227,12 +232,12 @@ def _agrees(question: str) -> bool:
 
 
 def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
-    """Write the runs to an archive beside the store; gives its path and the runs' digests."""
+    """Write the runs to an archive next to the store; return its path and the runs' digests."""
     folder = store.kept_folder.with_suffix("")
-    # Microseconds: two commands at once must not write the same file.
+    # Microseconds, so that two simultaneous commands do not write the same file.
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     start = f"{folder.name}.deleted-{moment}"
-    # A clock may stand, and two commands may come in a moment.
+    # The clock may stand still, or two commands may run in the same microsecond.
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
     archive = next(path for path in names if not (path.exists() or path.is_symlink()))

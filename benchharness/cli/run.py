@@ -1,4 +1,4 @@
-"""`bench run`: fine-tune, score, store and show."""
+"""`bench run`: fine-tune models, score them, store the results and show the leaderboard."""
 
 import json
 import shlex
@@ -65,7 +65,7 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
 
 
 def _plan(session: Session) -> Plan:
-    """The plan of a request; says which rows it lacks, and which values no job has."""
+    """Return the plan of a session; print the missing rows and the unused settings."""
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = session.plan()
     _name_missing_rows(session.request, planned)
@@ -74,14 +74,14 @@ def _plan(session: Session) -> Plan:
 
 
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
-    """What JSON says of tasks that were skipped; nothing where none was."""
+    """Return the skipped tasks for JSON output, empty if none was skipped."""
     return {"left_out": dict(planned.left_out)} if planned.left_out else {}
 
 
 def show_schedule(
     schedule: Schedule, left_out: Mapping[str, Mapping[str, str]], *, as_json: bool
 ) -> None:
-    """What would run; of a halving the whole grid."""
+    """Print the jobs that would run; with halving, the whole grid."""
     tell_notes(schedule.notes)
     if as_json:
         facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}
@@ -93,7 +93,7 @@ def show_schedule(
 
 
 def _check_places(db: str, out: Path) -> None:
-    """Finds out before anything is trained that what comes of it could not be written."""
+    """Raise BenchError, before anything is trained, if the database or report cannot be written."""
     check_writable(db)
     try:
         check_place(out)
@@ -105,7 +105,7 @@ def _check_places(db: str, out: Path) -> None:
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:
-    """Says which tasks and tests are not there, and which splits are shorter than their files."""
+    """Print the missing tasks and tests, and the splits that are shorter than their files."""
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
@@ -116,7 +116,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
 
 
 def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
-    """Says which tasks have no test rows here; their jobs run all the same."""
+    """Print the tasks without test rows; their jobs run anyway."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
         distinct_title(task.name)
@@ -129,14 +129,14 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
-    """Says what will run before anything starts."""
+    """Print the jobs that will run before any starts."""
     said = (*schedule.start_sentences(), *schedule.model_sentences())
     for line in (schedule.sentence(), *said):
         typer.echo(visible(line), err=as_json)
 
 
 def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
-    """The display of a run."""
+    """Return a function that shows the progress of a run."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -152,18 +152,21 @@ def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
 
 
 def _report() -> Any:
-    """What writes the report; called ahead, numpy and plots are imported while workers work."""
+    """Return the module that writes the report.
+
+    A call ahead imports numpy and the plots while the workers run.
+    """
     return import_module("benchharness.stored.report")
 
 
 def _conclude(
     driven: Driven, out: Path, *, db: str, left_out: Mapping[str, Mapping[str, str]], as_json: bool
 ) -> int:
-    """Shows what came out, writes the report of all that is stored, and gives the exit code.
+    """Show the results, write the report of all that is stored, and return the exit code.
 
-    Of a large store only the rows of these models are read, and `bench report` writes the report.
-    The exit code is 0, 4 where jobs failed only because their checkpoint could not be loaded, and
-    1 otherwise, also where a job has come to nothing at all.
+    Of a large store only the rows of these models are read, and the report is left to `bench
+    report`. The exit code is 0, 4 if jobs failed only because their checkpoint could not be loaded,
+    and otherwise 1, including when a job has no outcome at all.
     """
     schedule, store, outcomes = driven.schedule, driven.store, driven.outcomes
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
@@ -173,7 +176,7 @@ def _conclude(
     if is_large:
         models = {row.model for row in store.runs_with(job.key for job in schedule.jobs)}
     boards = gather_boards(store, Within(suites=_suites_of(schedule)), models)
-    if is_large:  # of other models nothing is read, so nobody has a rank
+    if is_large:  # other models are not read, so ranks are unknown
         boards = list(map(unranked, boards))
     boards = gained(boards, store)
     if not as_json and finished:
@@ -202,7 +205,7 @@ def _conclude(
 
 
 def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
-    """The boards on which the jobs stand: the best, and what was asked for."""
+    """Print the boards of the jobs: the best rows, and the rows of this run."""
     boards = [top_of(board, TOP, keep=finished) for board in whole]
     show_boards(boards)
     for line in left_out(whole, boards):
@@ -227,7 +230,7 @@ def _closing_lines(
 
 
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
-    """The page, or what writes it, and the commands that show the same again."""
+    """Return the report's path or the command that writes it, and commands to see results."""
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
     files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)
@@ -241,7 +244,7 @@ def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) ->
 
 
 def _suites_of(schedule: Schedule) -> tuple[str, ...]:
-    """The suites of the tasks that the jobs are trained on."""
+    """Return the suites of the tasks that the jobs are trained on."""
     tasks = (task for job in schedule.jobs for task in job.trained_tasks)
     return tuple(dict.fromkeys(task.partition("/")[0] for task in tasks))
 

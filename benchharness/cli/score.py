@@ -1,4 +1,4 @@
-"""`bench score`: scores a prediction file that anyone made, and can put it on the board."""
+"""`bench score`: score a prediction file of any origin, and optionally put it on the board."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Files = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """What the files predict, and how they say so."""
+    """Options that describe the predictions and the labelled rows."""
 
     task: str = option(..., "The task: glue/cola.", metavar="NAME", proposes="tasks")
     data: str = option(
@@ -52,7 +52,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What may lack answers, and whether the scores are stored."""
+    """Options for missing answers, and for storing the scores."""
 
     strict: bool = option(False, "Refuse a file that leaves answers out.")
     store: bool = option(False, 'Put the scores on the board as "scored here".')
@@ -93,7 +93,7 @@ def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = F
 
 
 def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
-    """Refuses what leaves answers out, where it is to be stored or none may be missing."""
+    """Raise DataError for missing answers if scores are to be stored or none may be missing."""
     for one in scored.splits:
         if not one.missing or not (strict or store):
             continue
@@ -104,7 +104,7 @@ def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
 
 
 def _keep(scored: Scored, model: str, db: str) -> str:
-    """Stores the scores as a result; gives its key."""
+    """Store the scores as a result; return its key."""
     result = to_result(scored, model)
     with open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))

@@ -1,4 +1,4 @@
-"""`bench show`: what is known about runs, models, tasks, suites and recipes."""
+"""`bench show`: print the facts of runs, models, tasks, suites and recipes."""
 
 import re
 from collections import Counter
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
 
 # The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
-# only lists tasks: it is imported where it is used.
+# only lists tasks, so it is imported only where it is used.
 
 Names = Annotated[
     list[str],
@@ -78,7 +78,7 @@ Names = Annotated[
 ]
 
 RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
-"""What is taken for the beginning of a key; three digits could be a word such as "bad"."""
+"""Pattern of the beginning of a key; three digits could be a word such as "bad"."""
 
 
 @with_options()
@@ -96,7 +96,7 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
 
 
 def _find(name: str, db: str) -> dict[str, Any]:
-    """What a name stands for: a suite or a task first, then a run's key, then a model."""
+    """Return the facts of a name: a suite or a task first, then a run's key, then a model."""
     wanted = name.lower()
     if wanted in SUITES:
         return {"kind": "suite", **suite_facts(SUITES[wanted])}
@@ -114,7 +114,7 @@ def _find(name: str, db: str) -> dict[str, Any]:
 
 
 def _find_task(name: str, db: str) -> Task:
-    """The task of that name; of several suites' the one that the store has runs of."""
+    """Return the task with this name; among several suites' tasks, the one with stored runs."""
     try:
         return find_task(name)
     except BenchError:
@@ -129,19 +129,19 @@ def _is_task(name: str) -> bool:
 
 
 def _tasks(name: str) -> list[Task]:
-    """The tasks of that name: RTE is in GLUE and in SuperGLUE, with recipes of their own."""
-    return tasks_called(name) or [find_task(name)]  # which says what is wrong
+    """Return the tasks with this name: RTE is in GLUE and in SuperGLUE, with different recipes."""
+    return tasks_called(name) or [find_task(name)]  # raises BenchError
 
 
 def _is_own_task(name: str, db: str) -> bool:
-    """Whether a store has runs of that task, which was found in somebody's own data."""
+    """Return whether the store has runs of a user's own task with this name."""
     if _stored().is_there(db):
-        _stored().opened(db).close()  # lets its tasks be known
+        _stored().opened(db).close()  # opening registers its tasks
     return _is_task(name)
 
 
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
-    """The model of that name; the error for a name that is nothing proposes `others` too."""
+    """Return the model with this name; the error for an unknown name also proposes `others`."""
     try:
         return find_model(name)
     except ModelError:
@@ -153,11 +153,11 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 
 def _stored() -> ModuleType:
-    """What reads a store, imported where there is one to read."""
+    """Return the module that reads a store, which is imported only if it is needed."""
     return import_module("benchharness.cli.chosen")  # SQLAlchemy, as said above
 
 
-# `bench show recipe`: one model's values on a task, or where those of two differ.
+# `bench show recipe`: the values of a model on a task, or the differences between two models.
 
 
 def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
@@ -168,7 +168,7 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
         case [model] if file is not None:
             trained = [task for task in TASKS.values() if task.has_train]
             _show_differences(model, model, trained, as_json=as_json, file=file)
-        # Also for a slip such as glue/coal, which could be a model's name on the hub.
+        # This also covers a typo such as glue/coal, which could be a model's name on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
             owner = _recipe_owner(model)
             facts = [each for found in _tasks(task) for each in _recipe(owner, found, file)]
@@ -188,19 +188,19 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """One thing that was found, or several below each other."""
+    """Print one or several things, separated by empty lines."""
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return
     for number, facts in enumerate(found):
         if number:
             typer.echo()
-        # A curve is for the report and for --json: forty lines of numbers hide the rest.
+        # A curve is shown by the report and by --json; here its forty lines would hide the rest.
         print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
-    """The values of a model on a task, with those of a file of the user's over them."""
+    """Yield the values of a model on a task, overridden by the user's recipe file."""
     for point in resolve_sweep(model, task.name, file, {}):
         recipe = with_start(point, model, task, recipe=file)
         yield {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
@@ -234,7 +234,7 @@ def _show_differences(
 
 
 def _recipe_owner(name: str) -> ModelSpec:
-    """The model of that name; for the name of a recipe alone, one that is trained by it."""
+    """Return the model with this name; for the name of a recipe, a model that is trained by it."""
     short = (task.partition("/")[2] for task in TASKS)
     try:
         return _find_model(name, "model, recipe or task", [*packaged_names(), *TASKS, *short])
@@ -245,7 +245,7 @@ def _recipe_owner(name: str) -> ModelSpec:
 
 
 def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
-    """The chosen tasks in the fewest names."""
+    """Return the chosen tasks in as few names as possible."""
     others = [task for task in tasks if task not in chosen]
     if not others:
         return "every task"
@@ -254,10 +254,10 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
     return ", ".join(map(distinct_title, chosen))
 
 
-# `bench show suites`, and so on: suites, tasks, models, published results and stored runs.
+# `bench show suites` etc.: lists of suites, tasks, models, published results and stored runs.
 
 NEWEST = 100
-"""Runs that are listed unasked."""
+"""Number of runs that are listed by default."""
 
 
 @with_options()
@@ -287,11 +287,11 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 MANY_SPLITS = 3
-"""More than these of one kind are counted in a table: WikiANN has a test split of 40 languages."""
+"""Number of splits of one kind that a table names; more are counted: WikiANN has 40 test splits."""
 
 
 def _kinds(splits: Sequence[str]) -> list[str]:
-    """The splits, those of many languages as one: "test_* (40)"."""
+    """Return the splits, with the splits of many languages as one: "test_* (40)"."""
     counts = Counter(name.partition("_")[0] for name in splits if "_" in name)
     shown = {
         f"{kind}_* ({counts[kind]})" if counts[kind] > MANY_SPLITS and rest else name: None
@@ -302,7 +302,7 @@ def _kinds(splits: Sequence[str]) -> list[str]:
 
 
 MANY_LABELS = 10
-"""More than these are not all named in a table: semantic roles have 173 tags."""
+"""Number of labels that a table names; more are abbreviated: semantic roles have 173 tags."""
 
 
 def _some(labels: Sequence[str]) -> list[str]:
@@ -332,7 +332,7 @@ def models(*, as_json: AsJson = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class OfPublished:
-    """Which published rows; all where nothing narrows them."""
+    """Options that select published rows; all rows by default."""
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -345,7 +345,7 @@ class OfPublished:
 
     @property
     def rows(self) -> Iterator[PublishedRow]:
-        """The rows, each with the cells that are asked for."""
+        """Published rows, each with the selected cells."""
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
         suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]
@@ -410,7 +410,7 @@ def runs(
             print_json_lines(run_facts(row) for rows in blocks for row in rows)
             return
         number = store.count(**names)
-        for rows in filter(None, blocks):  # as they are read
+        for rows in filter(None, blocks):  # printed as they are read
             print_table([_short(row) for row in rows], columns, "", in_parts=True)
     if not number:
         typer.echo("no stored run matches.")
@@ -426,9 +426,9 @@ def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json
 
 
 def _short(row: "RunRow") -> dict[str, Any]:
-    """A row for the eye: the key's beginning, and the first scores of the run's own task.
+    """Return a row for a table: the beginning of the key, and the first scores of the run's task.
 
-    Of tasks that were trained together it has the first score of each.
+    A multi-task run has the first score of each task.
     """
     scores = row.scores.get(row.task, {})
     if len(row.trained_tasks) > 1:

@@ -1,4 +1,4 @@
-"""`bench submit`: writes what a benchmark's server takes, and checks and mends anybody's."""
+"""`bench submit`: write a submission for a benchmark's server; check or repair an existing one."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ from benchharness.tasks.suites import Suite, find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """What is submitted."""
+    """Options that select the submitted runs."""
 
     model: str | None = option(
         None, "The model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
@@ -45,7 +45,7 @@ class Submitted:
 
 
 SHOWN_OF_A_FILE = 20
-"""Faults of one file that are printed; --json has them all."""
+"""Number of faults that are printed per file; --json has all of them."""
 
 
 @with_options(plugins=False)
@@ -84,7 +84,11 @@ def submit(
 
 
 def _check(path: Path, *, as_json: bool) -> None:
-    """Prints the faults; DataError where there are any."""
+    """Print the faults of a submission.
+
+    Raises:
+        DataError: There is a fault.
+    """
     faults = check(path)
     if as_json:
         print_json({"file": str(path), "faults": [vars(fault) for fault in faults]})
@@ -131,7 +135,7 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
     with open_store(wanted.db, create=False) as store:
         return gather(
             store,
-            # Under that very name, or else under the name that it is an alias of.
+            # By this name, or else by the name that it is an alias of.
             store.runs(model=model, suite=suite.name)
             or store.runs(model=find_model(model).name, suite=suite.name),
             Wanted(suite=suite, seed=wanted.seed, fill=wanted.fill, threshold=wanted.threshold),
@@ -139,15 +143,15 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
 
 
 def _default_name(suite: str, model: str) -> str:
-    """A name in the current folder, such as glue-roberta-base.zip."""
+    """Return a name in the current folder, such as glue-roberta-base.zip."""
     ending = FORMS[suite.lower()].ending if suite.lower() in FORMS else ".zip"
-    # Linux takes 255 bytes for a name, of which a character may have four.
+    # Linux allows 255 bytes for a name, and a character may take four.
     safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")[:50]
     return f"{suite.lower()}-{safe or 'model'}{ending}"
 
 
 def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
-    """Writes the files, and prints which run each is of."""
+    """Write the submission, and print the run that each file is from."""
     _put(found, Path(out))
     if as_json:
         print_json({"out": out, "files": [_facts(file) for file in found]})
@@ -173,7 +177,7 @@ def _facts(file: Gathered) -> dict[str, Any]:
 
 
 def _put(found: Sequence[Gathered], out: Path) -> None:
-    """One file, a folder of files, or a zip, by what the files are called."""
+    """Write one file, a folder of files, or a zip, depending on the names of the files."""
     with writing(f"the submission {out}", "Give another --out."):
         if len(found) == 1 and found[0].path == Path():
             out.write_bytes(found[0].content)

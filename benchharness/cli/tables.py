@@ -1,6 +1,6 @@
-"""What rich prints but for a run: tables on stdout, and on stderr how many things have gone by.
+"""Output that needs rich: tables on stdout, and progress counters on stderr.
 
-A module of its own, so that commands that print JSON import no rich.
+This is a module of its own, so that commands that print JSON need not import rich.
 """
 
 import time
@@ -16,23 +16,28 @@ from rich.text import Text
 Thing = TypeVar("Thing")
 
 _BETWEEN, _EDGES = 3, 2
-"""Characters between two columns, and at both ends of a line."""
+"""Number of blanks between two columns, and in total at the ends of a line."""
 
 
 def print_cells(
     columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None
 ) -> None:
-    """Prints a table: `columns` says of each whether it is of numbers; no width is the terminal's.
+    """Print a table whose width is limited to `width`, or to the terminal's if that is None.
 
-    Cells are shown as they are: rich markup in a model's name has no effect. Rich's own tables take
-    half a millisecond a row, so that a list of a hundred thousand would take a minute.
+    Cells are printed literally: rich markup in a model's name has no effect. Rich's own tables take
+    half a millisecond per row, so a list of a hundred thousand rows would take a minute.
+
+    Args:
+        columns: Name of each column, and whether it has numbers.
+        rows: Cells of each row.
+        width: Width in characters, None for the terminal's.
     """
     console = Console(width=width)
     texts = [[column, *(row[place] for row in rows)] for place, (column, _) in enumerate(columns)]
     widths = [max(map(_longest_word, each)) for each in texts]
     taken = _EDGES + _BETWEEN * (len(widths) - 1)
     room = console.width - taken - sum(widths)
-    while room < 0 and (widest := max(widths[1:], default=0)) > 1:  # their words are broken
+    while room < 0 and (widest := max(widths[1:], default=0)) > 1:  # words are broken
         widths[widths.index(widest, 1)] -= 1
         room += 1
     widths[0] = max(1, widths[0] + min(0, room))
@@ -57,12 +62,12 @@ def print_cells(
         console.out(line, style="table.header", highlight=False)
     rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
     body = (line for row in rows for line in lines(row))
-    # As rich writes: what the terminal's encoding lacks is spelled out.
+    # Written as rich does it: characters missing in the terminal's encoding are escaped.
     console.file.write("\n".join((rule, *body, blank, "")))
 
 
 def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:
-    """The lines of a cell, each as wide as its column."""
+    """Return the lines of a cell, each as wide as its column."""
     if text.isascii() and len(text) <= width:
         return [text.ljust(width) if side == "left" else text.rjust(width)]
     found = Text(text).wrap(console, width, justify=side, overflow="fold")
@@ -72,9 +77,9 @@ def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> lis
 def parts_that_fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[list[int]]:
-    """The columns of each of the tables that it takes to break no word; the first one is in all.
+    """Yield the columns of each of the tables that are needed to break no word.
 
-    As many in each as fit, at least one beside the first.
+    Each table has the first column and as many others as fit, at least one.
     """
     room = Console(width=width).width
     least = [
@@ -96,24 +101,24 @@ def _longest_word(text: str) -> int:
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal that the text takes."""
+    """Return the number of terminal columns that the text takes."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 PLAIN_SECONDS = 10.0
-"""How often a line says how far something has come where no bar can be drawn."""
+"""Seconds between two progress lines if no bar can be drawn."""
 
 STEP = 100
-"""How many things go by between two looks at the clock."""
+"""Number of items between two looks at the clock."""
 
 
 MANY = 2_000
-"""More things than these are counted from the first hundred on, in lines too."""
+"""Number of items above which the first progress line comes after a hundred items."""
 
 
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
-    """Counts, on stderr, the things of an iterable that go by: a bar in a terminal, else lines."""
+    """Show on stderr how many items of an iterable were consumed, as a bar or as lines."""
     console = Console(stderr=True)
     has_bar = console.is_terminal and not console.is_dumb_terminal
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
@@ -121,7 +126,8 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
         task = bar.add_task(noun, total=total)
 
         def counted(things: Iterable[Thing]) -> Iterator[Thing]:
-            # Of many the first hundred are said at once: that it goes on is what people ask.
+            # For many items the first line comes after the first hundred, to show at once that it
+            # is running.
             said = time.monotonic() - (PLAIN_SECONDS if total > MANY else 0)
             for number, thing in enumerate(things, start=1):
                 yield thing

@@ -1,4 +1,4 @@
-"""`bench run --write-task`: the task of somebody's own data as lines to keep and to edit."""
+"""`bench run --write-task`: write the task of the user's own data as a plugin to keep and edit."""
 
 import os
 import shlex
@@ -46,7 +46,7 @@ def write_task(
 
 
 def lines_of(found: Found, folder: Path) -> str:
-    """The plugin of a task, whose scripts are found from the folder that it is in."""
+    """Return the source of a task's plugin; paths of scripts are relative to `folder`."""
     plain = found.own.to_json()
     plain["columns"] = {role: tuple(names) for role, names in found.own.columns.items()}
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in plain.items()}
@@ -72,7 +72,7 @@ _HERE = "HERE = Path(__file__).resolve().parent\n\n"
 
 
 def _word(word: str, folder: Path) -> str:
-    """A word of --metric as Python; a script of this machine by the way to it from the folder."""
+    """Return a word of --metric as Python source; a script's path becomes relative to `folder`."""
     source, comma, options = word.removeprefix(EVALUATE).partition(",")
     if not (word.startswith(EVALUATE) and Path(source).is_absolute()):
         return repr(word)

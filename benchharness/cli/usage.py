@@ -1,6 +1,6 @@
-"""What is wrong with the words of a command, in ours: the parser's own prose is its library's.
+"""Errors about a command's words in benchharness's own style instead of the parser library's.
 
-Imported only where something is wrong.
+Imported only if there is an error.
 """
 
 import re
@@ -14,19 +14,19 @@ from benchharness.tasks.errors import BenchError, unknown_name
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:
-    """The error for what the parser refuses in the words after `bench`."""
+    """Return the error for the parser's complaint about the words after `bench`."""
     context = error.ctx
     command = context.command_path if context else " ".join(("bench", *words[:1]))
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
     help_line = f"`{command} --help` shows what there is."
     if option and type(error).__name__ == "NoSuchOption":
         return _no_option(command, option, list(_options(context.command)), help_line)
-    if option:  # of which there is one
+    if option:  # the option itself exists
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
         fault = f"takes no value, found {surplus!r}" if surplus else "needs a value"
         return BenchError(f"{option} {fault}: {help_line}")
     if type(error).__name__ == "MissingParameter" and param is not None:
-        # An option with what it takes, or what all arguments are called, one of which is missing.
+        # A missing option with its value, or all positional arguments, one of which is missing.
         places = [p.metavar for p in context.command.params if not p.opts[0].startswith("-")]
         is_option = param.opts[0].startswith("-")
         needed = f"{param.opts[0]} {param.metavar}" if is_option else " ".join(map(str, places))
@@ -43,7 +43,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
 
 
 def _no_option(command: str, option: str, known: Sequence[str], help_line: str) -> BenchError:
-    """An option that there is not; a hyperparameter's name stands behind --set."""
+    """Return the error for an unknown option; for a hyperparameter's name it proposes --set."""
     word = option.removeprefix("--").replace("-", "_")
     settings = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
     if "--set" in known and (setting := next(settings, "")):
@@ -52,7 +52,7 @@ def _no_option(command: str, option: str, known: Sequence[str], help_line: str) 
 
 
 def _swallowed(command: Any, words: Sequence[str]) -> str:
-    """An option that was taken for the value of the option before it; empty where none was."""
+    """Describe an option that was taken as the value of the one before it; empty if none was."""
     valued = {n for p in command.params for n in p.opts if not getattr(p, "is_flag", False)}
     options = {*_options(command)}
     found = ((one, two) for one, two in pairwise(words) if one in valued)
@@ -60,7 +60,7 @@ def _swallowed(command: Any, words: Sequence[str]) -> str:
 
 
 def _surplus(message: str, command: str) -> str:
-    """More words than the command takes; anything else that the parser says, as it says it."""
+    """Describe surplus words of a command; any other parser message is returned unchanged."""
     found = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message, re.DOTALL)
     if found is None:
         return message

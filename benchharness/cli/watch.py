@@ -1,4 +1,4 @@
-"""`bench watch`: how a run that another process drives goes on, until it ends."""
+"""`bench watch`: show the progress of a run that another process drives, until it ends."""
 
 import json
 import time
@@ -28,13 +28,14 @@ from benchharness.leaderboard.text import visible
 from benchharness.tasks.errors import JobError, shown_place
 
 LOOK_SECONDS = 0.25
-"""How often it is looked for news."""
+"""Seconds between two looks at the live files."""
 
 NEXT_SECONDS = 5.0
-"""How long the next run of a process is waited for: a sweep by halving is several, one by one."""
+"""Seconds to wait for a process's next run: a search by halving drives several, one after the
+other."""
 
 FIRST_LINES = 10
-"""Jobs that have ended before are shown; more are counted."""
+"""Number of jobs shown that ended before watching began; more are counted."""
 
 
 @with_options(plugins=False)
@@ -69,7 +70,7 @@ def watch(
 
 
 def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
-    """The runs whose files were not known, each with what has happened so far."""
+    """Yield the runs whose files were not known yet, each with its state so far."""
     for path in live_files(folder):
         if path not in known:
             known.add(path)
@@ -77,16 +78,16 @@ def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
                 run = Followed(path)
             except FileNotFoundError:  # it has ended meanwhile
                 continue
-            # Its state takes in what has happened so far, which is shown from there.
+            # Read the state so far; only later changes are shown one by one.
             for _ in run.news():
                 pass
             yield run
 
 
 class _Screen:
-    """What a person sees: lines of the jobs that have ended, and bars of those that run.
+    """Display for people: lines for ended jobs, and bars for running ones.
 
-    Without a terminal a line comes from time to time.
+    Without a terminal, a line is printed from time to time.
     """
 
     def __init__(self, console: Console) -> None:
@@ -105,7 +106,7 @@ class _Screen:
             self._live.stop()
 
     def begin(self, run: Followed) -> None:
-        """Shows what has ended before it was looked."""
+        """Print the jobs that ended before watching began."""
         ended = list(run.state.ended)
         if more := len(ended[:-FIRST_LINES]):
             self.say(f"... and {more} before")
@@ -113,11 +114,11 @@ class _Screen:
             self._end(run, key)
 
     def now(self, run: Followed) -> None:
-        """Shows how far a run is."""
+        """Print how far a run is."""
         self._console.print(bars(run.state, run.now, self._console))
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
-        """Shows a change."""
+        """Print a change."""
         if said["event"] == "end" and not said.get("is_left_out"):
             self._end(run, said["key"])
         elif note := said.get("note"):
@@ -128,7 +129,7 @@ class _Screen:
         self.say(f"{ending_line(run.state, key)}  {curve}".rstrip())
 
     def going_on(self, runs: list[Followed]) -> None:
-        """Shows how far all are now."""
+        """Show how far all runs are now."""
         if self._live is not None:
             parts = [bars(run.state, run.now, self._console) for run in runs]
             self._live.update(Group(*parts), refresh=True)
@@ -140,21 +141,21 @@ class _Screen:
                 self.say("; ".join([headline(run.state, run.now), *running]))
 
     def over(self, run: Followed) -> None:
-        """Says how a run has ended."""
+        """Print how a run has ended."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
         self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
 
     def say(self, line: str) -> None:
-        """Prints a line above what is live."""
+        """Print a line above the live bars."""
         self._console.print(Text(visible(line)), soft_wrap=True)
 
 
 class _JsonLines(nullcontext[None]):
-    """What a program reads: a snapshot of each run, then a line a change."""
+    """Output for programs: a snapshot of each run, then one line per change."""
 
     def begin(self, run: Followed) -> None:
-        """Writes what has ended and what runs, with their curves."""
+        """Write the ended and the running jobs, with their loss curves."""
         remaining = run.state.remaining(run.now)
         self._put(
             run,
@@ -190,16 +191,16 @@ class _JsonLines(nullcontext[None]):
     now = begin
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
-        """Writes a change, and how far the run is with it."""
+        """Write a change, with the run's state after it."""
         if said["event"] in ("progress", "end"):
             job = run.state.jobs.get(said["key"])
             self._put(run, **said, name=job.name if job else "")
 
     def going_on(self, runs: list[Followed]) -> None:
-        """Nothing is to write without a change."""
+        """Do nothing: only changes are written."""
 
     def over(self, run: Followed) -> None:
-        """Writes how a run has ended."""
+        """Write how a run has ended."""
         self._put(run, event="over", process=run.process, how=_how(run))
 
     def _put(self, run: Followed, **facts: Any) -> None:
@@ -221,7 +222,7 @@ def _how(run: Followed) -> str:
 def _follow(
     folder: Path, runs: list[Followed], known: set[Path], shown: _Screen | _JsonLines
 ) -> None:
-    """Shows news until all runs are over, and those that the same processes begin soon after."""
+    """Show changes until all runs, and runs that the same processes start soon after, are over."""
     processes, quiet = {run.process for run in runs}, 0.0
     new, going = list(runs), list[Followed]()
     with ExitStack() as stack, shown:

@@ -1,1 +1,1 @@
-"""From a request to stored results: plan, schedule, drive. The only orchestration; no torch."""
+"""Planning, scheduling and driving of jobs, from a request to stored results; imports no torch."""

@@ -1,4 +1,4 @@
-"""The progress of a run as text: live lines in a terminal, plain ones elsewhere."""
+"""Display of a run's progress: live bars in a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -23,11 +23,11 @@ from benchharness.progress import Progress, Watcher, duration, ending
 from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
-"""How often a plain line is printed about a job that goes on."""
+"""Seconds between plain lines about a job that is still running."""
 
 
 class Display(Watcher):
-    """Shows the jobs of one run; a context manager. `state` is how far it is, at its beginning."""
+    """Display of the jobs of one run, as a context manager; `state` is the run's initial state."""
 
     def __init__(self, state: RunState, console: Console) -> None:
         self.state = state
@@ -47,7 +47,7 @@ class Display(Watcher):
             self._live.stop()
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
+        """Update the display with a running job's progress."""
         now = time.monotonic()
         self.state.report(job.key, progress, now)
         name = self.state.jobs[job.key].name
@@ -56,55 +56,55 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Says this of a job, where no terminal shows it live and nothing was said for a while."""
+        """Print a line about a running job if no terminal shows it and none was printed lately."""
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
             self.say(f"{headline(self.state, now)}; {line}")
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Takes what a job has left behind, and prints a line about it."""
+        """Record a job's outcome and print a line about it."""
         self._end(outcome.job, ending(outcome), is_failed=isinstance(outcome, Failure))
         self._last_line = time.monotonic()
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Takes that a job has not to be run any more."""
+        """Record that a job is skipped."""
         self._end(job, "is left out", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
         self.state.end(job.key, text, time.monotonic(), **flags)
 
     def say(self, line: str) -> None:
-        """Prints a line above what is live."""
+        """Print a line above the live bars."""
         self._console.print(Text(visible(line)), soft_wrap=True)
 
     def _render(self) -> Group:
         return bars(self.state, time.monotonic(), self._console)
 
 
-# How far a run is, as text.
+# The progress of a run as text.
 
 
 def headline(state: RunState, now: float) -> str:
-    """The whole run in a line."""
+    """Return one line about the whole run: jobs done, failures and the time left."""
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
-    # Nobody knows how long what takes longer than its estimate still takes.
+    # The time left is unknown if a run takes longer than estimated.
     late = ", longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
     return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
 
 
 def ending_line(state: RunState, key: str) -> str:
-    """A job that has ended: "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
+    """Return the line about a finished job: "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1
     return f"[{place}/{len(state.jobs)}] {ended.job.name}: {ended.text}"
 
 
 def bars(state: RunState, now: float, console: Console) -> Group:
-    """The whole run, and below it a bar for each running job, with its learning curve."""
+    """Return the progress bar of the run, with a bar and a loss curve for each running job."""
     remaining, left = state.remaining(now), state.seconds_left(now)
     running = list(state.running.values())
     shown, bar = running[:MOST_BARS], max(8, console.width // 6)
@@ -139,35 +139,41 @@ def bars(state: RunState, now: float, console: Console) -> Group:
 
 
 MOST_BARS = 24
-"""More running jobs are counted."""
+"""Number of running jobs with a bar; the others are only counted."""
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """A curve as eight characters at most: the means of as many stretches, from low to high.
+    """Return a curve as at most eight block characters, each the mean of a segment of the values.
 
-    Empty for fewer than two values.
+    The result is empty for fewer than two values.
     """
     if len(values) < 2:
         return ""
     width = min(8, len(values))
-    # Ten values for eight characters are cut into stretches of one or two.
+    # Ten values for eight characters are cut into segments of one or two.
     cuts = [round(place * len(values) / width) for place in range(width + 1)]
     means = [fmean(values[start:end]) for start, end in pairwise(cuts)]
     low, high = min(means), max(means)
-    # A curve that does not move stands at the bottom: it has no height to divide by.
+    # A constant curve is drawn at the bottom: its height would be a division by zero.
     scale = (len(_LEVELS) - 1) / (high - low) if high > low else 0.0
     return "".join(_LEVELS[round((mean - low) * scale)] for mean in means)
 
 
 INTERRUPTED_SECONDS = 1.0
-"""How long who has pressed Ctrl-C waits for a store that another process holds."""
+"""Seconds to wait, after Ctrl-C, for a store that another process has locked."""
 
 
 @contextmanager
 def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterator[Display]:
-    """Shows how the jobs of a schedule go, and how much is kept of a run that is interrupted."""
+    """Show the progress of a schedule's jobs; after an interruption, report how many are stored.
+
+    Args:
+        schedule: Jobs that run.
+        store: Store of their results.
+        kept: Word for results that are saved, such as "stored".
+    """
     for note in schedule.notes:
         _print(note)
     console = Console(stderr=True)
@@ -193,7 +199,7 @@ def _print(note: str) -> None:
 
 
 def describe(progress: Progress) -> str:
-    """Where a running job is, in words."""
+    """Describe a running job's progress: phase, epoch, step, loss and speed."""
     parts = [progress.phase]
     if progress.phase == "training":
         parts.append(f"epoch {progress.epoch:.2f}")

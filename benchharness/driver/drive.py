@@ -1,6 +1,6 @@
-"""The only orchestration: runs what a schedule lacks, stores what each job leaves, and cleans up.
+"""Driver of a schedule: runs the missing jobs, stores each outcome, and cleans up.
 
-It knows jobs, engines and the store, and prints nothing: whoever calls it watches.
+It knows jobs, engines and the store. It prints nothing: its caller passes a watcher.
 """
 
 import math
@@ -36,23 +36,28 @@ from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
-"""How often it is looked whether another process still runs a job: one call of the kernel."""
+"""Seconds between two checks whether another process still runs a job; each is one system call."""
 
 
 Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
-"""Makes the watcher of a run, which lasts as long as the jobs do."""
+"""Function that creates the watcher of a run, as a context that lasts as long as the jobs."""
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
-    """Nobody watches."""
+    """Return a watcher that shows nothing."""
     return nullcontext(Watcher())
 
 
 class Driven(NamedTuple):
-    """A run that has ended: its schedule, the store, still open, and what its jobs left in it.
+    """Finished run: its schedule, the store (still open), and the new outcomes of its jobs.
 
-    `again` are results that are stored already, of jobs that ran for their network alone; where
-    such a job has failed, that is among the outcomes, and not stored.
+    Attributes:
+        schedule: Schedule that was driven.
+        store: Store of the results.
+        outcomes: Results and failures of this run. The failure of a job of a stored run, which ran
+            again for its network alone, is included, but it is not stored.
+        again: Results of jobs that ran again for their network alone; the store keeps the earlier
+            ones.
     """
 
     schedule: Schedule
@@ -63,11 +68,11 @@ class Driven(NamedTuple):
 
 @contextmanager
 def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
-    """While it lasts, workers on this machine start with the libraries of the request's jobs.
+    """Preload the libraries of the request's jobs in the parent of local workers.
 
-    Importing them takes seconds, and is done while the jobs are still planned, but where as many
-    are stored as there may be: then most likely none will start. SIGTERM and a second Ctrl-C end
-    this process soon, whatever hangs.
+    Importing them takes seconds, so it overlaps with planning. It is skipped if the store seems to
+    hold all results, since then most likely no job will start. Within the context, SIGTERM or a
+    second Ctrl-C ends this process soon, even if something hangs.
     """
     modules = () if _seem_stored(request, options) else modules_of(request.kind, request.tasks)
     with ended_at_last(), request.placement.prepared(modules):
@@ -75,16 +80,16 @@ def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
 
 
 def _seem_stored(request: Request, options: RunOptions) -> bool:
-    """Whether the database has runs for each model, task and seed, by whatever recipe."""
+    """Return whether the store has at least as many runs as are requested, with any recipe."""
     if options.force or not is_there(options.db):
         return False
     tasks = {task.name for task in request.tasks}
-    # A baseline has one run of a task, whatever the seeds.
+    # A baseline has one run per task, whatever the seeds.
     runs = {m.name: 1 if m.is_baseline else len(request.seeds) for m in request.models}
     try:
         with open_store(options.db, create=False) as store:
             stored = store.count(model=set(runs), task=tasks)
-    except StoreError:  # a server without tables; whatever else it is, the schedule will say it
+    except StoreError:  # a server without tables; the schedule reports any other error
         return False
     return stored >= len(tasks) * sum(runs.values())
 
@@ -97,23 +102,32 @@ def drive(
     watch: Watch = unwatched,
     until: float = math.inf,
 ) -> Iterator[Driven]:
-    """Runs the jobs of a schedule in a place and stores what each leaves behind.
+    """Run the jobs of a schedule and store each outcome; yield the finished run.
 
-    A job that is silent for the `timeout` of the options is ended. A running job keeps its state
-    and resumes from there when it is driven again. A job
-    that starts from another one waits until that has ended, while others go before it, and fails
-    where that has failed. A job that another process of this machine runs is waited for, while
-    others go before it. From the moment `until` of the monotonic clock on, what has not started is
-    left out. Just before a job starts, it is left out where another process has stored
-    its result meanwhile (unless `force`), or where its model could not be loaded for an earlier
-    job. What the store does not take is kept beside it, and the run goes on. Raises ModelError
-    before anything starts where a checkpoint can be had from nowhere, or cannot be loaded as far as
-    that is quickly told, ForeignCodeError where a job that is run again has a metric's code from
-    elsewhere, and StoreError at the end where something is kept still.
+    A job that makes no progress for the `timeout` of the options is ended. A running job saves its
+    state and resumes from it when it is driven again. A job that starts from another job waits for
+    it, while other jobs run, and fails if that job failed. A job that another process of this
+    machine runs is waited for, while other jobs run. Just before a job starts, it is skipped if
+    another process has stored its result meanwhile (unless `force`), or if its model could not be
+    loaded for an earlier job. An outcome that cannot be stored is kept in a file next to the store,
+    and the run goes on.
+
+    Args:
+        schedule: Jobs to run, in order.
+        placement: Engine and slots that run the jobs.
+        options: Options of the run: timeouts, trust, `force` and the database.
+        watch: Creates the watcher that receives progress and outcomes.
+        until: Time on the monotonic clock after which no job starts.
+
+    Raises:
+        ModelError: A checkpoint cannot be found, or quick checks show that it cannot be loaded;
+            raised before anything starts.
+        ForeignCodeError: A stored job that runs again needs third-party code that was not trusted.
+        StoreError: An outcome is still not stored when the run ends.
     """
     holds = schedule.checkpoints.holds
     with holds.unless_it_fails():
-        # Each checkpoint once, and once more where its decoder is asked for.
+        # Each checkpoint once, and once more if its decoder is needed.
         for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
             revision = hub_revision(job.weights)
             require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
@@ -132,8 +146,8 @@ def drive(
         store.keep_named_code()
         _require_trust(schedule, options)
         with (
-            # They end from the last to the first: the holds are let go of when no worker runs any
-            # more and what waits for the store is written.
+            # They end from last to first: the locks are released when no worker runs any more and
+            # the waiting outcomes are written.
             closing(holds),
             watch(schedule, store) as shown,
             LiveFile(shown, schedule, folder) as watcher,
@@ -150,10 +164,11 @@ def drive(
 
 
 def _require_trust(schedule: Schedule, options: RunOptions) -> None:
-    """ForeignCodeError for a job with code that only a store names: it need not have run here.
+    """Raise ForeignCodeError if a job needs third-party code that only the store names.
 
-    Jobs that were planned have what was asked for; those that run again, start another one or teach
-    it are as they were stored.
+    The code need not have run on this machine. Newly planned jobs carry the user's permissions; a
+    job that is run again, or that another job starts or learns from, carries those it was stored
+    with.
     """
     keys = {key for job in schedule.todo for key in (job.key, *job.needs)}
     for job in schedule.jobs:
@@ -171,12 +186,16 @@ def _require_trust(schedule: Schedule, options: RunOptions) -> None:
 
 
 class _Run:
-    """How far the jobs of a run have come.
+    """Progress of a run: the jobs that wait, run or have ended.
 
-    `going` are the keys of those that wait or run, `stored` is what they have left behind, and
-    `again` as in Driven. A job that runs is held, from before its result is looked for until that
-    is stored. So of several processes one runs it, and the others wait and take the result, or run
-    it after one that died.
+    A running job is locked from before its result is looked up until the result is stored. Of
+    several processes only one runs it, while the others wait and use the result, or run the job if
+    that process died.
+
+    Attributes:
+        going: Keys of the jobs that wait or run.
+        stored: Outcomes of this run.
+        again: Results of jobs that ran again for their network alone, as in `Driven`.
     """
 
     def __init__(
@@ -191,7 +210,7 @@ class _Run:
         self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._holds = schedule.checkpoints.holds
-        self._looks: dict[str, float] = {}  # when to look next at what others run
+        self._looks: dict[str, float] = {}  # when to check again a job of another process
         self._watcher = keeping.watcher
         self._states = _States()
         self._keeping = keeping
@@ -203,16 +222,17 @@ class _Run:
         self._stored_before = schedule.again
 
     def queue(self) -> Iterator[Job | None]:
-        """The jobs to start, one by one; None while all that are left wait for one that runs.
+        """Yield the jobs to start, one by one, and None while all others wait for a running job.
 
-        While all that are left are run by other processes, it waits itself.
+        If other processes run all the jobs that are left, it sleeps until one is free.
         """
         while self._waiting:
             if time.monotonic() >= self._until:
                 self._leave_out_the_rest()
                 return
-            # `going` has waiting and running jobs: what needs one of them is not ready. A job is
-            # held by the very test, so both stay lazy; a list would hold them all.
+            # `going` has waiting and running jobs, so a job that needs one of them is not ready.
+            # The test `_hold` locks a job, so both iterators must stay lazy: a list would lock all
+            # of them.
             ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
@@ -222,8 +242,8 @@ class _Run:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
             self._waiting.remove(job)
-            # From here on nobody else runs it. Only now is its result looked for: another process
-            # may have stored that just before it let go of the job.
+            # From here on no other process runs this job. Its result is looked up only now, because
+            # another process may have stored it just before releasing the lock.
             self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
                 self._checkpoints.stay([job.key])
@@ -246,7 +266,7 @@ class _Run:
                 yield job
 
     def _leave_out_the_rest(self) -> None:
-        """Takes what still waits for not asked for."""
+        """Skip all waiting jobs."""
         while self._waiting:
             job = self._waiting.pop()
             self.going.remove(job.key)
@@ -254,21 +274,21 @@ class _Run:
             self._watcher.leave_out(job)
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Passes on what a running job says of itself."""
+        """Pass the progress of a running job to the watcher."""
         if progress.is_kept is not None:
             progress = replace(progress, note=self._states.note(job.key, progress))
         self._watcher.report(job, progress)
 
     def end(self, outcome: Outcome) -> None:
-        """Stores what a job has left behind, where it is news, and lets others start from it."""
+        """Store the outcome of a job if it is new, and release the jobs that wait for it."""
         job = outcome.job
-        if job.key not in self.going:  # an engine that sends jobs again may bring one back twice
+        if job.key not in self.going:  # an engine that resubmits jobs may return one twice
             return
         self.going.remove(job.key)
         self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
-        # Planning has read the data, so what a worker cannot read is the checkpoint.
+        # Planning has read the data, so an error about unreadable input is about the checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
         self._checkpoints.stay([job.key])  # before its result is stored
@@ -278,21 +298,22 @@ class _Run:
             self.stored.append(outcome)
         elif was_stored and isinstance(outcome, Result):
             self.again.append(outcome)
-        # An outcome that is in memory alone may still be lost, and the state saves its hours then.
+        # An outcome that is only in memory may still be lost; then the snapshot saves the hours of
+        # training.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)
         self._watcher.finish(outcome)
 
     def _release(self, job: Job) -> None:
-        """Lets go of a job that has ended, here or elsewhere, and of what it has started from."""
+        """Unlock a job that has ended, here or elsewhere, and delete networks no longer needed."""
         self._holds.release(job.key)
         if job.needs:
-            with suppress(StoreError):  # the next job's end, or the run's, does it
+            with suppress(StoreError):  # repeated when the next job or the run ends
                 self._checkpoints.release(self._keeping.store, self.going)
 
     def _hold(self, job: Job) -> bool:
-        """Takes a job for this process; says once that another one has it."""
+        """Lock a job for this process; report once if another process holds it."""
         if time.monotonic() < self._looks.get(job.key, 0.0):
             return False
         if self._holds.take(job.key):
@@ -306,7 +327,7 @@ class _Run:
     def _is_needless(self, job: Job) -> bool:
         if job.weights in self._broken:
             return True
-        with suppress(StoreError):  # what cannot be seen is no reason to wait
+        with suppress(StoreError):  # if the store cannot be read, the job runs
             if self._keeping.force or not self._keeping.store.finished_keys([job.key]):
                 return False
             return not self._checkpoints.is_missing(job.key, self._keeping.store)
@@ -314,9 +335,10 @@ class _Run:
 
 
 class _States:
-    """Whether states find room: told once for all jobs when that ends, and once when it is over.
+    """Notes about snapshots: one when they cannot be written, and one when they can again.
 
-    `lacking` are the keys of running jobs whose last state could not be written.
+    Attributes:
+        lacking: Keys of running jobs whose last snapshot could not be written.
     """
 
     def __init__(self) -> None:
@@ -324,10 +346,10 @@ class _States:
         self._is_told = False
 
     def note(self, key: str, progress: Progress) -> str:
-        """What to say of a state that a job has tried to write; empty where all know it."""
+        """Return the note about a job's attempt to write a snapshot, empty if already known."""
         was_told = self._is_told
-        # The first job that cannot write speaks for all. That it is over is said when none of
-        # those that run lacks a state any more, and not by each of them.
+        # The first job that cannot write is reported for all. The recovery is reported once, when
+        # no running job lacks its last snapshot any more.
         if not progress.is_kept:
             self.lacking.add(key)
             self._is_told = True
@@ -340,7 +362,7 @@ class _States:
 def _delete_finished(
     snapshots: SnapshotFolder | None, holds: Holds, store: Store, going: set[str]
 ) -> None:
-    """Deletes what stored jobs have kept that nobody runs, of a driver that was killed."""
+    """Delete the snapshots of stored jobs that no process runs, left by a killed driver."""
     if snapshots is None:
         return
     for key in store.finished_keys(snapshots.keys() - going):
@@ -350,25 +372,28 @@ def _delete_finished(
 
 
 def _is_final(outcome: Outcome) -> bool:
-    """Whether a job can come to nothing else from the state that it has kept."""
+    """Return whether resuming the job from its snapshot could not change its outcome."""
     return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
-# What the store does not take: another process holds it, or its disk is full.
+# Outcomes that cannot be stored, because another process holds the database or the disk is full.
 
 PATIENCE_SECONDS = 10.0
-"""How long the end of a job may wait for the store: nobody listens to running jobs meanwhile."""
+"""Seconds that a job's end may wait for the store; running jobs are not listened to meanwhile."""
 
 HURRIED_SECONDS = 0.5
-"""The same while something waits already, so that a store that is held slows no job down."""
+"""Seconds to wait while an outcome waits already, so that a locked store slows no job down."""
 
 
 class _Keeping:
-    """Stores what jobs leave; what the store does not take waits beside it, or else in memory.
+    """Writer of outcomes, which retries those that the store does not accept.
 
-    What waits enters the store when the next job ends, or with the last one, which waits as long
-    as any write does where another process has the store. Use it as a context manager: at its end
-    StoreError says what waits still.
+    Such an outcome waits in a file next to the store, or in memory if that fails. It is stored when
+    the next job ends, or with the last job, which waits as long as any write does for a locked
+    database. Use it as a context manager.
+
+    Raises:
+        StoreError: An outcome is still not stored at the end; raised by `__exit__`.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
@@ -397,25 +422,25 @@ class _Keeping:
 
     @property
     def store(self) -> Store:
-        """The store for what must not hold up the jobs that run."""
+        """Store with a timeout that does not hold up the running jobs."""
         return self._hurried if self._waiting else self._patient
 
     def is_safe(self, outcome: Outcome) -> bool:
-        """Whether the outcome is on the disk."""
+        """Return whether the outcome is on disk."""
         return all(one is not outcome for one in self._in_memory)
 
     def put(self, outcome: Outcome, *, is_last: bool) -> bool:
-        """Stores an outcome now or later; False where another driver has stored a result before."""
+        """Store an outcome now or later; return False if another driver has stored a result."""
         try:
             is_news = _add(self.store, outcome, force=self.force)
         except StoreError as error:
             self._keep(outcome, error)
             is_news = True
-        # In the middle of a run one try has to do; the last outcome may wait as any write does.
+        # During a run one attempt suffices; the last outcome may wait as long as any write.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
             self._tell(outcome, "finds its leaderboard writable again; what waited is stored")
             self._waiting = 0
-        if is_last:  # nobody waits twice
+        if is_last:  # wait only once
             self._patience = 0.0
         return is_news
 
@@ -427,7 +452,8 @@ class _Keeping:
         except (OSError, DataError):
             self._in_memory.append(outcome)
         if not self._waiting:
-            # The store has been held at least since the patient try began to wait.
+            # The store has been locked at least since the first attempt, with the long timeout,
+            # began to wait.
             self._hurried = self._store.hurried(
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
@@ -437,13 +463,13 @@ class _Keeping:
         self._waiting += 1
 
     def _write(self, outcome: Outcome) -> str:
-        """Writes an outcome to a file; gives the folder."""
+        """Write an outcome to a file next to the store, and return the folder."""
         folder = str(self._store.keep(outcome, force=self.force).parent)
         self._folders[folder] = None
         return folder
 
     def _take_within(self, seconds: float) -> bool:
-        """Whether the store takes all that waits; asks again and again where that may help."""
+        """Store all waiting outcomes, with retries if the database is locked; return success."""
         end = time.monotonic() + seconds
         while not self._take():
             if not isinstance(self._error, BusyStoreError) or time.monotonic() >= end:
@@ -455,7 +481,7 @@ class _Keeping:
         try:
             while self._in_memory:
                 _add(self._hurried, self._in_memory[0], force=self.force)
-                # One by one: what is stored must not be tried again where the next one fails.
+                # One by one: a stored outcome must not be stored again if the next one fails.
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
@@ -464,7 +490,7 @@ class _Keeping:
         return True
 
     def _write_out(self) -> None:
-        """Writes what is in memory beside the store after all, where that has room by now."""
+        """Try once more to write the outcomes in memory to files next to the store."""
         for outcome in tuple(self._in_memory):
             with suppress(OSError, DataError):
                 self._write(outcome)
@@ -493,7 +519,10 @@ class _Keeping:
 
 
 def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
-    """Stores an outcome; without force only where no other driver has stored a result before."""
+    """Store an outcome and return whether it is new.
+
+    Unless `force` is set, an outcome is not stored if another driver has stored a result already.
+    """
     with as_store_error(f"what {job_name(outcome.job)} left"):
         if not force:
             return store.add_missing(outcome)

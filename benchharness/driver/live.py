@@ -1,10 +1,9 @@
-"""How a run goes, for whoever watches it: kept in a file while it lasts, and reckoned with.
+"""Live state of a run: kept in a file while the run lasts, and used to estimate the time left.
 
-    results/live/PID-NUMBER.jsonl       the jobs to run, then a line a change
+    results/live/PID-NUMBER.jsonl       the jobs to run, then one line per change
 
-The file stands beside the database. Its process holds it by a lock, so that others can tell a run
-that was killed, and deletes it at the end. Times in it are seconds of the clock of the machine that
-never jumps.
+The file is next to the database. Its process locks it, so that other processes can recognize a
+killed run, and deletes it at the end. Times in it are seconds of the machine's monotonic clock.
 """
 
 import fcntl
@@ -27,21 +26,28 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, Watcher, ending
 
 LIVE = "live"
-"""The name of the folder beside the database."""
+"""Name of the folder next to the database."""
 
 SECONDS_BETWEEN_LINES = 1.0
-"""At least so long lies between two lines of a job that only goes on."""
+"""Minimum seconds between two lines about a running job, unless its phase changes."""
 
 SHARE_BETWEEN_LINES = 0.005
-"""And so much of its time so far, so that a job of a day has hundreds of lines, not thousands."""
+"""Minimum pause between two lines as a fraction of the job's time so far, so that a job of a day
+has hundreds of lines, not thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveJob:
-    """A job to run: its name, and about how many seconds it takes by the estimate.
+    """Job to run, as the live file describes it.
 
-    Jobs of one `group` differ in their seeds alone; `task` is the one that it is trained on, `kind`
-    that of its model. It waits for the jobs `after`.
+    Attributes:
+        key: Key of the job.
+        name: Name for the user.
+        group: Identifier shared by jobs that differ only in their seed.
+        task: Task that the job is trained on.
+        kind: Kind of its model.
+        seconds: Estimated seconds.
+        after: Keys of the jobs that it waits for.
     """
 
     key: str
@@ -54,7 +60,7 @@ class LiveJob:
 
     @classmethod
     def of(cls, job: Job, schedule: Schedule) -> Self:
-        """A job of a schedule."""
+        """Create the live description of a scheduled job."""
         return cls(
             key=job.key,
             name=schedule.names[job.key],
@@ -70,10 +76,15 @@ class LiveJob:
 
 @dataclass(kw_only=True)
 class Running:
-    """A job that runs: since when, where it is, and the losses that it has told of, in their order.
+    """Job that runs, with the times of its steps.
 
-    `first` is when it told of its first step, and which that was; a job that resumes has others
-    before it.
+    Attributes:
+        job: Description of the job.
+        since: Time of its start.
+        progress: Latest progress.
+        first: Time and number of the first step that was reported; a resumed job has earlier steps.
+        last: Time and number of the last step that was reported, and the total number of steps.
+        losses: Reported finite losses, in order.
     """
 
     job: LiveJob
@@ -84,7 +95,7 @@ class Running:
     losses: list[float] = field(default_factory=list)
 
     def take(self, progress: Progress, at: float) -> None:
-        """Takes what it says of itself."""
+        """Record a progress report that arrived at time `at`."""
         self.progress = progress
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)
@@ -94,27 +105,28 @@ class Running:
 
     @property
     def share(self) -> float:
-        """How much of its work is done, reckoning that training is nearly all of it."""
+        """Fraction of the work that is done; training counts as 90 % of the work."""
         _, step, steps = self.last
         trained = _TRAINING * step / steps if steps else 0.0
-        # Dev is scored on the way too; only after the last step is predicting what is left.
+        # Dev is also scored between the steps; only after the last step is predicting the rest of
+        # the work.
         if self.progress.phase == "predicting" and self.progress.steps and step == steps:
             return trained + (1 - _TRAINING) * self.progress.step / self.progress.steps
         return trained
 
     @property
     def work(self) -> float | None:
-        """The seconds from its first step to its end, by the pace of its steps; None before two."""
+        """Seconds from the first step to the end, by the pace of steps; None before step two."""
         at, step, steps = self.last
         if self.first is None or step == self.first[1]:
             return None
         since, first = self.first
-        # The seconds of a step, for all steps, and what comes after training on top.
+        # The seconds per step times all steps, plus the work after training.
         return (at - since) * steps / (step - first) / _TRAINING
 
     @property
     def trust(self) -> float:
-        """How much its own pace counts: alone after five seconds of steps, or a fifth of them."""
+        """Weight of the job's own pace: 1 after five seconds of steps or a fifth of the work."""
         seconds = self.last[0] - self.first[0] if self.first else 0.0
         return min(1.0, max(5 * self.share, seconds / 5))
 
@@ -124,7 +136,7 @@ _TRAINING = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A job that has ended, and what is said of it; `is_failed`, or `is_left_out` and never run."""
+    """Job that has ended, with the text of its outcome; `is_left_out` means that it was skipped."""
 
     job: LiveJob
     text: str
@@ -134,9 +146,12 @@ class Ended:
 
 
 class RunState:
-    """How far a run is: its jobs in the order in which they start, `at_once` of them at a time.
+    """State of a run: its jobs in the order of their start, and which of them run or have ended.
 
-    `started` is when it began, on the clock of all other times.
+    Args:
+        jobs: Jobs to run.
+        at_once: Number of jobs that run at the same time.
+        started: Time of the run's start, on the same clock as all other times.
     """
 
     def __init__(self, jobs: Iterable[LiveJob], at_once: int = 1, started: float = 0.0) -> None:
@@ -149,21 +164,21 @@ class RunState:
 
     @classmethod
     def of(cls, schedule: Schedule, started: float) -> Self:
-        """The state before anything runs."""
+        """Create the state of a schedule before any job runs."""
         jobs = (LiveJob.of(job, schedule) for job in schedule.todo)
         return cls(jobs, schedule.at_once, started)
 
     @property
     def failed(self) -> int:
-        """How many jobs have failed."""
+        """Number of failed jobs."""
         return sum(each.is_failed for each in self.ended.values())
 
     def report(self, key: str, progress: Progress, at: float) -> None:
-        """Takes what a running job says of itself."""
-        # Whether a state could be written says nothing of how far the job is.
+        """Record the progress of a running job."""
+        # A report about a snapshot does not show how far the job is.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
-        # A job that is sent again waits too. Its clock starts anew, and it goes behind the others.
+        # A resubmitted job waits too. Its clock restarts, and it moves behind the others.
         if progress.phase == "waiting":
             self.running.pop(key, None)
             self.running[key] = Running(job=self.jobs[key], since=at, progress=progress)
@@ -176,7 +191,7 @@ class RunState:
     def end(
         self, key: str, text: str, at: float, *, is_failed: bool = False, is_left_out: bool = False
     ) -> None:
-        """Takes that a job has ended, or need not run any more."""
+        """Record that a job has ended or is skipped."""
         if key not in self.jobs:
             return
         run = self.running.pop(key, None)
@@ -192,18 +207,19 @@ class RunState:
         )
 
     def remaining(self, now: float) -> Callable[[LiveJob], float]:
-        """About how many seconds a job still takes, once it has its slot."""
+        """Return a function that estimates a job's remaining seconds, once it has a slot."""
         return self._pace.remaining(self.running.values(), now)
 
     def seconds_left(self, now: float) -> float:
-        """About how long all still take: as many at once as there are slots, in their order."""
+        """Estimate the seconds until all jobs have ended, `at_once` jobs at a time, in order."""
         seconds = self.remaining(now)
         busy = [run for run in self.running.values() if run.progress.phase != "waiting"]
         ends = {run.job.key: seconds(run.job) for run in busy}
         free = max(self.at_once, len(busy)) - len(busy)
         slots = [*ends.values(), *(0.0 for _ in range(free))]
-        # List scheduling: in their order, each job takes the slot that is free first, and begins
-        # when all that it waits for has ended too. The heap holds when each slot is free.
+        # List scheduling: in order, each job takes the slot that is free first, and starts when all
+        # jobs that it waits for have ended too. The heap holds the times at which the slots become
+        # free.
         heapq.heapify(slots)
         for job in self.jobs.values():
             if job.key in ends or job.key in self.ended:
@@ -215,49 +231,50 @@ class RunState:
 
 
 class _Pace:
-    """How long jobs take beside their estimates, as those that have ended or run show it.
+    """Estimator of the ratio of jobs' times to their estimates, from jobs that run or have ended.
 
-    Of each, what it takes until its first step is told apart from its work after that. By which
-    factor the work is longer than was estimated is learned of all jobs of a kind, from there of
-    those of a task, and from there of those that differ in their seeds alone.
+    The time until a job's first step is separated from its work after that. The ratio of the work
+    to its estimate is learned in levels: from all jobs of a kind, then of a task, then of jobs that
+    differ only in their seed.
     """
 
     def __init__(self) -> None:
-        self._starts: list[float] = []  # of jobs that began after another's first step
+        self._starts: list[float] = []  # seconds to the first step, if begun after another's
         self._first_step: float | None = None
         self._factors = _Factors()
 
     def learn(self, run: Running, at: float) -> None:
-        """Takes how long a job has taken that ends now."""
+        """Learn from a job that ends at time `at`."""
         work = at - run.since
         if run.first is not None:
             since, first = run.first
             told, step, steps = run.last
-            # A step is told of when it is done, so the first one began a step's time before.
+            # A step is reported when it is done, so the first one began one step's time earlier.
             of_a_step = (told - since) / (step - first) if step > first else 0.0
             start = max(0.0, since - of_a_step - run.since)
             if self._first_step is not None and run.since > self._first_step:
                 self._starts.append(start)
             self._first_step = min(since, self._first_step or since)
             work -= start
-            # Then it has only done the remaining steps, and its work is scaled up to all of them.
+            # A resumed job did only the remaining steps; its work is scaled up to all of them.
             if first > steps / 10:  # it has resumed
                 work *= steps / max(1, steps - first)
         self._factors.add(run.job, work, 1.0)
 
     @property
     def start_seconds(self) -> float:
-        """About how long a job takes until its first step, once others have had theirs.
+        """Estimated seconds of a job until its first step, once another job has reached its own.
 
-        Those that begin with the run also wait for libraries to be imported, which others find.
+        Jobs that start with the run also wait for libraries to be imported; later jobs find them
+        loaded. The value is a constant until any job has reached its first step.
         """
         if self._first_step is None:
             return _START_SECONDS
-        # A mean in which the usual seconds count as much as 0.3 of a job.
+        # A mean in which the default counts as much as 0.3 jobs.
         return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
-        """About how many seconds a job still takes, one of these that run or another."""
+        """Return a function that estimates a job's remaining seconds, given the running jobs."""
         by_key = {run.job.key: run for run in runs}
         factors = self._factors.copy()
         for each in by_key.values():
@@ -273,7 +290,7 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
-                # From the estimate to its own pace, on the scale of logarithms.
+                # Interpolate on a logarithmic scale between the estimate and the job's own pace.
                 work = work ** (1 - run.trust) * run.work**run.trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
 
@@ -281,29 +298,29 @@ class _Pace:
 
 
 class _Factors:
-    """The factors of jobs, as weighted sums of logarithms by kind, task and group."""
+    """Ratios of work to its estimate, as weighted sums of logarithms per kind, task and group."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], tuple[float, float]] = {}
 
     def copy(self) -> "_Factors":
-        """The same, to add what is for now alone."""
+        """Return a copy, to which temporary observations can be added."""
         other = _Factors()
         other._sums = dict(self._sums)
         return other
 
     def add(self, job: LiveJob, work: float, weight: float) -> None:
-        """Takes how long the work of a job is."""
+        """Add an observation: the seconds of work of a job, with a weight."""
         found = math.log(max(work, 1e-3) / _work(job))
         for level in _levels(job):
             total, weights = self._sums.get(level, (0.0, 0.0))
             self._sums[level] = total + weight * found, weights + weight
 
     def of(self, job: LiveJob) -> float:
-        """By how much longer its work is expected to be than estimated."""
+        """Return the expected ratio of a job's work to its estimate."""
         value = 0.0
-        # From all of a kind to a task to a group, each the mean of its own logarithms and of the
-        # level before, which counts as so many jobs.
+        # From kind to task to group: each level is the mean of its own logarithms and of the
+        # previous level, which counts as `trust` jobs.
         for level, trust in zip(_levels(job), _WEIGHTS, strict=True):
             total, weights = self._sums.get(level, (0.0, 0.0))
             value = (trust * value + total) / (trust + weights)
@@ -317,30 +334,31 @@ def _levels(job: LiveJob) -> Iterator[tuple[str, str]]:
 
 
 _WEIGHTS = (0.15, 0.5, 0.3)
-"""For how many jobs count an estimate, what is known of the kind for a task, and of the task for a
-group. Little: two jobs say more of a machine than any estimate."""
+"""Weight, in jobs, of the estimate for a kind, of the kind for a task, and of the task for a group.
+The weights are low, since two jobs predict more about a machine than any estimate."""
 
 _START_SECONDS = 5.0
-"""What estimates reckon until the first step."""
+"""Seconds until the first step that estimates include."""
 
 _WARM_SECONDS = 2.0
-"""The same where the libraries are imported."""
+"""Seconds until the first step if the libraries are imported already."""
 
 
 def _work(job: LiveJob) -> float:
-    """The estimate without what a job takes until its first step."""
+    """Return the estimated seconds of a job without the time until its first step."""
     if job.kind == "baseline":
         return max(job.seconds, 0.1)
     return max(job.seconds - _START_SECONDS, 0.1 * job.seconds, 0.1)
 
 
-# The file: written by the run, read by others.
+# The live file: written by the run, read by other processes.
 
 
 class LiveFile(Watcher):
-    """A watcher that tells another one, and a file, how the jobs go; a context manager.
+    """Watcher that forwards all events to another one and writes them to the live file.
 
-    What cannot be written is not told: no run fails because nobody can watch it.
+    It is a context manager. Write errors are ignored, so that no run fails because it cannot be
+    watched.
     """
 
     def __init__(self, watcher: Watcher, schedule: Schedule, folder: Path) -> None:
@@ -354,10 +372,10 @@ class LiveFile(Watcher):
         delete_dead(self._path.parent)
         if not self._schedule.todo:
             return self
-        draft = self._path.with_suffix(".new")  # which nobody follows before it is held
+        draft = self._path.with_suffix(".new")  # hidden from readers until it is locked
         with suppress(OSError):
             draft.parent.mkdir(parents=True, exist_ok=True)
-            # Without a buffer, so that a killed process leaves all lines that it has told.
+            # Unbuffered, so that the lines of a killed process are in the file.
             self._file = draft.open("xb", buffering=0)
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -384,7 +402,7 @@ class LiveFile(Watcher):
             self._file = None
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Tells what a running job says of itself, unless it has said nearly the same just now."""
+        """Write a running job's progress, unless a similar line was written only just before."""
         now = time.monotonic()
         stage = progress.phase, progress.step > 0, progress.step == progress.steps
         before, since, last = self._told.get(job.key, (None, now, now))
@@ -395,18 +413,18 @@ class LiveFile(Watcher):
         self._watcher.report(job, progress)
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Tells what a job has left behind."""
+        """Write the outcome of a job."""
         failed = isinstance(outcome, Failure)
         self._tell("end", key=outcome.job.key, text=ending(outcome), is_failed=failed)
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Tells that a job need not run any more."""
+        """Write that a job is skipped."""
         self._tell("end", key=job.key, text="is left out", is_left_out=True)
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Passes on a line about the run."""
+        """Pass a line about the run to the other watcher."""
         self._watcher.say(line)
 
     def _tell(self, event: str, **facts: Any) -> None:
@@ -427,28 +445,29 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 
 def delete_dead(folder: Path) -> None:
-    """Deletes what killed processes have left, and the folder where nothing else is in it."""
-    # Nothing is deleted where a link leads.
+    """Delete the live files of killed processes, and the folder if it is then empty."""
+    # A symbolic link is not followed: nothing is deleted at its target.
     if folder.is_symlink():
         return
     with suppress(OSError):
         for path in filter(_is_ours, tuple(folder.iterdir())):
             with suppress(OSError), path.open("rb") as file:
-                # A process that lives holds its file alone, so this raises and the file stays.
+                # A living process holds an exclusive lock, so this raises and the file stays.
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
         folder.rmdir()
 
 
 def _is_ours(path: Path) -> bool:
-    # "4711-98765432101.jsonl", or ".new" as long as nobody is to follow it.
+    # "4711-98765432101.jsonl", or ".new" until readers may follow it.
     return re.fullmatch(r"[0-9]+-[0-9]+\.(jsonl|new)", path.name) is not None
 
 
 class Followed:
-    """A run that another process drives, as its file tells of it. Close it when it is over.
+    """Run of another process, followed through its live file.
 
-    `is_over` says that it has ended, `is_lost` that its process was killed meanwhile.
+    Close it at the end. `is_over` means that the run has ended, `is_lost` that its process was
+    killed before it could report the end.
     """
 
     def __init__(self, path: Path) -> None:
@@ -462,19 +481,19 @@ class Followed:
         self._last = 0.0
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._file.close()
 
     @property
     def now(self) -> float:
-        """The time on the run's clock: of a run of another machine, that of its last change."""
+        """Time on the run's clock; for a run of another machine, the time of its last line."""
         return time.monotonic() if self._is_here else self._last
 
     def news(self) -> Iterator[Mapping[str, Any]]:
-        """What has changed since the last call, each with what its line says."""
-        # Looked at first: what a process has written before it died is read below.
+        """Yield the lines that were written since the last call, as parsed JSON."""
+        # Checked first, so that lines that a process wrote before it died are read below.
         is_held = self._is_held()
-        # Behind the last line end stands what is still being written, or nothing.
+        # After the last line end is an unfinished line, or nothing.
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):
@@ -503,7 +522,7 @@ class Followed:
                 self.process, self.stored = said["process"], said["stored"]
                 self._is_here = said["host"] == platform.node()
             case "progress":
-                # Without "event", "at" and "key", and without what a later version says besides.
+                # Without "event", "at" and "key", and without fields of later versions.
                 fields = {name: said[name] for name in said if name in _PROGRESS}
                 self.state.report(said["key"], Progress(**fields), at)
             case "end":
@@ -522,16 +541,16 @@ _PROGRESS = frozenset(asdict(Progress(phase="")))
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this machine has not ended."""
+    """Return whether a process of this machine still exists."""
     return Path(f"/proc/{process}").exists()
 
 
 def live_files(folder: Path) -> list[Path]:
-    """The files of the runs beside a database, the oldest first."""
+    """Return the live files next to a database, oldest first."""
     return sorted((folder / LIVE).glob("*.jsonl"), key=_began)
 
 
 def _began(file: Path) -> tuple[int, str]:
-    """The nanoseconds in a file's name: as text, 9 would come after 10."""
+    """Return the nanoseconds in a file's name as a number: as text, 9 would sort after 10."""
     nanoseconds = file.stem.rpartition("-")[2]
     return int(nanoseconds) if nanoseconds.isdecimal() else 0, file.name

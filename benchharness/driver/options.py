@@ -1,8 +1,9 @@
-"""The options of a run, each declared once.
+"""Options of a run, each declared once as a field of `RunOptions`.
 
-From the fields of `RunOptions` are made the options of `bench run`, `which` and `check` with their
-help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`), and those of
-pytest's marker. A new option is a field here, its use, and its test.
+These fields are the source of three interfaces: the options of `bench run`, `which` and `check`
+with their help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`),
+and the arguments of pytest's marker. To add an option, add a field, the code that uses it and a
+test.
 """
 
 import json
@@ -33,12 +34,17 @@ OUTPUT = "What comes out"
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """How a field looks to those who set it.
+    """Declaration of an option: its help and how the command line presents it.
 
-    `flag` (without one the field's name; several with blanks between) and `metavar` are the command
-    line's; `least` is the smallest value, `proposes` what a
-    shell completes (words, or a function of cli/completion.py by its name), `variable` the
-    environment's. The help of a command with many options has it under the `head`.
+    Attributes:
+        help: Help text.
+        head: Heading under which the help of a command with many options lists this one.
+        flag: Flags on the command line, several separated by blanks; empty for `--` and the field's
+            name.
+        metavar: Placeholder of the value in the help.
+        least: Smallest allowed value.
+        proposes: Values for shell completion, or the name of a function of cli/completion.py.
+        variable: Environment variable that sets the option.
     """
 
     help: str
@@ -51,7 +57,7 @@ class Option:
 
 
 def option(default: Any, text: str, **facts: Any) -> Any:
-    """A field that is an option, `...` being the default of one that must be given."""
+    """Return a dataclass field that is an option; `default=...` makes the option required."""
     metadata = {"option": Option(help=text, **facts)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
@@ -66,7 +72,7 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run is asked for, as the command line has it; nothing is checked yet."""
+    """Options of a run as the command line gives them, before any check."""
 
     model: Names = _option(
         WHAT,
@@ -291,26 +297,27 @@ class RunOptions:
 
     @property
     def trust(self) -> Trust:
-        """What checkpoints may do."""
+        """Permissions that the user gives to checkpoints."""
         return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """The options of values as Python code has them: mappings, paths, one name for several.
+        """Create options from Python values: mappings, paths, or one name instead of several.
 
-        BenchError for a value that cannot be one of the option.
+        Raises:
+            BenchError: A value cannot be converted to its option's type.
         """
         several = values.get("seeds")
-        if isinstance(several, Iterable) and not isinstance(several, str):  # numbers, not how many
+        if isinstance(several, Iterable) and not isinstance(several, str):  # the seeds themselves
             values |= {"seeds": None, "seed": tuple(several)}
             if not values["seed"]:
-                values["seeds"] = 0  # which is refused
+                values["seeds"] = 0  # refused later: at least one seed is needed
         types = {each.name: each.type for each in fields(cls)}
         return cls(**{name: _plain(name, types[name], each) for name, each in values.items()})
 
 
 OPTIONS: Mapping[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
-"""How each field looks."""
+"""Declaration of each option, keyed by field name."""
 
 OF_WHICH = frozenset(OPTIONS) - {
     *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
@@ -321,7 +328,8 @@ OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-"""The options of those two commands; `bench run` has all."""
+"""Options of `bench check`; `OF_WHICH` has those of `bench which`, and `bench run` has all
+options."""
 
 RARE = frozenset(
     {
@@ -331,24 +339,24 @@ RARE = frozenset(
         *("trust_remote_code", "allow_pickle", "log"),
     }
 )
-"""The options that `--help` leaves to `--help-all`."""
+"""Options that only `--help-all` shows, not `--help`."""
 
 OF_OWN_DATA = [n for n, o in OPTIONS.items() if o.head == OWN and n not in ("data_file", "hf")]
-"""The options that say how rows of the user's own are read."""
+"""Options that describe how to read the user's own data."""
 
 
 def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
-    """The fields of these names, or all, in their order."""
+    """Return the fields with these names, or all fields for None, in declaration order."""
     return [each for each in fields(RunOptions) if names is None or each.name in names]
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """The names in words that may have several with commas between, each once."""
+    """Split words at commas and return the distinct names in their order."""
     names = (name.strip() for word in words for name in word.split(","))
     return list(dict.fromkeys(filter(None, names)))
 
 
-# The same from Python.
+# The options as arguments of Python functions.
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -364,7 +372,7 @@ _SHELL = {
     "show runs": "bh.runs",
     "show published": "bh.published",
 }
-"""Commands that have a function; one with more words is for a shell, and stays as it is.
+"""Python functions of the commands that have one; other commands keep their shell form in messages.
 
 A function of an extension has the name of its command."""
 
@@ -372,20 +380,24 @@ _WORDS = r"(?:'[^']*'|[^\s`;)]+)"
 _FOUND = re.compile(
     rf"`bench ([^`]*)`|`(?!--)[^`]*`|(?<![\w-])(\()?--([a-z][a-z\d-]*)(?: ({_WORDS}))?"
 )
-"""A command of ours, one of others, or an option with the word behind it."""
+"""Pattern of a bench command in backticks, another quoted command, or an option and the next
+word."""
 
 
 def _is_value(word: str, known: Option) -> bool:
-    """Tell whether a word that follows an option is its value or continues the sentence."""
+    """Return whether the word after an option is its value, not the next word of the sentence."""
     literal = re.split(r"[|,\[]", known.metavar or "")
     return not re.fullmatch(r"[a-z]+(-[a-z]+)*", word) or word in literal
 
 
 def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Words about options and commands, as Python has them: suite="glue" of --suite glue.
+    """Rewrite a text's options and commands in Python's form: `--suite glue` becomes suite="glue".
 
-    `own` are the arguments of the function that was called, by name with their defaults. What is
-    no argument in Python, such as an option of another command, stays as it is.
+    Options that are no argument in Python, such as options of another command, stay unchanged.
+
+    Args:
+        text: Text that mentions options or commands.
+        own: Arguments of the called function, with the default of each.
     """
     names = {name.replace("_", "-"): (name, default) for name, default in own.items()}
     names |= {"from": ("where", "")} if "where" in own else {}
@@ -410,7 +422,7 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
         if not value or not _is_value(value, OPTIONS.get(name, Option(help=""))):
             return f"{left}{rest}"
         value = value[1:-1] if value[0] == "'" else value
-        # DIR and N are the reader's to fill in, and 8 is a number.
+        # DIR and N are placeholders for the reader to fill in, and 8 is a number: no quotes.
         plain = re.fullmatch(r"[A-Z][A-Z/|]*|\d+(\.\d+)?", value)
         shown = value if plain else json.dumps(value, ensure_ascii=False)
         return f"{left}{shown}{end[0] if end else ''}"
@@ -419,16 +431,16 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 
 
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Makes a function one that people call.
+    """Decorate a public function so that its errors use Python's words.
 
-    It begins with no code named, whatever the call before it has trusted, and its BenchError ends
-    in the line that called it, in the words of Python.
+    Each call starts without trusted third-party code, whatever an earlier call trusted. A
+    BenchError names arguments instead of options, and its traceback ends at the caller's line.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 
     @wraps(function)
     def called(*words: Given.args, **values: Given.kwargs) -> Made:
-        __tracebackhide__ = True  # which IPython and pytest read
+        __tracebackhide__ = True  # read by IPython and pytest
         begin()
         try:
             return function(*words, **values)
@@ -442,7 +454,13 @@ def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
 def takes_options(
     names: Collection[str] | None = None,
 ) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Gives a function with `**options` the arguments of RunOptions, in its signature and help."""
+    """Decorate a function with `**options` to show and check the arguments of RunOptions.
+
+    The arguments appear in the signature and in the docstring. An unknown argument is a TypeError.
+
+    Args:
+        names: Options that the function takes; None for all.
+    """
 
     def decorate(function: Callable[..., Made]) -> Callable[..., Made]:
         whole = signature(function)
@@ -456,7 +474,7 @@ def takes_options(
 
         @wraps(function)
         def checked(*words: Any, **values: Any) -> Made:
-            shown.bind(*words, **values)  # TypeError for an argument that there is not
+            shown.bind(*words, **values)  # raises TypeError for an unknown argument
             return function(*words, **values)
 
         checked.__dict__["__signature__"] = shown
@@ -468,7 +486,11 @@ def takes_options(
 
 
 def listed(words: str | Iterable[str] | None) -> Names:
-    """Names that are given as one or as several, None as none; BenchError for what is no name."""
+    """Return one or several names as a tuple, empty for None.
+
+    Raises:
+        BenchError: A value is not a string.
+    """
     if isinstance(words, str) or not isinstance(words, Iterable):
         words = () if words is None else (words,)
     names = tuple(words)
@@ -478,7 +500,7 @@ def listed(words: str | Iterable[str] | None) -> Names:
 
 
 def _plain(name: str, kind: Any, value: Any) -> Any:
-    """A value of Python code as the command line has it."""
+    """Convert a Python value to the form that the command line gives."""
     if name == "columns" and isinstance(value, Mapping):
         # {"text": ["title", "body"], "label": "stars"} is "text=title+body,label=stars".
         return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
@@ -488,7 +510,7 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
             "mini or a folder), and data_file takes rows of your own."
         )
     if name == "timeout":
-        # None waits for ever in Python code, as 0 does on the command line.
+        # None means no timeout in Python, as 0 does on the command line.
         return value or 0.0
     if kind == Names:
         if isinstance(value, Mapping):
@@ -500,7 +522,7 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
 
 
 def _word(value: object) -> str:
-    """A value as a word, several with commas between."""
+    """Convert a value to a word, or several values to words joined by commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, PathLike):

@@ -1,4 +1,4 @@
-"""From what a user asks for to jobs: models x tasks x seeds, each with the digests of its rows."""
+"""Planning: turns a request into jobs (models x tasks x seeds) with the digests of their rows."""
 
 import math
 from collections import ChainMap
@@ -41,13 +41,17 @@ from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, TimedTask
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
-"""The points of the recipe of every model on every task: one, or those of a sweep."""
+"""Resolved recipes of each model and task: one point, or all points of a sweep."""
 
 
 class RowCounts(NamedTuple):
-    """Of one split: examples that are used, and rows that a convention or the limit left out.
+    """Numbers of rows of one split.
 
-    `odd` counts what is odd about it as it was released.
+    Attributes:
+        used: Examples that are used.
+        left_out: Rows that the benchmark's convention leaves out.
+        cut: Rows that the limit leaves out.
+        odd: Counts of oddities in the released data, by kind.
     """
 
     used: int
@@ -58,11 +62,16 @@ class RowCounts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The jobs of a request, those of the baselines last, and the rows of every split of theirs.
+    """Jobs of a request, baselines last, with the row counts of their splits.
 
-    `rows` are by fingerprint, so that a split that several jobs share is counted once. `left_out`
-    says of tasks that were asked for which files of theirs are missing, `notes` which values that
-    were asked for no job has. `grid` are all jobs where these are a part of them, as of a halving.
+    Attributes:
+        jobs: Jobs to have results of; a job comes after those that it needs.
+        rows: Row counts by split fingerprint, so that a split shared by several jobs is counted
+            once.
+        left_out: Missing files of the requested tasks that are skipped, by task.
+        notes: Sentences for the user, such as about requested values that no job uses.
+        grid: All planned jobs if `jobs` is only a part of them, as in successive halving; else
+            empty.
     """
 
     jobs: tuple[Job, ...]
@@ -73,26 +82,27 @@ class Plan:
 
     @property
     def used_rows(self) -> dict[str, int]:
-        """How many examples the splits have, by fingerprint."""
+        """Number of examples per split, by fingerprint."""
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def part(self, keys: Iterable[str]) -> "Plan":
-        """The jobs of these keys, and those that they need."""
+        """Return the plan of the jobs with these keys and of the jobs that they need."""
         wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
 
     def left_out_rows(self) -> dict[str, int]:
-        """How many rows the benchmarks' conventions leave out, by "task:split", where any.
+        """Return the number of rows left out by convention, by "task:split", if there are any.
 
-        What a task of one's own leaves out was said where it was found.
+        The user's own tasks are not included: their left-out rows are reported when the data are
+        found.
         """
         jobs = (job for job in self.jobs if job.definition is None)
         counts = self._counts(jobs)
         return {name: found.left_out for name, found in counts.items() if found.left_out}
 
     def odd_rows(self) -> dict[str, Mapping[str, int]]:
-        """What is odd about the splits as they were released, by "task:split"."""
+        """Return the oddities of the splits as released, by "task:split"."""
         return {name: found.odd for name, found in self._counts(self.jobs).items()}
 
     def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
@@ -101,25 +111,28 @@ class Plan:
 
 
 def plan(request: Request) -> Plan:
-    """The jobs of every model, task, configuration and seed, each once, in that order.
+    """Plan the jobs of every model, task, configuration and seed, each once, in that order.
 
-    A task that another one's model predicts (AX by MNLI's) becomes splits of that one's job; its
-    rows belong to the job whenever the data have them, so that asking for MNLI alone and for all of
-    GLUE plan the same job. A job that starts from another one's encoder, or learns from it, stands
-    behind that, asked for or not; baselines come last. Raises BenchError, with a line for each
-    setting that is wrong, before any data are read, and DataError where a split that is needed is
-    malformed, or with a line for each task whose files are missing.
+    A task that another task's model predicts (AX by MNLI's) becomes splits of that model's job. The
+    job has these splits whenever the data contain them, so that asking for MNLI alone and for all
+    of GLUE plan the same job. A job that starts from another job's encoder, or learns from it,
+    comes after that job, which is added if it was not requested. Baselines come last.
+
+    Raises:
+        BenchError: Settings are wrong, one per line; raised before any data are read.
+        DataError: A required split is malformed, or files are missing, one task per line.
+        ModelError: A model cannot be loaded.
     """
     for technique in techniques_of(request):
         technique.check(request)
 
-    # ---- Who is asked for: encoders, and baselines.
+    # ---- The requested models: encoders and baselines.
     encoders = _find_encoders(request)
     asked = [model for model in request.models if model.is_baseline]
     below = BASELINES if request.options.baselines else ()
     baselines = tuple(dict.fromkeys((*below, *asked)))
 
-    # ---- Which tasks can run: what their recipes need has to be there.
+    # ---- The tasks that can run: the data of all that their recipes need must exist.
     recipes = Resolver.of(request, encoders).single(leading_tasks(request.single_tasks))
     source, leading = parse_data(request.data), leading_tasks(request.every_task)
     _check_baselines(asked, leading)
@@ -130,7 +143,8 @@ def plan(request: Request) -> Plan:
 
     # ---- The recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Once more: tasks may have been left out, and with them what only they start from.
+    # Resolved again: some tasks may have been left out, and with them the tasks that only they
+    # start from.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -143,8 +157,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
-        # The MNLI run that three tasks start from comes three times; it keeps its first place,
-        # before all of them.
+        # The MNLI run that three tasks start from is yielded three times; its first place counts,
+        # which is before all of them.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),
@@ -162,14 +176,17 @@ def plan(request: Request) -> Plan:
 
 
 FEW_STEPS, ENOUGH_STEPS = 20, 80
-"""Most encoders learn nothing in fewer than `FEW_STEPS` steps of training; with `ENOUGH_STEPS` most
-learn from a small file."""
+"""Numbers of training steps: most encoders learn nothing in fewer than `FEW_STEPS`, and most learn
+from a small file in `ENOUGH_STEPS`."""
 
 
 def _few_steps(
     request: Request, jobs: Iterable[Job], rows: Mapping[str, RowCounts]
 ) -> Iterator[str]:
-    """A sentence for each task of somebody's own data that is trained on for few steps, unasked."""
+    """Yield a warning for each of the user's own tasks that trains for few steps by default.
+
+    There is none if the user has set a limit, epochs or steps.
+    """
     if request.options.limit or {"epochs", "steps"} & request.overrides.keys():
         return
     own = (job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot)
@@ -188,15 +205,15 @@ def _few_steps(
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
-    """The keys and those of the jobs that they need, in the end."""
+    """Return these keys and the keys of all jobs that they need, directly or indirectly."""
     return {*_with_needs([*keys], {job.key: job.needs for job in jobs})}
 
 
 def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[str]:
-    """These and what they need, and what that needs."""
+    """Extend a list by everything that its members need, directly or indirectly."""
     known = {*found}
     for each in found:
-        # `found` grows while it is gone through, so what is needed by these comes too.
+        # `found` grows during the iteration, so needs of needs are added too.
         new = sorted({*needs[each]} - known)
         found += new
         known.update(new)
@@ -204,7 +221,7 @@ def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[
 
 
 def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iterator[str]:
-    """Yield a sentence for each folder of sentence-transformers whose pooling no job reads."""
+    """Yield a sentence for each sentence-transformers folder whose pooling no job uses."""
     poolings = [(job.checkpoint, job.settings[POOLING]) for job in jobs if POOLING in job.settings]
     used = {checkpoint for checkpoint, pooling in poolings if pooling.source == OF_FOLDER}
     for model in models:
@@ -218,10 +235,10 @@ def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iter
 
 
 def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
-    """Yield a sentence for each model of a family that nobody has looked up."""
+    """Yield a sentence for each model whose family's classification layer nobody has looked up."""
     for model in models:
         config = family_config(model)
-        # One that cannot be loaded is refused right after this.
+        # A model that cannot be loaded is refused right after this.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
                 f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
@@ -239,15 +256,15 @@ def _is_loadable(model: ModelSpec) -> bool:
 
 
 def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
-    """Which values that were asked for no job has."""
+    """Yield a sentence for each requested hyperparameter that no job uses."""
     used = {name for job in jobs for name in job.settings}
     return unused_settings(request.overrides, request.options.recipe, used) if jobs else ()
 
 
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """Where rows of the user's own have more words than are read, a sentence for each length.
+    """Yield a sentence per number of the user's rows with more words than the model reads.
 
-    A word is a token at least, so that as many rows lose words; the run counts them all.
+    Each word has at least one token, so at least these rows lose words; the run counts all of them.
     """
     found: dict[str, dict[str, None]] = {}
     for job in jobs:
@@ -256,21 +273,23 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
             said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
-            # Seeds say the same again, and so may models: one sentence names all of them.
+            # Seeds, and perhaps models, give the same sentence; one sentence names all of the
+            # models.
             found.setdefault(said, {})[job.model] = None
     yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
 
 MOST_LINES = 20
-"""How many tasks an error about missing files names, each on a line."""
+"""Number of tasks that an error about missing files names, one per line."""
 
 
 def _left_out(
     request: Request, recipes: Recipes, source: Data, learned: Collection[str]
 ) -> dict[str, str]:
-    """The tasks that cannot run, with the files that they lack, where these may be skipped.
+    """Return the tasks that cannot run with the files that they lack, if such tasks may be skipped.
 
-    DataError where they may not, or no task is left.
+    Raises:
+        DataError: Files are missing, and `skip_missing` is off or no task remains.
     """
     tasks = request.every_task
     needs = _needs(tasks, recipes)
@@ -283,7 +302,8 @@ def _left_out(
             needed = _own_splits(task, request.splits, learned)
         if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
             lacking[name] = f"no {files}"
-    # "no dev.tsv" of its own, "glue/mnli has no train.tsv" of what predicts it or is its start.
+    # The reason is "no dev.tsv" for the task's own files, and "glue/mnli has no train.tsv" for the
+    # files of the task that predicts it or that it starts from.
     left_out = {
         task.name: "; ".join(
             lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
@@ -299,7 +319,10 @@ def _left_out(
 
 
 def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
-    """What each task, asked for or needed, needs a job of: one that predicts it, or a start."""
+    """Return for each task the tasks that it needs: the one that predicts it, and its start.
+
+    Included are the requested tasks and those that they need.
+    """
     needs: dict[str, set[str]] = {task.name: set() for task in tasks}
     for task in tasks:
         if task.trained_on:
@@ -313,7 +336,7 @@ def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
 def _refusal(
     lacking: Mapping[str, str], left_out: Collection[str], tasks: Sequence[Task], source: Data
 ) -> Iterator[str]:
-    """What a folder lacks, task by task, what it holds, and what to do."""
+    """Yield the lines of an error about missing files: a summary with advice, then one per task."""
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
     skip = "; --skip-missing runs the other tasks" if len(left_out) < len(asked) else ""
@@ -337,7 +360,7 @@ def _read_parts(
     recipes: Recipes,
     added: Sequence[tuple[ModelSpec, str]],
 ) -> "Parts":
-    """Reads every split that the tasks, and those that they start from, are made of."""
+    """Read all splits of the tasks and of those that they start from; return the jobs' parts."""
     leading = leading_tasks(request.every_task)
     wanted = {task.name for task in request.every_task}
     every = (*added, *recipes)
@@ -359,7 +382,7 @@ def _read_parts(
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What jobs are made of: points of recipes by model and task, fingerprints by task."""
+    """Parts that jobs are built from: recipes by model and task, and fingerprints by task."""
 
     reader: "_Reader"
     recipes: Recipes
@@ -371,7 +394,7 @@ class Parts:
     machine: str
 
     def trainings(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """The jobs of encoders: those that techniques add, then every point of single tasks."""
+        """Yield the jobs of encoders: those that techniques add, then all points of each task."""
         for technique in self.techniques:
             yield from technique.jobs(self)
         for model, task in product(models, tasks):
@@ -380,30 +403,34 @@ class Parts:
                 yield from self.chain(model, task.name, point, seed)
 
     def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
-        """A job behind those that it needs: its start by the same point, where it has as many."""
+        """Return the jobs that lead to one point of a recipe; the last one is that job itself.
+
+        A start uses the point of the same number, or its last one if it has fewer points.
+        """
         points = self.recipes[model, task]
-        # Of a start that has fewer points than its follower, the last stands for those it lacks.
+        # A start with fewer points than its follower repeats its last point.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
-            return [self.job(model, [task], recipe, 0)]  # which no seed changes
+            return [self.job(model, [task], recipe, 0)]  # no seed changes it
         start = start_task(recipe)
         before = self.chain(model, start, point, seed) if start else []
         job = self.job(model, [task], recipe, seed)
-        # A chain ends with the job it was made for, so the last of `before` is the start itself.
+        # A chain ends with the job that it is built for, so the last one of `before` is the start
+        # itself.
         jobs = [*before, replace(job, start_from=before[-1].key) if before else job]
         for technique in self.techniques:
             jobs = technique.chained(self, model, jobs)
         return jobs
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """The jobs of baselines; they have no seed, and compute in the 64 bits of scikit-learn."""
+        """Yield the jobs of baselines, with seed 0 and in scikit-learn's 64 bits (fp64)."""
         for model, task in product(models, tasks):
             if task.is_trained:
                 (recipe,) = resolve_sweep(model, task.name, None, {})
                 yield replace(self.job(model, [task.name], recipe, 0), precision="fp64")
 
     def job(self, model: ModelSpec, tasks: Sequence[str], recipe: ResolvedRecipe, seed: int) -> Job:
-        """One training on these tasks, or none by a recipe without."""
+        """Return the job that trains on these tasks, or that trains nothing (zero-shot)."""
         task = tasks[0]
         known, kind = find_task(task), _kind(model, recipe, find_task(task))
         fingerprints = {
@@ -412,13 +439,14 @@ class Parts:
         if languages := languages_of(recipe.settings):
             fingerprints |= {f"{each}:train": self.reader.train(each, languages) for each in tasks}
         if recipe.is_zero_shot:
-            # Nothing is learned from train, so other rows there must not make it another job.
+            # Nothing is learned from the train split, so its rows must not change the job's key.
             fingerprints = {n: f for n, f in fingerprints.items() if not n.endswith(":train")}
         is_cut = any(self.reader.rows[digest].cut for digest in fingerprints.values())
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            # Those of encoders were looked up once; a baseline's are its name and version.
+            # The weights of encoders were looked up once; those of a baseline are its name and
+            # version.
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
@@ -435,7 +463,7 @@ class Parts:
             stage=model.stage,
             seed=seed,
             precision=self.precision,
-            # Where the limit takes nothing away, the job is the one without a limit.
+            # If the limit cuts no rows, this is the same job as without a limit.
             limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
@@ -444,13 +472,17 @@ class Parts:
         )
 
     def _timed(self, task: Task) -> Mapping[str, Setting]:
-        """Where a model is timed; on another machine it is another job."""
+        """Return the machine as a setting of a timing, which is another job on another machine."""
         if not isinstance(task, TimedTask):
             return {}
         return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
-        """The digests of what the sentences of tagging tasks stand in, by "task:split"."""
+        """Return the digests of the documents around tagged sentences, by "task:split".
+
+        Raises:
+            DataError: The rows of a split do not show where documents begin.
+        """
         known = self.reader.documents
         found, source = {n: known[n] for n in splits if n in known}, self.reader.source
         if lacking := [name for name, digest in found.items() if not digest]:
@@ -464,9 +496,10 @@ class Parts:
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
-    """What "auto" means on this machine: "bf16" where it computes it natively, else "fp32".
+    """Resolve "auto": "bf16" if this machine computes it natively, else "fp32".
 
-    Raises BenchError for what is no number format, and for tf32 without a GPU.
+    Raises:
+        BenchError: The name is no number format, or tf32 is requested without a GPU.
     """
     if precision not in ("auto", "fp32", "tf32", "bf16"):
         raise BenchError(f"--precision must be auto, fp32, tf32 or bf16, got {precision!r}.")
@@ -480,14 +513,14 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
-    """What makes a job; where nobody trains, what is not trained is a model like all others."""
+    """Return the kind of a job; if the task is not trained, an untrained model is a "model"."""
     if model.is_baseline:
         return "baseline"
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 
 def _precision(request: Request) -> str:
-    """The number format of the jobs of encoders."""
+    """Return the number format of the encoders' jobs."""
     gpu, precision = request.slots[0].is_gpu, str(request.options.precision)
     # GPUs before Ampere only emulate bf16.
     if precision == "auto" and gpu and not have_bf16(request.slots):
@@ -496,9 +529,10 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """The models with an encoder, with another checkpoint's weights where that was asked for.
+    """Return the models that are encoders, with the weights of --start-from if it is a checkpoint.
 
-    ModelError where the hub's list of a model's files says that it cannot be loaded.
+    Raises:
+        ModelError: The hub's list of a model's files shows that it cannot be loaded.
     """
     encoders = [model for model in request.models if not model.is_baseline]
     if isinstance(request.start_from, ModelSpec):
@@ -509,7 +543,7 @@ def _find_encoders(request: Request) -> list[ModelSpec]:
 
 
 def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
-    """Raises BenchError where a baseline was asked for that has nothing to learn from."""
+    """Raise BenchError if a baseline was requested for a task without training rows."""
     untrained = [task.name for task in tasks if not task.is_trained]
     if asked and untrained:
         raise BenchError(
@@ -521,14 +555,14 @@ def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
 def _learned_tasks(
     tasks: Sequence[Task], recipes: Recipes, baselines: Collection[ModelSpec]
 ) -> set[str]:
-    """The tasks whose training rows are needed."""
+    """Return the names of the tasks whose training rows are needed."""
     found = {task for (_, task), points in recipes.items() if not points[0].is_zero_shot}
     return found | {task.name for task in tasks if task.is_trained and baselines}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolver:
-    """Resolves the recipe of models, with what is set otherwise, as techniques have it."""
+    """Resolver of recipes for models, with the user's overrides and the techniques' values."""
 
     models: Sequence[ModelSpec]
     recipe: str | None = None
@@ -538,7 +572,7 @@ class Resolver:
 
     @classmethod
     def of(cls, request: Request, models: Sequence[ModelSpec]) -> Self:
-        """That of a request; the models that start from a checkpoint have its weights."""
+        """Create the resolver of a request."""
         techniques = techniques_of(request)
         start: str | Start | ModelSpec | None = request.start_from
         for technique in techniques:
@@ -552,10 +586,12 @@ class Resolver:
         )
 
     def single(self, tasks: Sequence[Task]) -> Recipes:
-        """The points of every pair's recipe, and of every task's that one of them starts from.
+        """Resolve the recipes of all models on these tasks and on the tasks that they start from.
 
-        A point without training stands behind all others.
-        What is wrong with any of them is reported at once, each line once.
+        A point without training comes after all other points of its recipe.
+
+        Raises:
+            BenchError: Recipes are wrong; the error has a line for each distinct problem.
         """
         resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
         problems: dict[str, None] = {}
@@ -569,7 +605,7 @@ class Resolver:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             resolved[model, task.name] = found
-            # `waiting` grows while it is gone through: the start may start from another task.
+            # `waiting` grows during the iteration: the start may itself start from another task.
             if start := start_task(found[0]):
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
@@ -581,8 +617,8 @@ class Resolver:
 
     def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
         needed = [technique.needed for technique in self.techniques if technique.needed]
-        # Of --shots 8,32 there are two sets of values, and a point with each. Most techniques have
-        # one set, which is empty; where one has none, nothing is trained.
+        # --shots 8,32 gives two sets of values, hence two points. Most techniques have one set,
+        # which is empty; a technique without any set trains nothing.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
@@ -595,7 +631,7 @@ class Resolver:
 
 
 def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator[str]:
-    """A sentence about each length that an encoder does not read."""
+    """Yield a sentence for each task whose documents are longer than a model's maximum length."""
     for model, task in product(models, tasks):
         if not is_readable(task, model):
             use = "timed" if isinstance(task, TimedTask) else "trained"
@@ -606,12 +642,12 @@ def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator
 
 
 def _circles(recipes: Recipes) -> Iterator[str]:
-    """A sentence about each task that starts, in the end, from itself."""
+    """Yield a sentence for each task that starts from itself, directly or indirectly."""
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
         # Follow the starts to the end, or to a task that was met before. A circle that does not
-        # come back to this task is told of by those that are in it.
+        # include this task is reported for its own members.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:
@@ -622,7 +658,11 @@ def _circles(recipes: Recipes) -> Iterator[str]:
 
 
 def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
-    """The model with the weights of another checkpoint, trained by the recipe of its own."""
+    """Return the model with another checkpoint's weights; its recipe stays its own.
+
+    Raises:
+        ModelError: The checkpoint is of another model family.
+    """
     if model.family and start.family and model.family != start.family:
         raise ModelError(
             f"{model.name} cannot start from {start.name}, which is of the family {start.family}: "
@@ -638,10 +678,12 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 
 
 class _Reader:
-    """Reads splits of one source for their digests; `rows` counts what it has read.
+    """Reader of the splits of one source, which records their digests and row counts.
 
-    `documents` are the digests of what the sentences of tagging tasks stand in, by "task:split",
-    and `words` how many each row of the user's own has, by fingerprint, where it may be cut.
+    Attributes:
+        rows: Row counts by fingerprint.
+        documents: Digests of the documents around the sentences of tagging tasks, by "task:split".
+        words: Number of words per row of the user's own data, by fingerprint.
     """
 
     def __init__(self, source: Data, request: Request, learned: Collection[str]) -> None:
@@ -655,13 +697,14 @@ class _Reader:
         self._trained: dict[tuple[str, str], str] = {}
 
     def limit_of(self, task: Task) -> int | None:
-        """How many rows of a split are read, None for all."""
+        """Return the number of rows to read per split, None for all."""
         return self._limit or (self._timed if isinstance(task, TimedTask) else None)
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
-        """The digests of the train split, if it is needed, and of all that the job predicts.
+        """Return the digests of the splits that the task's job uses, by "task:split".
 
-        A follower's splits must be there where it is `wanted` by name.
+        The train split is included if it is needed. Splits of tasks that this task's model predicts
+        (its followers) are included if they exist; they must exist for the followers in `wanted`.
         """
         used = [(task, split) for split in _own_splits(task, self._splits, self._learned)]
         if "test" in self._splits:
@@ -677,7 +720,7 @@ class _Reader:
         return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
 
     def start_fingerprints(self, name: str) -> dict[str, str]:
-        """Those of a task that nobody asked for, and others start from."""
+        """Return the digests of a task that was not requested, but that other tasks start from."""
         try:
             return self.fingerprints(find_task(name))
         except DataError as error:
@@ -687,7 +730,7 @@ class _Reader:
             ) from error
 
     def train(self, task: str, languages: str) -> str:
-        """The digest of the training rows in these languages."""
+        """Return the digest of the training rows in these languages."""
         if (task, languages) not in self._trained:
             rows = read_train(find_task(task), languages, self.source, self._limit)
             self._trained[task, languages] = self._counted(find_task(task), "train", rows)
@@ -708,15 +751,15 @@ class _Reader:
 
 
 def _own_splits(task: Task, kinds: Collection[str], learned: Collection[str]) -> list[str]:
-    """The splits that have to be there: train where it is learned, and those of dev."""
+    """Return the splits that must exist: train if the task is trained, and the dev splits."""
     dev = task.dev_splits if "dev" in kinds else ()
     return [*(("train",) if task.name in learned else ()), *dev]
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
-    """The task's version, raised by every later version of the tasks that its model predicts.
+    """Return the task's version, increased by later versions of the tasks that its model predicts.
 
-    Versions only go up, so the sum never comes back to what it was.
+    Versions only increase, so the sum never returns to an earlier value.
     """
     followers = {name.rpartition(":")[0] for name in splits} - {task.name}
     return task.version + sum(find_task(name).version - 1 for name in followers)

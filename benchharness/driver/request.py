@@ -1,4 +1,4 @@
-"""What a run is asked for, checked as a whole before anything starts."""
+"""Request of a run: its options resolved and checked as a whole before anything starts."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,28 +33,38 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
-"""RoBERTa's and XLNet's papers report the median of five runs; fewer show no spread to speak of."""
+"""Default number of seeds: RoBERTa's and XLNet's papers report the median of five runs, and fewer
+runs show too little of the spread."""
 
 
 MULTI_TASK = "multi-task"
-"""What --start-from calls the model of the tasks after --multi-task."""
+"""Value of --start-from that selects the model trained on the tasks of --multi-task."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the options ask for: the models, tasks and seeds to run, how, and where.
+    """Models, tasks and seeds to run, how to train, and where to compute.
 
-    `options` are those of the user, with `data` and `limit` as the recipe has them where the user
-    is silent; what the other fields say was found by their words. `overrides` are values that take
-    the place of the recipe's. `start_from` is what encoders
-    start from: None for what the recipes say, "pretrained", a task's name, TOGETHER for the model
-    of the `multi_task` tasks, or a checkpoint instead of each model's. Each of the `shots` is a
-    number of training rows to run with: 0 asks a language model as it is, as every task without
-    training rows does, and ALL_ROWS is the whole split; with them nothing is trained before.
-    The `multi_task` tasks are trained in one job of each model and seed, before those of `tasks`.
-    Every job of an encoder learns from the `teacher`: a model's own run, by its paper's recipe, of
-    the same task and seed; or the last of several jobs, the others being what that one needs.
-    `notes` say what was found in rows of the user's own.
+    Attributes:
+        options: The user's options; the user's own data set `task` and `data`, the recipe sets
+            `limit` if the user did not.
+        models: Models to run.
+        tasks: Tasks to train and score one by one.
+        seeds: Seeds of every task.
+        placement: Engine and slots that run the jobs.
+        overrides: Hyperparameters that replace the recipe's values.
+        shots: Numbers of training rows, each for a separate run: 0 asks a language model without
+            training, as every task without training rows does, and ALL_ROWS is the whole train
+            split. Few-shot runs start from the checkpoint alone.
+        start_from: Initial weights of the encoders: None for the recipe's choice, "pretrained", a
+            task's name, TOGETHER for the model of the `multi_task` tasks, or a checkpoint that
+            replaces each model's own.
+        multi_task: Tasks that are trained in one job per model and seed, before the jobs of
+            `tasks`.
+        teacher: Teacher of every encoder's job, None without distillation: a model, which is run by
+            its own paper's recipe on the same task and seed, or jobs whose last one teaches and
+            needs the others.
+        notes: Sentences about the user's own data.
     """
 
     options: RunOptions
@@ -71,31 +81,31 @@ class Request:
 
     @property
     def data(self) -> str:
-        """Where the rows come from."""
+        """Source of the rows; the hub by default."""
         return self.options.data or "hub"
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The kinds of splits to predict."""
+        """Kinds of splits to predict: dev, and test if requested."""
         return ("dev", "test") if self.options.test else ("dev",)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Where jobs run at the same time."""
+        """Slots in which jobs run at the same time."""
         return self.placement.slots
 
     @property
     def every_task(self) -> tuple[Task, ...]:
-        """The tasks with jobs of their own, and those that are trained together."""
+        """Tasks that are trained alone, followed by those that are trained together."""
         return (*self.tasks, *self.multi_task)
 
     @property
     def single_tasks(self) -> tuple[Task, ...]:
-        """The tasks with jobs of their own, as one has that is together with nothing."""
+        """Tasks that are trained alone, including the task of a --multi-task with a single one."""
         return self.tasks if len(leading_tasks(self.multi_task)) > 1 else self.every_task
 
     def without(self, left_out: Collection[str]) -> Self:
-        """The same but for the tasks of these names."""
+        """Return the request without the tasks of these names."""
         tasks, multi_task = (
             tuple(task for task in some if task.name not in left_out)
             for some in (self.tasks, self.multi_task)
@@ -104,20 +114,25 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """The kind of its jobs that imports most: "model", or "baseline" for baselines alone."""
+        """Kind of the jobs with the most imports: "baseline" if all are baselines, else "model"."""
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
 def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks with jobs of their own, each once; a follower stands for the one it follows."""
+    """Return the distinct tasks to train; a task that another's model predicts yields that one."""
     leaders = (find_task(task.trained_on) if task.trained_on else task for task in tasks)
     return list({leader.name: leader for leader in leaders}.values())
 
 
 def find_own_data(options: RunOptions) -> "Found | None":
-    """The task of a file, a folder or a data set of the hub; None where none was named.
+    """Find the task of the user's own data: a file, a folder or a dataset of the hub.
 
-    Raises BenchError as `tasks.own.find.find_own` does, and where options contradict each other.
+    Returns:
+        The task that was detected, or None if the options name no data.
+
+    Raises:
+        BenchError: The options contradict each other, or `tasks.own.find.find_own` cannot read the
+            data.
     """
     place = options.hf if options.data_file is None else options.data_file
     if place is None:
@@ -131,7 +146,7 @@ def find_own_data(options: RunOptions) -> "Found | None":
     if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
     names = ("suite", "task", "multi_task", "data")
-    # Not said, or said as it is anyway: "hub" is what --data means by itself.
+    # Options that were not set, or set to their default: --data is "hub" by itself.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -153,17 +168,22 @@ def find_own_data(options: RunOptions) -> "Found | None":
 
 
 def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = None) -> Request:
-    """The request that the options make, and where they are silent the recipe's.
+    """Check the options, fill unset ones from the recipe, and return the request.
 
-    `fits` says which task a name means that several suites have, by default the one that the data
-    hold. Raises one error with a line for everything that is wrong.
+    Args:
+        options: The user's options.
+        fits: Predicate that chooses among tasks of several suites with the same short name; by
+            default the task that the data contain.
+
+    Raises:
+        BenchError: One or several options are wrong; the error has a line for each.
     """
     if own := find_own_data(options):
         options = replace(options, task=(own.task.name,), data=own.data)
     complaints = _Complaints()
     trust = options.trust
 
-    # ---- What the recipe says of a run, where the options are silent.
+    # ---- Values that the recipe sets for a run, unless the options do.
     protocol = complaints.collect(protocol_of, options.recipe) or Protocol()
     limit, seeds = options.limit, options.seeds
     limit = protocol.limit if limit is None else complaints.collect(_whole, "--limit", limit, 1)
@@ -189,10 +209,10 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
         teacher = complaints.collect(find_teacher, options.teacher, options.db, trust)
 
     # ---- Where it runs.
-    # Tasks together are one job of each model and seed.
+    # Tasks that are trained together are one job per model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
     if any(isinstance(task, TimedTask) for task in tasks):
-        asked = 1  # nothing runs beside what is timed
+        asked = 1  # nothing else may run during a timing
         complaints.collect(_check_engine, options.engine)
     placement = _find_placement(complaints, options, models, asked)
 
@@ -225,9 +245,9 @@ def _find_tasks(
     multi_task: tuple[Task, ...],
     fits: Callable[[Task], bool],
 ) -> tuple[Task, ...]:
-    """The tasks with jobs of their own."""
+    """Return the tasks that are trained alone."""
     names = options.task if options.suite or options.task else protocol.tasks
-    if multi_task and not (names or options.suite):  # no others but those that start from it
+    if multi_task and not (names or options.suite):  # only tasks that start from it
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
     suites = [suite for found in named for suite in found]
@@ -236,7 +256,7 @@ def _find_tasks(
 
 
 def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[Task, ...]:
-    """The tasks of some names, which may be suites, or several with commas between."""
+    """Return the distinct tasks of these names: tasks, suites, or several joined by commas."""
     found: dict[str, Task] = {}
     for name in (word.strip() for words in names for word in words.split(",")):
         is_suite = name.lower() in (*SUITES, *COLLECTIONS)
@@ -247,7 +267,7 @@ def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tupl
 
 
 def _find_overrides(complaints: "_Complaints", options: RunOptions) -> dict[str, str]:
-    """The values that take the place of the recipe's."""
+    """Return the hyperparameters that replace the recipe's values."""
     settings = [*options.set, *(["as_text=true"] if options.text_to_text else [])]
     overrides = complaints.collect(_parse_settings, settings) or {}
     for setting in overrides.items():
@@ -261,7 +281,7 @@ def _find_placement(
     models: Sequence[ModelSpec | None],
     jobs: int,
 ) -> Placement | None:
-    """Where so many jobs of the models run; a name that nobody knows counts as None."""
+    """Return the engine and slots for this number of jobs; models that were not found are None."""
     choice = EngineChoice(
         name=options.engine,
         address=options.address,
@@ -278,9 +298,10 @@ def _find_placement(
 
 
 def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
-    """How many of the jobs have room in this machine's memory, which is not that of its GPUs.
+    """Return how many of the jobs fit into main memory at once, at least one.
 
-    By what is asked for, never by the jobs that are left: threads change the last digits.
+    GPU memory is not considered. The count depends on the whole request, not on the jobs that are
+    still missing, because the number of threads changes the last digits of results.
     """
 
     def fitting(*, gpu: bool) -> int:
@@ -288,13 +309,13 @@ def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
         return main_memory() // needed
 
     fit = fitting(gpu=False)
-    if fit < jobs and device != "cpu" and find_gpus():  # looked for only where it matters
+    if fit < jobs and device != "cpu" and find_gpus():  # GPUs are looked for only if it matters
         fit = fitting(gpu=True)
     return max(1, min(jobs, fit))
 
 
 class _Complaints:
-    """Calls functions and keeps what they complain about, so that it is shown at once."""
+    """Collector of errors, which reports all of them at once."""
 
     def __init__(self) -> None:
         self._errors: list[BenchError] = []
@@ -307,7 +328,7 @@ class _Complaints:
             return None
 
     def check(self) -> None:
-        """Raises all complaints as one error, of their class where they share it."""
+        """Raise all collected errors as one, of their common class if they share it."""
         kinds = {type(error) for error in self._errors}
         if kinds:
             kind = kinds.pop() if len(kinds) == 1 else BenchError
@@ -323,15 +344,19 @@ def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
 
 
 MOST_SEED = 2**32 - 1
-"""The greatest that numpy takes."""
+"""Largest seed that numpy accepts."""
 
 
 def _whole(option: str, value: object, least: int, most: int | None = None) -> int:
-    """A whole number from `least` up, of any type (numpy's too): Python's callers give anything."""
+    """Return a whole number of any type (numpy's included), from `least` to `most`.
+
+    Raises:
+        BenchError: The value is no whole number, or out of range.
+    """
     try:
         found = index(value)  # type: ignore[arg-type]
     except TypeError:
-        # Out of range, so that the one sentence below is about this too.
+        # Out of range, so that the error below covers this case too.
         found = least - 1
     if found < least or (most is not None and found > most):
         end = "up" if most is None else f"to {most}"
@@ -340,7 +365,7 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
 
 
 def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec | None:
-    """What a word after --start-from means in a Request; tasks come before folders."""
+    """Resolve the value of --start-from for a Request; a task takes precedence over a folder."""
     if name == MULTI_TASK:
         if not is_multi_task:
             raise BenchError(
@@ -351,7 +376,7 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return None
     if name == PRETRAINED:
         return name
-    # "glue/mnli" and "mnli" are the task; whatever is none is a checkpoint.
+    # "glue/mnli" and "mnli" name the task; any other word is a checkpoint.
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
         return find_model(name, trust)
     task = find_task(name)
@@ -371,7 +396,7 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not (name and equals and value):
             raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
-        # The same value twice does no harm.
+        # Repeating the same value is allowed.
         if parsed.get(name, value) != value:
             raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
         parsed[name] = value
@@ -379,11 +404,11 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
 
 
 ALL_ROWS = -1
-"""The number of shots that is a whole train split."""
+"""Number of shots that stands for the whole train split."""
 
 
 def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
-    """The numbers of training rows after --shots, each once; empty where nothing is said."""
+    """Return the distinct numbers of training rows in --shots, empty if unset."""
     if words and "shots" in overrides:
         raise BenchError("--shots and --set shots=... say the same: give one of them.")
     found: dict[int, None] = {}

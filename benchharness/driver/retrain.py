@@ -1,4 +1,4 @@
-"""A stored run trained again for its model, and held against what is stored of it."""
+"""Retraining of a stored run to get its model, and comparison with the stored predictions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,12 +27,24 @@ from benchharness.tasks.errors import BenchError, JobError
 def retrain(
     key: str, options: RunOptions, watch: Watch = unwatched, *, anyway: bool = False
 ) -> tuple[Path, str]:
-    """The folder of a run's model, and how a model that was trained now compares with the stored.
+    """Return the folder of a run's model, which is trained again if it was not kept.
 
-    The run is the one whose key begins so, in the database of the options. Where its model is kept
-    nothing is trained, and nothing said. Else it is trained on what it was trained on, in as many
-    threads, and its result stays as it is stored. Raises BenchError for a run without a network,
-    and where it would be another model, unless `anyway`; JobError where training fails.
+    The run is trained on its original rows and with as many threads; its stored result stays.
+
+    Args:
+        key: Beginning of the run's key.
+        options: Options of the run; their database holds the run.
+        watch: Creates the watcher that shows the progress.
+        anyway: Whether to train even if the model would not be bit-identical.
+
+    Returns:
+        The folder, and a sentence that compares the predictions with the stored ones. The sentence
+        is empty if nothing was trained.
+
+    Raises:
+        BenchError: The run has no network, or retraining would give another model and `anyway` is
+            off.
+        JobError: Training failed.
     """
     with open_store(options.db, create=False) as store:
         stored = store.result(key)
@@ -64,12 +76,12 @@ def retrain(
     if failed or folder is None:
         said = [f"{job_name(each.job)}: {each.error}" for each in failed]
         raise JobError(*(said or [f"{job_name(stored.job)} was not trained: try again."]))
-    # Nothing was found where another process has trained it meanwhile.
+    # Empty if another process has trained it meanwhile.
     return folder, compared(stored, found[0]) if found else ""
 
 
 def _what_differs(stored: Result) -> str:
-    """What is not as it was and could change a bit, as far as the result says it."""
+    """Return the recorded conditions that changed since the run and may change the model's bits."""
     then = stored.provenance
     idle = {*OF_FILES, *((OF_GPUS,) if then["machine"]["device"] == "cpu" else ())}
     kept = {
@@ -90,7 +102,7 @@ def _what_differs(stored: Result) -> str:
 
 
 def _placement(machine: Mapping[str, Any]) -> Placement:
-    """A slot of as many threads and processes as a run had."""
+    """Return a placement with as many threads and processes as the run had."""
     processes = machine.get("processes", 1)
     found = find_slots("cpu" if machine["device"] == "cpu" else "auto", 1, processes=processes)
     slots = tuple(

@@ -1,4 +1,4 @@
-"""Which of the planned jobs to run, in which order, and about how long that takes."""
+"""Schedule of a plan: which jobs to run, in which order, and about how long that takes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -28,15 +28,23 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The jobs that were asked for, which of them to run, longest first, and for how long.
+    """Requested jobs, those of them to run (longest first), and their estimated time.
 
-    Among both are those that others start from. `again` are the keys of jobs that are stored and
-    run only because their network is not there any more. `estimates` are by job key, of the jobs to
-    run; `at_once` is how many run at the same time at least, and more where GPUs are shared as far
-    as they have room, and `place` says where, for a person. `checkpoints` are the networks that
-    jobs leave, for each other or to be kept; `model_bytes` are about how large those are that are
-    to be kept and not there, by key. `grid` are the jobs beside which these are named: the whole of
-    a plan, of which these may be a part.
+    Attributes:
+        jobs: All jobs of the plan, including those that other jobs start or learn from.
+        todo: Jobs to run, in order of their start.
+        estimates: Estimated time of each job to run, by key.
+        at_once: Least number of jobs that run at the same time; more run while a shared GPU has
+            room.
+        checkpoints: Networks that jobs leave for other jobs or to be kept.
+        are_shared: Whether slots share a GPU.
+        place: Description of the devices.
+        again: Keys of stored jobs that run again only because their network is gone.
+        notes: Sentences for the user.
+        grid: Jobs whose names must stay distinct from these jobs' names: the whole plan of which
+            `jobs` may be a part.
+        model_bytes: Approximate size of each network that is to be kept and does not exist yet, by
+            key.
     """
 
     jobs: tuple[Job, ...]
@@ -53,32 +61,32 @@ class Schedule:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What a user calls its jobs, by key; what is called alike is told apart."""
+        """Name of each job for the user, by key; names are made distinct."""
         return job_names({job.key: job for job in (*self.grid, *self.jobs, *self.todo)}.values())
 
     @property
     def weights(self) -> dict[str, float]:
-        """The expected seconds by job key."""
+        """Estimated seconds of each job to run, by key."""
         return {key: estimate.seconds for key, estimate in self.estimates.items()}
 
     @property
     def seconds(self) -> float:
-        """About how long it takes: no shorter than the longest chain of jobs."""
+        """Estimated seconds of the whole schedule, at least those of its longest chain of jobs."""
         chains = _chain_seconds(self.todo, self.weights).values()
         return max(sum(self.weights.values()) / self.at_once, max(chains, default=0.0))
 
     @property
     def starts(self) -> dict[str, list[Job]]:
-        """By the key of a job, the jobs to run that need it, as they were asked for."""
+        """Jobs to run that need another job, by that job's key, in the order of the request."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
-            # Estimates are of the jobs to run: what is stored needs nothing any more.
+            # Only jobs to run have estimates; a stored job needs no other job any more.
             for key in job.needs if job.key in self.estimates else ():
                 found.setdefault(key, []).append(job)
         return found
 
     def sentence(self) -> str:
-        """What will happen, for a person."""
+        """Return a sentence about the jobs to run, the devices and the time."""
         done = len(self.jobs) - len(self.todo)
         parts = [f"{counted(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
         if done:
@@ -93,7 +101,7 @@ class Schedule:
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
-        """Which tasks are trained for others to start or learn from them, for a person."""
+        """Yield sentences about the tasks that are trained as starts or teachers of other jobs."""
         keys = {job.key for job in self.todo}
         by_key = {job.key: job for job in self.jobs}
         by_title = {job.title: len(job.trained_tasks) for job in self.jobs}
@@ -115,7 +123,7 @@ class Schedule:
             yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
     def model_sentences(self) -> Iterator[str]:
-        """What will be kept, for a person."""
+        """Yield sentences about the networks that will be kept."""
         if kept := self.model_bytes:
             folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
             yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
@@ -129,7 +137,7 @@ class Schedule:
             yield f"{said}: for `bench predict` alone ({', '.join(dict.fromkeys(titles))})."
 
     def lines(self) -> Iterator[str]:
-        """One line for each job to run."""
+        """Yield one line per job to run."""
         for job in self.todo:
             seconds = duration(self.estimates[job.key].seconds)
             start = f" from {job.shown_start}" if job.start_from else ""
@@ -140,7 +148,7 @@ class Schedule:
             )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Every job with whether it is to run."""
+        """Return all jobs as plain data, with whether each is to run."""
         return [
             {
                 "key": job.key,
@@ -175,9 +183,12 @@ _TEACHER_SENTENCES = {
 
 
 class Known(NamedTuple):
-    """What is there of jobs: the keys of those with a result, runs like them, encoders by key.
+    """Stored results that matter for a schedule.
 
-    The stored runs of the `history` say how long such jobs take.
+    Attributes:
+        finished: Keys of the jobs that have a result.
+        history: Stored runs whose times serve as estimates for similar jobs.
+        encoders: Keys of the jobs whose network exists.
     """
 
     finished: Collection[str] = ()
@@ -191,23 +202,28 @@ NOTHING = Known()
 def schedule(
     plan: Plan, slots: Sequence[Slot], checkpoints: StartCheckpoints, known: Known = NOTHING
 ) -> Schedule:
-    """What is missing, in the order in which it should start.
+    """Return the schedule of a plan's missing jobs.
 
-    What others start from, or what is to be kept, is run, stored or not, where its network is not
-    there. The longest jobs
-    start first, together with what has to wait for them, so that no slot works alone for long at
-    the end.
+    A stored job whose network is gone runs again if other jobs start from the network or it is to
+    be kept. The longest jobs start first, counting the jobs that wait for them, so that no slot
+    works alone for long at the end.
+
+    Args:
+        plan: Planned jobs.
+        slots: Slots in which jobs run at the same time.
+        checkpoints: Networks that jobs leave.
+        known: Stored results.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
     keys = _missing_keys(plan.jobs, known, checkpoints.asked)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
-    # Of the slots that share a GPU one is sure; the others are used only while it has room.
+    # Of the slots that share a GPU, one is certain; the others are used only while it has room.
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
-    # A job's chain is longer than that of any job that needs it, and equal ones keep the plan's
-    # order, so starts stand before their followers.
+    # A job's chain is longer than that of any job that needs it, and ties keep the plan's order, so
+    # starts come before their followers.
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
@@ -224,10 +240,10 @@ def schedule(
 
 
 def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
-    """What transformers has no class for of a job that leaves its network."""
+    """Yield a sentence per task of a kept network that no transformers class can represent."""
     if job.key not in kept:
         return
-    with suppress(ModelError):  # a config out of reach: the job itself will say it
+    with suppress(ModelError):  # an unavailable config: the job itself will report it
         config = config_of(find_model(job.checkpoint, job.trust))
         recipe, is_foreign = Recipe.from_settings(job.settings), "auto_map" in config
         published_class = resolve_name("benchharness.recipes.classes:published_class")
@@ -244,12 +260,20 @@ def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
 def schedule_missing(
     plan: Plan, slots: Sequence[Slot], options: RunOptions, only: Set[str] | None = None
 ) -> Schedule:
-    """The schedule of what the database of the options, which need not be there yet, lacks.
+    """Return the schedule of the jobs that the options' database lacks; it need not exist yet.
 
-    With `force` that is everything; with `keep_models` the network of every job stays for ever, or
-    those of the keys `only`. No other process deletes networks that are needed from now on, until
-    the schedule was driven or this process ends, unless it is a `dry_run`. Raises JobError where
-    the disk has no room for what is to be kept.
+    Unless it is a dry run, networks that the jobs need are locked until the schedule was driven or
+    this process ends, so that no other process deletes them.
+
+    Args:
+        plan: Planned jobs.
+        slots: Slots in which jobs run at the same time.
+        options: Options of the run. With `force` all jobs are missing; with `keep_models` the
+            network of every trained job is kept for good.
+        only: Keys of the jobs whose networks are kept; None for all.
+
+    Raises:
+        JobError: The disk has no room for the networks to be kept.
     """
     checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_models)
     if only is not None:
@@ -272,7 +296,8 @@ def _schedule_by_store(
     with open_store(options.db) as store:
         keys = (job.key for job in plan.jobs)
         finished = set() if options.force else store.finished_keys(keys)
-        # The stored runs that may say how long the others take, or those that they start from.
+        # The stored runs of these models serve as estimates for the missing jobs and the jobs that
+        # these start from.
         there = finished - checkpoints.asked
         models = {job.model for job in plan.jobs if job.key not in there}
         history = store.runs(model=models) if models else []
@@ -281,13 +306,13 @@ def _schedule_by_store(
             checkpoints.stay(known.encoders)
         found = schedule(plan, slots, checkpoints, known)
         notes = list(store.taken.sentences(store.name))
-        if not plan.grid:  # of a part it was said with the whole
+        if not plan.grid:  # a part's notes were given for the whole plan
             notes += _other_names(plan.jobs, store, finished)
         return replace(found, notes=tuple(notes))
 
 
 def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -> Iterator[str]:
-    """Which models have stored runs under another name, a sentence each."""
+    """Yield a sentence for each model whose stored runs have another name."""
     names = {row.key: row.model for row in store.runs_with(finished)}
     stored = ((job.model, names[job.key]) for job in jobs if job.key in names)
     for asked, name in dict.fromkeys(stored):
@@ -296,7 +321,13 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
 
 
 def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]:
-    """The jobs without a result or a network to be kept, and those that they need and have none."""
+    """Return the keys of jobs without a result or a required network, and of all missing needs.
+
+    Args:
+        jobs: Jobs of the plan.
+        known: Stored results and networks.
+        kept: Keys of the jobs whose network is to be kept.
+    """
     by_key = {job.key: job for job in jobs}
     missing: set[str] = set()
     there = {*known.finished} - (kept - {*known.encoders})
@@ -304,14 +335,14 @@ def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]
     while waiting:
         key = waiting.pop()
         if key not in missing:
-            # Also a start whose result is stored is run again, where its encoder was not kept.
+            # A start runs again if its network was not kept, even if its result is stored.
             waiting += [need for need in by_key[key].needs if need not in known.encoders]
         missing.add(key)
     return missing
 
 
 def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[str, float]:
-    """The seconds of each job and of the longest row of jobs that need it, one by one."""
+    """Return the seconds of each job plus those of the longest chain of jobs that wait for it."""
     after: dict[str, list[str]] = {}
     for job in jobs:
         for need in job.needs:
@@ -324,7 +355,7 @@ def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[st
 
 
 def _shape(jobs: Sequence[Job]) -> str:
-    """How many of what, such as 2 models x 9 tasks x 3 seeds."""
+    """Return the dimensions of the jobs, such as 2 models x 9 tasks x 3 seeds."""
     shapes = []
     if trained := [job for job in jobs if job.kind == "model" and not job.is_zero_shot]:
         seeds = counted(len({job.seed for job in trained}), "seed")

@@ -1,13 +1,13 @@
 """Successive halving: rounds of runs, after each of which the better candidates get more seeds.
 
 Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization,
-AISTATS 2016, with seeds in the place of steps: what a candidate has learned after a few steps at a
-falling rate says little of its end, and its first seed says much. The jobs are those of the whole
-grid, so what one command has trained another one needs not train again.
+AISTATS 2016, with seeds instead of training steps: the score after a few steps at a decaying
+learning rate predicts the final score badly, but the score of the first seed predicts it well. The
+jobs are those of the whole grid, so a command reuses what another command has trained.
 
-`--halving` searches the points of each sweep (`sweep_rounds`). A round depends on the results of
-the rounds before it, and not on what else is stored: a search that was stopped continues with the
-runs that its round lacks.
+`--halving` searches the points of each sweep (`sweep_rounds`). A round depends only on the results
+of the rounds before it, not on other stored runs, so a search that was stopped resumes with the
+missing runs of its round.
 """
 
 import math
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What is tried in which round: scores in, trials out.
+# Rounds: functions from known scores to the trials to run next.
 
 
 class Trial(NamedTuple):
-    """One run of an encoder on a task; `point` and `seed` are places, from 0."""
+    """One run of an encoder on a task; `point` and `seed` are indices that begin at 0."""
 
     task: str
     encoder: str
@@ -49,35 +49,36 @@ class Trial(NamedTuple):
 
 
 Ended = Mapping[Trial, float | None]
-"""The scores of the trials that have ended; None of those that failed."""
+"""Scores of the trials that have ended; None for failed trials."""
 
 
 class Round(NamedTuple):
-    """The trials of a round, what matters most first, and what they are, in words."""
+    """Trials of a round, the most important first, and a description of the round."""
 
     trials: Sequence[Trial]
     words: str = ""
 
 
 class Size(NamedTuple):
-    """So many candidates (points, or encoders), each with the first so many seeds."""
+    """Numbers of candidates (points, or encoders) and of seeds per candidate."""
 
     candidates: int
     seeds: int
 
 
 Pair = tuple[str, str]
-"""A task and an encoder."""
+"""Task and encoder."""
 
 Grid = Mapping[Pair, Size]
-"""All that can be tried: how many points and seeds there are."""
+"""Numbers of points and seeds that can be tried, per task and encoder."""
 
 Rounds = Callable[[Grid, Ended], Iterator[Round]]
-"""The rounds from the first one on, each by what is known of those before it when asked for."""
+"""Function that yields the rounds; each is chosen by the results that are known when it is
+requested."""
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
-    """Each round by what has `ended` of those before it, when it is asked for."""
+    """Yield the rounds one by one, and give each the results of the rounds before it."""
     known: dict[Trial, float | None] = {}
     for found in rounds(grid, known):
         yield found
@@ -85,11 +86,11 @@ def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
 
 
 def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
-    """The rounds from all candidates with one seed to the last two with every seed.
+    """Return the sizes of the rounds, from all candidates with one seed to a few with every seed.
 
-    Each doubles the seeds and halves the candidates, rounded up; three stay until the last, because
-    two seeds tell neighbours apart too badly: (8, 1), (4, 2), (3, 4), (2, 5), half of eight points
-    with five seeds.
+    Each round doubles the seeds and halves the candidates, rounded up. Three candidates stay until
+    the last round, because two seeds separate neighbours too badly: (8, 1), (4, 2), (3, 4), (2, 5)
+    halves eight points with five seeds.
     """
     found = [Size(candidates, 1)]
     while found[-1].seeds < seeds:
@@ -101,18 +102,19 @@ def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
 
 
 class Score(NamedTuple):
-    """A median, -inf where all have failed, and its standard error, 0 where that is not known."""
+    """Median score, -inf if all runs failed, and its standard error, 0 if unknown."""
 
     value: float
     error: float
 
 
 def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
-    """Who goes on: at most so many, the best first, and equal ones in their order.
+    """Return the best candidates, at most `most`, best first; ties keep their order.
 
-    Not what cannot win any more, by `CONTENDERS` standard errors, where the best has one.
+    Candidates that are worse than the best by more than `CONTENDERS` standard errors are dropped,
+    if the standard error of the best is known.
     """
-    # `sorted` leaves equal ones in their order, as all are while none has a score (-inf).
+    # `sorted` keeps the order of ties; before any run all candidates tie with -inf.
     ordered = sorted(scores, key=lambda each: -scores[each].value)[:most]
     if not ordered or not scores[ordered[0]].error:
         return ordered
@@ -124,9 +126,9 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
 
 
 def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
-    """The score of each point by the seeds that are known; those of a task are equally noisy.
+    """Return the score of each point over the known seeds, with one noise level per task.
 
-    Without `noise` nothing is known of that, and only the order counts.
+    Without `noise` all standard errors are 0, and only the order of the scores counts.
     """
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
@@ -151,9 +153,9 @@ def _score(values: Sequence[float], deviation: float) -> Score:
 
 
 def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """The points of each sweep, by their number alone; who is out does not come back.
+    """Yield the rounds of each sweep by its numbers of points and seeds; a dropped point stays out.
 
-    A round has what those before it had.
+    Each round includes the trials of the rounds before it.
     """
     trials: list[Trial] = []
     left: dict[Pair, Sequence[int]] = {pair: range(size[0]) for pair, size in grid.items()}
@@ -161,22 +163,22 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     for number in range(max(map(len, rounds.values()))):
         found_scores = scores(grid, known, noise=False)
         for pair, found in rounds.items():
-            # Nothing where this sweep has no more rounds: others have more points or seeds.
+            # Empty if this sweep has no more rounds; others have more points or seeds.
             for most, seeds in found[number : number + 1]:
                 left[pair] = survivors({n: found_scores[pair][n] for n in left[pair]}, most)
                 trials += [Trial(*pair, *each) for each in product(left[pair], range(seeds))]
         yield Round(trials)
 
 
-# The search: rounds as jobs, within the minutes.
+# The search: runs the rounds as jobs, within a number of minutes.
 
 
 def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Job]:
-    """Jobs as seeds of points, each of the encoder that has its `name`."""
+    """Return the jobs by trial; `name` returns the encoder of a job."""
     found: dict[Pair, dict[str, list[Job]]] = {}
     for job in jobs:
         points = found.setdefault((job.task, name(job)), {})
-        # The seed is none of the values, so the runs of one point have the same ones.
+        # The seed is not among the values, so all runs of one point have equal values.
         points.setdefault(str(sorted(job.values.items())), []).append(job)
     return {
         Trial(*pair, place, number): job
@@ -187,14 +189,21 @@ def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Jo
 
 
 class Search:
-    """The rounds of a plan's jobs, and how far they are.
+    """Search over the jobs of a plan, round by round.
 
-    `others` run with the first round. Where it `is_whole`, the schedule of a round has what is
-    stored of it too, and is driven also where nothing is missing.
+    Args:
+        plan: Plan of the whole grid.
+        trials: Jobs of the search, by trial.
+        rounds: Function that chooses the trials of each round.
+        others: Jobs that run with the first round but are not searched.
+        is_whole: Whether a round's schedule includes its stored runs, and is driven even if nothing
+            is missing.
 
-    After `run`, `outcomes` say how its jobs ended, and `schedule` is the last round's, with all
-    that was tried; `left` is what would come next, in words, empty where nothing is left that may
-    change the answer.
+    Attributes:
+        outcomes: Outcomes of the jobs that ran.
+        schedule: Schedule of the last round, with all jobs that were tried.
+        left: Description of the round that would come next; empty if no run could change the
+            answer.
     """
 
     def __init__(
@@ -208,7 +217,7 @@ class Search:
     ) -> None:
         self._plan, self._rounds, self._others, self._is_whole = plan, rounds, others, is_whole
         self.trials = trials
-        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}  # the last
+        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}  # last wins
         self.outcomes: list[Outcome] = []
         self.schedule: Schedule | None = None
         self.left = ""
@@ -218,7 +227,10 @@ class Search:
         self._ended: dict[Trial, float | None] = {}
 
     def sentence(self) -> str:
-        """How far a halving goes, by the largest sweep: "points with seeds: 8 with 1, 4 with 2"."""
+        """Describe the search by its largest sweep.
+
+        An example is "halving: points with seeds: 8 with 1, 4 with 2; 12 of 16 runs".
+        """
         largest = max((sizes(*size) for size in self.grid.values()), key=len)
         shown = ", ".join(f"{points} with {seeds}" for points, seeds in largest)
         rounds = in_turn(self._rounds, self.grid, dict.fromkeys(self.trials))
@@ -227,7 +239,7 @@ class Search:
 
     @property
     def jobs(self) -> list[Job]:
-        """What it ran or found stored."""
+        """Jobs that the search ran or found in the store."""
         known = self._tried.keys() | self._rows.keys()
         return [job for job in self.trials.values() if job.key in known]
 
@@ -237,11 +249,19 @@ class Search:
         minutes: float = math.inf,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Runs round after round until no job fits into the minutes any more, or none is needed.
+        """Run rounds until no job fits into the remaining minutes, or none is needed.
 
-        What is stored already takes no time, so the same call resumes where one has ended. A job
-        that has failed is not tried again within a call. Raises BenchError, before anything starts,
-        where the minutes do not suffice for the first round.
+        Stored runs take no time, so the same call resumes where an earlier one stopped. A failed
+        job is not retried within a call.
+
+        Args:
+            session: Session that drives the jobs.
+            minutes: Time budget.
+            tell: Receives a line about each round.
+
+        Raises:
+            BenchError: The minutes do not suffice for the first round; raised before anything
+                starts.
         """
         end = time.monotonic() + 60 * minutes
         if is_there(session.options.db):
@@ -262,13 +282,13 @@ class Search:
                     for line in part.model_sentences():
                         tell(line)
                     self._drive(session, part, end)
-            # Every later round is chosen by the scores of this one, so this one has to be whole.
+            # The scores of this round choose every later round, so it must be complete.
             if any(trial not in self._ended for trial in missing):
                 self.left = words
                 return
 
     def _look(self, store: Store) -> None:
-        """Takes the scores of trials by the stored rows; None of what was tried and has none."""
+        """Read the scores of stored trials; a tried job without a result scores None."""
         keys = [job.key for job in self.trials.values()]
         self._rows = {row.key: row for row in store.runs_with(keys)}
         for trial, job in self.trials.items():
@@ -288,7 +308,7 @@ class Search:
         todo = {job.key: job for job in schedule.todo if job.key not in self._tried}
         with session.drive(replace(schedule, todo=tuple(todo.values())), end) as driven:
             self.outcomes += driven.outcomes
-            if time.monotonic() >= end:  # some were left out for lack of time
+            if time.monotonic() >= end:  # some were skipped for lack of time
                 self._is_over = True
                 todo = {each.job.key: each.job for each in driven.outcomes}
             self._tried |= todo
@@ -296,9 +316,10 @@ class Search:
         self.schedule = replace(schedule, todo=tuple(self._tried.values()))
 
     def _seconds(self, trials: Sequence[Trial], schedule: Schedule) -> dict[Trial, float]:
-        """What each trial takes, with what it starts from where that is missing.
+        """Estimate the seconds of each trial, with the missing jobs that it starts from.
 
-        The median of the encoder's runs on the task; where there are none, the estimate.
+        The estimate is the median of the encoder's finished runs on the task, else the schedule's
+        estimate.
         """
         known: dict[tuple[str, ...], list[float]] = {}
         for trial, job in self.trials.items():
@@ -307,7 +328,7 @@ class Search:
         weights, paid, found = schedule.weights, set[str](), dict[Trial, float]()
         for trial in trials:
             job, own = self.trials[trial], known.get(trial[:2])
-            # Where several trials need a run that is missing, the first of them pays for it.
+            # If several trials need a missing run, the first of them is charged for it.
             found[trial] = median(own) if own else weights.get(job.key, 0.0)
             needs = with_starts(set(job.needs), self._plan.jobs) - paid if job.needs else ()
             found[trial] += math.fsum(weights.get(need, 0.0) for need in needs)
@@ -316,8 +337,9 @@ class Search:
 
 
 def _fitting(seconds: Mapping[Trial, float], at_once: int, left: float) -> list[Trial]:
-    """The first trials, as many as are expected to end in the seconds that are left."""
-    # The slots have to work off a trial and all before it, and it takes its own seconds at least.
+    """Return the first trials, as many as are expected to end within the remaining seconds."""
+    # A trial ends after the slots have worked through it and all trials before it, and not before
+    # its own seconds have passed.
     spent = accumulate(each / at_once for each in seconds.values())
     longest = (max(both) for both in zip(spent, seconds.values(), strict=True))
     return [t for t, _ in zip(seconds, takewhile(lambda each: each <= left, longest), strict=False)]
@@ -335,10 +357,15 @@ def _refuse(minutes: float, seconds: Collection[float], schedule: Schedule) -> N
 
 
 def halving(plan: Plan, tasks: Collection[str]) -> Search:
-    """The sweeps of a plan, as `--halving` searches them.
+    """Return the search over the sweeps of a plan, for `--halving`.
 
-    `tasks` are the names of those that were asked for; a job of another one runs where a job that
-    was chosen starts from it. Raises BenchError where there is nothing to choose from.
+    Args:
+        plan: Plan of the whole grid.
+        tasks: Names of the requested tasks. A job of another task runs only if a selected job
+            starts from it.
+
+    Raises:
+        BenchError: No sweep has at least three points and two seeds.
     """
     asked = [job for job in plan.jobs if job.task in tasks]
     trials = trials_of((job for job in asked if job.is_sweep), _sweep)
@@ -353,5 +380,5 @@ def halving(plan: Plan, tasks: Collection[str]) -> Search:
 
 
 def _sweep(job: Job) -> str:
-    """Whose points are halved: those of each model, and of each choice of features."""
+    """Return the name of the sweep that a job belongs to: its model and its choice of features."""
     return f"{job.model} {job.weights} {job.values.get(FEATURES_SETTING)}"

@@ -1,7 +1,7 @@
-"""A run that was asked for, from its options to what its jobs leave: all of it happens here.
+"""Session of a run: a checked request with the methods to plan, schedule and drive it.
 
-`bench run`, `which` and `check`, pytest's marker, the callback and Python code make a Session, and
-each shows in its own way what comes of it.
+`bench run`, `which` and `check`, pytest's marker, the callback and the Python API each create a
+Session and present its results in their own way.
 """
 
 import math
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What a run was asked for, and who watches it."""
+    """Checked request of a run, with the watcher and the loggers of its jobs."""
 
     request: Request
     watch: Watch = unwatched
@@ -43,7 +43,17 @@ class Session:
         watch: Watch = unwatched,
         fits: Callable[[Task], bool] | None = None,
     ) -> Self:
-        """Checks the options; BenchError says all that is wrong. `fits` is as in check_request."""
+        """Create a session from options.
+
+        Args:
+            options: The user's options.
+            watch: Creates the watcher that shows the jobs' progress.
+            fits: Predicate that chooses among tasks with the same short name, as in
+                `check_request`.
+
+        Raises:
+            BenchError: One or several options are wrong.
+        """
         if options.halving and options.force:
             raise BenchError(
                 "--halving and --force exclude each other: a round would run all before it."
@@ -59,21 +69,24 @@ class Session:
 
     @property
     def options(self) -> RunOptions:
-        """The options, with what the recipe says where they are silent."""
+        """Options of the run, completed by the recipe's values."""
         return self.request.options
 
     def prepared(self) -> AbstractContextManager[None]:
-        """While it lasts, workers import what they need; for what follows, if it is to run."""
+        """Return a context in which workers preload the libraries that the jobs need.
+
+        For a dry run the context does nothing.
+        """
         if self.options.dry_run:
             return nullcontext()
         return prepared_workers(self.request, self.options)
 
     def plan(self) -> Plan:
-        """The jobs; reads the data and the checkpoints, which takes a moment."""
+        """Plan the jobs; reads the data and the checkpoints, which takes a moment."""
         return plan(self.request)
 
     def halving(self, planned: Plan) -> "Search | None":
-        """The search of a plan's sweeps, where that was asked for."""
+        """Return the search over a plan's sweeps, or None without `--halving`."""
         tasks = [task.name for task in self.request.tasks]
         if not self.options.halving:
             return None
@@ -81,20 +94,20 @@ class Session:
         return found
 
     def schedule(self, planned: Plan) -> Schedule:
-        """What of the plan is missing, in its order; what it starts from is held from now on."""
+        """Return the schedule of the missing jobs, and lock the networks that they start from."""
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:
-        """The same where nothing of it is driven."""
+        """Return the schedule of the missing jobs without locking anything, as for a dry run."""
         return schedule_missing(planned, self.request.slots, replace(self.options, dry_run=True))
 
     def drive(self, schedule: Schedule, until: float = math.inf) -> AbstractContextManager[Driven]:
-        """Runs and stores a schedule; `until` is as `drive` has it."""
+        """Run a schedule and store its results; no job starts after monotonic time `until`."""
         return drive(schedule, self.request.placement, self.options, self._watched, until)
 
     @contextmanager
     def run(self, planned: Plan) -> Iterator[Driven]:
-        """Runs and stores what of the plan is missing, of a sweep to halve what may be best."""
+        """Run and store the plan's missing jobs; with `--halving` only those that it selects."""
         search = self.halving(planned)
         if search is None:
             with self.drive(self.schedule(planned)) as driven:

@@ -1,4 +1,4 @@
-"""The trained networks that a run keeps, or that its jobs start or learn from, beside the store."""
+"""Trained networks next to the store: kept ones, and those that other jobs start or learn from."""
 
 import re
 import time
@@ -37,21 +37,21 @@ from benchharness.tasks.task import Task
 
 
 def folder_beside(db: str) -> Path:
-    """Where a run keeps what is no result: beside the database, or where one of a server would be.
+    """Return the folder for a run's files other than results: the database's own, or a default one.
 
-    A database's file need not be there yet.
+    The database need not exist yet. The default folder is used for a database server.
     """
     return KEPT_MODELS.parent if "://" in db else Path(db).expanduser().parent
 
 
 def kept_model(db: str, key: str) -> Path | None:
-    """The folder of a run's network; None where there is none. Its files are not read."""
+    """Return the folder of a run's network, or None if there is none; its files are not read."""
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
 
 
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
-    """Deletes what runs have left; gives the keys of those whose network is in use and stays."""
+    """Delete the networks of these runs; return the keys of those that are in use, which stay."""
     holds = Holds(folder_beside(db) / LOCKS)
     root = folder_beside(db) / KEPT_MODELS.name
     left = [key for key in keys if kept_model(db, key) and not _delete(root, key, holds)]
@@ -63,14 +63,15 @@ _OF_ENCODERS = re.compile(
     r"(?!(cls|lm_head|lm_loss|generator_\w+|discriminator_\w+|\w*predictions|qa_\w+)\.)"
 )
 _NUMBER = re.compile(r"\.(\d+)\.")
-"""What names of weights in a checkpoint say: whether they are an encoder's, and of which layer."""
+"""Patterns of weight names in a checkpoint: of weights outside the heads, and of the layer's
+number."""
 
 
 def model_bytes(job: Job) -> int:
-    """About how many bytes the network of a job takes: in fp32, with its tokenizer's files.
+    """Estimate the size in bytes of a job's network in fp32, with its tokenizer's files.
 
-    By the shapes in its checkpoint where that is on this machine, else by the number of parameters
-    that is known of it, or BERT-base's.
+    The estimate uses the tensor shapes of a checkpoint on this machine, else the known number of
+    parameters, else that of BERT-base.
     """
     spec, revision = find_model(job.checkpoint, job.trust), hub_revision(job.weights)
     folder = Path(job.checkpoint)
@@ -98,18 +99,25 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # whoever looks for old locks has each for a moment
+        time.sleep(0.01)  # a process that looks for stale locks holds each for a moment
     return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartCheckpoints:
-    """The networks in `folder` that some of the planned `jobs` start or learn from, or that stay.
+    """Networks that some planned jobs start or learn from, or that are to be kept.
 
-    A network stays until every planned job that needs it has a result, or while another process
-    holds it. Those of the keys `kept` stay for ever: with `keep` that of every job which trains
-    one, and what was kept before. `holds` is what this one has to itself or shares of
-    all that is kept beside the database: a job by its key, an encoder by that of its job.
+    A network stays until every planned job that needs it has a result, and as long as another
+    process uses it.
+
+    Attributes:
+        folder: Folder of the networks, one subfolder per job key.
+        jobs: Planned jobs.
+        holds: Locks of this process on jobs, by their keys, and on networks, by `_lock` of their
+            keys.
+        keep: Whether the user asked to keep networks.
+        kept: Keys of the networks that are kept for good: of every trained job if `keep` is set,
+            and those kept earlier.
     """
 
     folder: Path
@@ -120,7 +128,7 @@ class StartCheckpoints:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> Self:
-        """The networks beside a database's file."""
+        """Create the networks of these jobs, in the folder next to the database."""
         beside = folder_beside(db)
         folder = beside / KEPT_MODELS.name
         trained = (job.key for job in jobs if job.kind == "model" and not job.is_zero_shot)
@@ -136,40 +144,40 @@ class StartCheckpoints:
 
     @property
     def starts(self) -> set[str]:
-        """The keys of the jobs that others start or learn from."""
+        """Keys of the jobs that other jobs start or learn from."""
         return {key for job in self.jobs for key in job.needs}
 
     @property
     def asked(self) -> frozenset[str]:
-        """The keys of the jobs whose network is to be there in the end."""
+        """Keys of the jobs whose network must exist at the end."""
         return self.kept if self.keep else frozenset()
 
     def hold(self) -> None:
-        """From now on no other process deletes the networks, nor what is to become one."""
+        """Lock the networks, present or future, so that no other process deletes them."""
         for key in self.starts | self.asked:
             self.holds.share(_lock(key))
 
     def whole(self) -> set[str]:
-        """The keys of those whose network is there; reads every byte of it."""
+        """Return the keys of the jobs whose network exists and is intact; reads all its bytes."""
         return {key for key in self.starts | self.asked if self._is_whole(key)}
 
     def stay(self, keys: Iterable[str]) -> None:
-        """Whatever of these is to be kept and is there is not deleted when nobody needs it."""
+        """Mark the networks of these keys that are to be kept, so that they are never deleted."""
         for key in self.kept.intersection(keys):
             with suppress(FileNotFoundError):
                 (checkpoint_folder(self.folder, key) / KEPT).touch()
 
     def is_missing(self, key: str, store: Store) -> bool:
-        """Whether a network is not there that is to be kept, or that a job has still to load."""
+        """Return whether a network is absent that must be kept, or that an unfinished job needs."""
         if self._is_there(key):
             return False
         after = self._after(key)
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
     def discard_damaged(self, key: str) -> None:
-        """Deletes what is left of a job's network where nobody can load it.
+        """Delete the damaged network or unfinished drafts of a job.
 
-        Whoever calls it holds the job, so that none is just being written.
+        The caller must hold the job's lock, so that no process is writing the network.
         """
         delete_drafts(checkpoint_folder(self.folder, key))
         wanted = self.starts | self.asked
@@ -177,12 +185,12 @@ class StartCheckpoints:
             delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
-        """Deletes what is not kept and no job needs any more; `going` are jobs that go on."""
+        """Delete the networks that are neither kept nor needed; jobs in `going` are unfinished."""
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Ours was shared. It can be held alone only when no other process needs it: then
-                # the deletion is left to that one.
+                # Replace this process's shared lock by an exclusive one. That fails while another
+                # process needs the network; then the deletion is left to that process.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -197,15 +205,15 @@ class StartCheckpoints:
 
 
 def _lock(key: str) -> str:
-    """By what name a job's encoder is held."""
+    """Return the name of the lock on a job's network."""
     return f"{key}.encoder"
 
 
-# A job that was trained again, because its model was lost or not kept.
+# Jobs that were trained again, because their model was lost or not kept.
 
 
 def compared(stored: Result, found: Result) -> str:
-    """How the predictions of a run that was trained again differ from the stored ones."""
+    """Describe how the predictions of a run that was trained again differ from the stored ones."""
     others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
         again, task = found.evaluation(each.name), find_task(each.task)
@@ -232,10 +240,14 @@ IS_NO_NETWORK: dict[Kind, str] = {
 
 
 def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tuple[Job, ...]:
-    """What a word after --teacher names: a model, or the stored run whose key begins so.
+    """Resolve the value of --teacher: a model, or the stored run whose key begins with it.
 
-    A run is given behind all that it needs, should its network be gone and have to be trained
-    again. Raises BenchError for a word that names neither.
+    Returns:
+        The model, or the jobs of the run: the run itself last, after all jobs that it needs, in
+        case its network was deleted and must be trained again.
+
+    Raises:
+        BenchError: The value names neither.
     """
     is_key = _KEY.fullmatch(word) and word not in MODELS and not Path(word).exists()
     if not is_key or not is_there(db):
@@ -245,25 +257,32 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
 
 
 def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
-    """A stored run behind all that it needs, which are stored too."""
+    """Return a stored job, after all the stored jobs that it needs."""
     found: dict[str, Job] = {}
     waiting = [job]
     while waiting:
         job = waiting.pop()
-        # What is needed goes to the front, also where it was met before.
+        # A needed job moves to the front, even if it was met before.
         found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
         waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
 
 
 def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> Job:
-    """The student of a job; `start` is what the student starts from.
+    """Return the student's job with its teacher.
 
-    Raises BenchError where it cannot be one.
+    Args:
+        student: Job that learns.
+        start: Job that the student starts from, None for the checkpoint.
+        job: Job of the teacher.
+        of_all_seeds: Whether this teacher teaches every seed of the student.
+
+    Raises:
+        BenchError: The student cannot learn from this teacher.
     """
     _check(student, job)
-    # Where the start is a student too, the student without its teacher would start from what that
-    # one would be without its own.
+    # If the start is itself a student, the student without a teacher starts from the start without
+    # its teacher.
     before = None if start is None else start.teacher
     settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
@@ -275,14 +294,14 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # One teacher of all seeds is told by its key. Where each seed has its own, what they share
-    # tells them from other teachers, so that the students are seeds of one row.
+    # A teacher of all seeds is identified by its key. With one teacher per seed, what the teachers
+    # share identifies them, so that the students are seeds of one row.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
 
 def _check(student: Job, teacher: Job) -> None:
-    """Raises BenchError where a student cannot learn from a teacher, and says why."""
+    """Raise BenchError with the reason if a student cannot learn from a teacher."""
     if teacher.kind != "model":
         raise BenchError(
             f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
@@ -335,7 +354,7 @@ def _check_what_is_learned(student: Job, teacher: Job) -> None:
 
 
 def _check_beginning(student: Job, teacher: Job) -> None:
-    """Raises BenchError for a student that cannot begin with its teacher's weights."""
+    """Raise BenchError if a student cannot be initialized with its teacher's weights."""
     if student.weights != teacher.weights:
         raise BenchError(
             f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} "
@@ -368,7 +387,7 @@ def _check_labels(student: Job, teacher: Job) -> None:
 
 
 def _outputs(task: Task) -> tuple[Any, ...]:
-    """What the outputs of a task's network are, in their order."""
+    """Return the facts that define the outputs of a task's network."""
     names = ("labels", "multi_label", "is_regression", "scale", "marks", "tags", "classes", "facts")
     return type(task), *(getattr(task, name, None) for name in names)
 
@@ -381,11 +400,11 @@ def _labels(task: Task) -> str:
 
 
 _MOST = 6
-"""Labels that a sentence names."""
+"""Number of labels that a sentence names."""
 
 
 def _has(job: Job, name: str) -> bool:
-    """Whether a value changes the head; rows in both orders are no other head."""
+    """Return whether a setting changes the head; `orders=both` does not."""
     setting = job.settings.get(name)
     return setting is not None and setting.value not in (0, "both")
 

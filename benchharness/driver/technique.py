@@ -1,6 +1,6 @@
-"""Ways of training as hooks of a plan: what each refuses and resolves, and the jobs that it adds.
+"""Training techniques as hooks of a plan: checks, recipes, and the jobs that they add.
 
-What a worker does of them is in worker/technique.py.
+Their part in the worker is in worker/technique.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,58 +24,66 @@ if TYPE_CHECKING:
 
 
 class Technique:
-    """The hooks, in the order in which a plan asks for them; by default they change nothing."""
+    """Hooks of a technique, in the order in which planning calls them; the defaults do nothing."""
 
     needed: str = ""
-    """What hyperparameters call it that mean nothing without it."""
+    """Name that hyperparameters use for a technique without which they have no meaning."""
 
     def check(self, request: Request) -> None:
-        """Raises BenchError where it does not go with the rest of a request."""
+        """Raise BenchError if the technique conflicts with other parts of a request."""
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """What single tasks start from, given what was asked for."""
+        """Return the start of single tasks, given the requested one."""
         return start_from
 
     def values(self, task: Task) -> Iterable[Mapping[str, str]]:
-        """What is set besides, once for each time that a single task is trained."""
+        """Yield extra hyperparameter values, one mapping per training of a single task."""
         return ({},)
 
     def asks_untrained(self, task: Task) -> bool:
-        """Whether a language model is asked for the task's answers as it is."""
+        """Return whether a language model is to answer the task without training."""
         return False
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> Iterable[tuple[ModelSpec, str]]:
-        """Resolves the recipes of jobs of its own; gives their models and tasks."""
+        """Resolve the recipes of the technique's own jobs; return their models and tasks."""
         return ()
 
     def check_rows(self, parts: "Parts") -> None:
-        """Raises DataError where there are too few rows for it."""
+        """Raise DataError if there are too few rows for the technique."""
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
-        """Jobs of its own, which come before those of single tasks."""
+        """Return the technique's own jobs, which come before those of single tasks."""
         return ()
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """The last of these jobs, a single task's, behind all that it needs."""
+        """Extend a chain, whose last job is a single task's, by the jobs that this job needs."""
         return jobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(Technique):
-    """Some numbers of training rows, as a Request has them.
+    """Training on a few rows that each seed draws, for several numbers of rows.
 
-    With 0 a language model is asked as it is (cloze), as for every task without training rows.
+    With 0 shots a language model answers without training, by filling in a cloze, as it does on
+    every task without training rows.
+
+    Attributes:
+        shots: Numbers of training rows, as in `Request`.
     """
 
     shots: Sequence[int]
 
     def check(self, request: Request) -> None:
-        """Nothing may be trained before: its rows would count too."""
+        """Raise BenchError with --multi-task: rows of an earlier training would count as shots."""
         if self.shots and request.multi_task:
             raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """The checkpoint."""
+        """Return the pretrained checkpoint if there are shots.
+
+        Raises:
+            BenchError: Another start was requested, whose training rows would count as shots.
+        """
         if not self.shots:
             return start_from
         if start_from not in (None, PRETRAINED):
@@ -86,7 +94,11 @@ class FewShot(Technique):
         return PRETRAINED
 
     def values(self, task: Task) -> list[Mapping[str, str]]:
-        """Each number of rows; none where the task has no rows."""
+        """Return one value set per number of rows except 0; none for a task without training rows.
+
+        Raises:
+            BenchError: Shots were requested, without 0, for a task without training rows.
+        """
         if task.is_trained:
             numbers = [number for number in self.shots or (ALL_ROWS,) if number]
             return [{} if number == ALL_ROWS else {"shots": str(number)} for number in numbers]
@@ -95,11 +107,11 @@ class FewShot(Technique):
         return []
 
     def asks_untrained(self, task: Task) -> bool:
-        """With 0, and where there is nothing to train on."""
+        """Return whether 0 shots were requested or the task has no training rows."""
         return 0 in self.shots or not task.is_trained
 
     def check_rows(self, parts: "Parts") -> None:
-        """With a line for each task that has fewer training rows than shots."""
+        """Raise DataError with a line for each task that has fewer training rows than shots."""
         lines: dict[str, None] = {}
         for (_, task), points in parts.recipes.items():
             asked = [int(p.settings["shots"].value) for p in points if "shots" in p.settings]
@@ -115,16 +127,20 @@ class FewShot(Technique):
 
 @dataclass(kw_only=True)
 class MultiTask(Technique):
-    """Tasks that share an encoder, by name: a job of each model and seed, by these recipes.
+    """Training of several tasks in one shared encoder: one job per model and seed.
 
-    One task together with nothing is a single one.
+    With fewer than two tasks the technique does nothing: they are trained as single tasks.
+
+    Attributes:
+        tasks: Tasks that share the encoder, by name.
+        recipes: Resolved recipe of each model.
     """
 
     tasks: Sequence[Task]
     recipes: dict[ModelSpec, ResolvedRecipe] = field(default_factory=dict)
 
     def check(self, request: Request) -> None:
-        """Each of them trains."""
+        """Raise BenchError if a task has no rows to train on."""
         for task in self.tasks:
             if not task.is_trained:
                 raise BenchError(
@@ -132,14 +148,18 @@ class MultiTask(Technique):
                 )
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """The encoder of the tasks, where that was asked for."""
+        """Return the shared encoder of the tasks if that start was requested."""
         if start_from != TOGETHER:
             return start_from
         names = ",".join(task.name for task in self.tasks)
         return Start(kind="together", name=names) if len(self.tasks) > 1 else None
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """One for all tasks; BenchError where two of them are versions of one benchmark."""
+        """Resolve one recipe per model for all tasks.
+
+        Raises:
+            BenchError: Two of the tasks are versions of one benchmark and share rows.
+        """
         if len(self.tasks) < 2:
             return []
         found: dict[str, str] = {}
@@ -159,12 +179,12 @@ class MultiTask(Technique):
         return [(model, task.name) for model in self.recipes for task in self.tasks]
 
     def jobs(self, parts: "Parts") -> Iterator[Job]:
-        """One of each model and seed."""
+        """Yield one job per model and seed."""
         for model, seed in product(self.recipes, parts.seeds):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Behind the job of the tasks, where it starts from that one's encoder."""
+        """Put the multi-task job before a job that starts from its encoder."""
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs
@@ -177,9 +197,11 @@ class MultiTask(Technique):
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """Every job of an encoder learns from a teacher, as a Request has it.
+    """Knowledge distillation: every encoder's job learns from a teacher.
 
-    `recipes` are those of a teacher that is a model: of its own paper.
+    Attributes:
+        teacher: Teacher, as in `Request`: a model, or jobs whose last one teaches.
+        recipes: Recipes of a teacher that is a model, from its own paper.
     """
 
     needed = TEACHER
@@ -187,7 +209,7 @@ class Distillation(Technique):
     recipes: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = field(default_factory=dict)
 
     def check(self, request: Request) -> None:
-        """Somebody has to teach, and somebody to learn."""
+        """Raise BenchError if the teacher cannot teach or the request has no student to learn."""
         if request.multi_task or request.start_from == TOGETHER:
             raise BenchError(
                 "--teacher and --multi-task exclude each other: a teacher is of one task, and so "
@@ -210,9 +232,10 @@ class Distillation(Technique):
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Those of the tasks of its students.
+        """Resolve the recipes of a teacher that is a model, on the tasks of its students.
 
-        Of their options it shares "pretrained" as the start: the start's rows may be absent.
+        Of the students' options it shares only the start "pretrained", since the rows of another
+        start may be absent.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -222,7 +245,10 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Behind its teacher, whose start comes first; what it starts from is a student too."""
+        """Put the teacher, and the jobs that it needs, before its student; return the chain.
+
+        The job that the student starts from is a student too.
+        """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)
         teachers = self.teacher
@@ -233,7 +259,7 @@ class Distillation(Technique):
 
 
 def techniques_of(request: Request) -> tuple[Technique, ...]:
-    """What a request has, in the order in which it is asked."""
+    """Return the techniques of a request, in the order in which planning calls them."""
     shared = sorted(leading_tasks(request.multi_task), key=lambda task: task.name)
     found: list[Technique] = [FewShot(shots=request.shots), MultiTask(tasks=shared)]
     if request.teacher is not None:

@@ -1,4 +1,4 @@
-"""`bench check`: is a model worse than its baseline, beyond noise? And `bench check --write`."""
+"""`bench check`, which tests a model for regressions, and `bench check --write`."""
 
 import os
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Where the verdict goes."""
+    """Options of the verdict's output."""
 
     junit: str | None = option(None, "Write the verdict as JUnit XML.", metavar="FILE")
     markdown: str | None = option(None, "Write the verdict as Markdown.", metavar="FILE")
@@ -102,7 +102,7 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
 
 
 def _tell_github(verdict: Verdict) -> None:
-    """Annotations and the step summary, inside GitHub Actions; stdout stays the verdict's."""
+    """Print annotations and write the step summary in GitHub Actions; stdout is not used."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotations(verdict):
             typer.echo(line, err=True)
@@ -112,10 +112,10 @@ def _tell_github(verdict: Verdict) -> None:
 
 
 def _check_place(path: Path) -> None:
-    """Finds out before anything is trained that the verdict could not be written."""
+    """Raise BenchError, before anything is trained, if the verdict's file cannot be written."""
     try:
         if path.exists() and not path.is_dir():
-            # Opened to append, so that what is in it stays.
+            # Opened to append, so that its content stays.
             with path.open("a", encoding="utf-8"):
                 return
         check_place(path)
@@ -137,7 +137,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
     return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")
 
 
-# `bench check --write`: what stored runs came to, as the file that `bench check` compares with.
+# `bench check --write`: scores of stored runs, as the file that `bench check` compares with.
 
 
 @with_options()
@@ -166,7 +166,7 @@ def write_baseline(
     """
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
-        # The rows of one board of each suite: of the limit, or the only ones there are.
+        # The rows of one board per suite: the board of the limit, or the only board.
         fit = [rows for rows in found if limit is None or rows.board.limit == limit]
         suites = [rows.board.suite for rows in fit]
         doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
@@ -252,11 +252,11 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
 
 
 MORE_SEEDS = (3, 5, 10)
-"""What a baseline of few seeds is told of; more than ten bring little (docs/regression.md)."""
+"""Numbers of seeds proposed for a weak baseline; more than ten help little (docs/regression.md)."""
 
 
 def _sight(sample: Sample, tasks: int) -> str:
-    """What checks see by this sample, and what they would see by one of more seeds."""
+    """Describe the drops that checks detect with this sample, and with a sample of more seeds."""
     seen = _seen(sample, tasks)
     drop = "no drop would be seen" if seen == "none" else f"only drops of {seen} would be seen"
     more = {count: _seen(sample, tasks, count) for count in MORE_SEEDS if count > len(sample.seeds)}
@@ -266,7 +266,10 @@ def _sight(sample: Sample, tasks: int) -> str:
 
 
 def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:
-    """The drop that is detected, by Holm's share of alpha for one of several tasks."""
+    """Return the smallest drop that a check of this many tasks detects, as text, or "none".
+
+    Each of several tasks is tested at its share of alpha according to Holm's correction.
+    """
     runs = sample.learned
     if runs is None or len(runs.seeds) < 2:
         return "none"

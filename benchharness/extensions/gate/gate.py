@@ -1,8 +1,8 @@
-"""The regression gate: fresh runs of what a baseline has, and the verdict on them.
+"""Regression gate: fresh runs of a baseline's tasks, and the verdict on them (`bench check`).
 
-Nothing that is stored is taken for a run: a job's key does not know the code, which is what is on
-trial. So the runs go into a store of their own, which is deleted with the verdict. A check that is
-interrupted leaves it, and the same check by the same code resumes from there.
+Stored runs are never reused: a job's key does not identify the code, which is what the gate tests.
+The runs go into a store of their own, which is deleted after the verdict. An interrupted check
+leaves its store, and the same check by the same code resumes from it.
 """
 
 import hashlib
@@ -55,14 +55,20 @@ from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_ta
 BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
-"""More cost time at every check; more seeds of the baseline cost it once (docs/regression.md)."""
+"""Seeds of a check. More seeds cost time at every check; more seeds of the baseline cost time only
+once (docs/regression.md)."""
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""How long the store of an interrupted check stays: its code has changed since, most likely."""
+"""Seconds for which the store of an interrupted check is kept; later its code has most likely
+changed."""
 
 
 def read_baseline(path: Path) -> Baseline:
-    """The baseline of a file; DataError where it is missing or no baseline."""
+    """Read a baseline from a file.
+
+    Raises:
+        DataError: The file is missing or is no baseline.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -74,13 +80,16 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
-    """Why a test with such a marker fails, "" where it does not; arguments as of `bench check`.
+    """Run the check of a test's marker; return the reason why the test fails, or "" if it passes.
 
-    The `baseline` and the `data_file` are relative to the root folder.
+    Args:
+        root: Folder that the paths `baseline` and `data_file` are relative to.
+        words: Positional arguments of the marker, which are refused.
+        arguments: Keyword arguments of the marker, as of `bench check`.
     """
     try:
         _, *names = signature(_run_marked).parameters
-        # Tried beforehand, because a TypeError of the run itself is a bug and keeps its traceback.
+        # Checked first, because a TypeError of the run itself is a bug and keeps its traceback.
         signature(_run_marked).bind(root, *words, **arguments)
     except TypeError as error:
         return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
@@ -101,7 +110,7 @@ def _run_marked(
     allow_change: bool = False,
     **options: Any,
 ) -> Verdict:
-    """The verdict on what a test's marker names."""
+    """Return the verdict of the check that a test's marker requests."""
     load_plugins()
     if isinstance(place := options.get("data_file"), str):
         options["data_file"] = str(root / Path(place).expanduser())
@@ -119,12 +128,18 @@ def run_gate(
     alpha: float = DEFAULT_ALPHA,
     may_change: bool = False,
 ) -> Verdict:
-    """Plans, leaves out what cannot be compared, runs the rest and judges it.
+    """Run a check: plan, drop the tasks that cannot be compared, run the rest, and judge it.
 
-    `data` and `limit` of the options are None for the baseline's own. Training that computes
-    something else fails unless `may_change`. Raises BenchError where the options do not fit the
-    baseline as a whole, and ModelError where a checkpoint can be had from nowhere, before anything
-    starts.
+    Args:
+        options: Options of the check; the baseline sets `data` and `limit` if they are None.
+        baseline: Baseline to compare with.
+        watch: Creates the watcher that shows the progress.
+        alpha: False-alarm rate.
+        may_change: Whether training may compute something else without failing the check.
+
+    Raises:
+        BenchError: The options do not fit the baseline as a whole.
+        ModelError: A checkpoint cannot be found; raised before anything starts.
     """
     seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
     asked = replace(options, seeds=seeds, baselines=False)
@@ -140,7 +155,8 @@ def run_gate(
         wanted = [task.name for task in session.request.tasks]
         unfit = list(_unfit(wanted, planned.jobs, baseline))
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
-        # AX has no runs of its own: MNLI's predict it, so these are what runs.
+        # AX has no runs of its own, since MNLI's models predict it: the tasks to run are the
+        # trained ones.
         trained = {_trained(task) for task in fit}
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
         now, ids, failed = _run(session, needed, fit)
@@ -160,7 +176,7 @@ def run_gate(
 
 
 def _check_options(options: RunOptions, request: Request, baseline: Baseline, alpha: float) -> None:
-    """Raises BenchError for options that do not fit the baseline."""
+    """Raise BenchError if the options do not fit the baseline."""
     limit = request.options.limit
     if not 0 < alpha < 1:
         raise BenchError(f"--alpha must be between 0 and 1, got {alpha}.")
@@ -180,7 +196,7 @@ def _limit(limit: int | None) -> str:
 
 
 def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) -> Session:
-    """The session with the tasks to compare, and what its options leave open as the baseline's."""
+    """Return the session with the tasks to compare, and the baseline's values for unset options."""
     request = session.request
     wanted = counted_tasks(task.name for task in request.tasks)
     is_said = options.data or options.data_file or options.hf
@@ -196,12 +212,12 @@ def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) ->
 
 
 def _trained(task: str) -> str:
-    """The task whose runs predict this one: itself, or the one it follows."""
+    """Return the task whose runs predict this task: itself, or its `trained_on` task."""
     return find_task(task).trained_on or task
 
 
 def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> Iterator[Unjudged]:
-    """The tasks that cannot be compared, each with the reason and the next step."""
+    """Yield the tasks that cannot be compared, each with a reason and the next step."""
     planned = {job.task: job for job in jobs}
     for task in wanted:
         sample = baseline.tasks.get(task)
@@ -210,7 +226,7 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 
 
 def _reason(sample: Sample | None, job: Job) -> str:
-    """Why a task cannot be compared; empty where it can."""
+    """Return the reason why a task cannot be compared, empty if it can."""
     if sample is None:
         return "the baseline does not have it: `bench run` it, then `bench check --write`."
     if len(sample.scores) < 2:
@@ -227,11 +243,11 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 
 Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
-"""The samples of the tasks, the ids of their examples by split, and what failed."""
+"""Samples by task, ids of the examples by split, and the failures."""
 
 
 def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
-    """What the jobs left; the seed of a run that collapsed is drawn again once."""
+    """Run the jobs and return their samples; a seed whose run collapsed is replaced once."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
@@ -247,7 +263,7 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     with session.run(planned) as driven:
-        driven.store.forget_named_code()  # it goes with the verdict, and the words name it again
+        driven.store.forget_named_code()  # the store is temporary, and a retry names the code again
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}
@@ -256,10 +272,10 @@ def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 
 def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
-    """Jobs of the first seeds that are not asked for, as many of a task as its runs collapsed."""
+    """Plan replacement runs: per task as many unused seeds as runs collapsed."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
-        # A task and its follower are of the same runs, whose seeds are drawn once for both.
+        # Two tasks that the same runs predict share their replaced seeds.
         counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
     unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
     seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
@@ -273,13 +289,13 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
 
 @contextmanager
 def _store_of(planned: Plan) -> Iterator[str]:
-    """The store of these jobs by this code, which outlives an interruption alone.
+    """Yield the database for these jobs and this code; it is kept only if the check is interrupted.
 
-    Where the same check runs already, or the cache cannot be written, this one has a store that
-    nobody else can find.
+    If the same check is already running, or the cache is not writable, a temporary database is
+    used.
     """
     root = cache_folder("checks")
-    # What a check is told apart by: its jobs, our code and the libraries.
+    # A check is identified by its jobs, benchharness's code and the libraries.
     parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
     name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     lock = FileLock(root / f"{name}.lock")
@@ -295,14 +311,14 @@ def _store_of(planned: Plan) -> Iterator[str]:
         kept = root / name
         kept.mkdir(exist_ok=True)
         yield str(kept / "check.sqlite")
-        # Only where nothing was raised: an interrupted check goes on from what is in it.
+        # Only if nothing was raised: an interrupted check resumes from this folder.
         shutil.rmtree(kept, ignore_errors=True)
     finally:
         lock.release()
 
 
 def _delete_old(root: Path) -> None:
-    """By the clock of the files: if it jumps, a check that was interrupted starts over at worst."""
+    """Delete old stores by file time; if the clock jumps, at worst a check starts over."""
     for path in list(root.iterdir()):
         # The first 32 digits of a check's digest, or the same with ".lock".
         is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
@@ -315,20 +331,20 @@ def _failure(failure: Failure) -> Unjudged:
     return Unjudged(
         task=failure.job.task,
         reason=f"seed {failure.job.seed} failed: {failure.error}",
-        # A checkpoint that cannot be loaded is missing, and no job has failed.
+        # A checkpoint that cannot be loaded counts as missing, not as a failed job.
         exit_code=NOT_COMPARED if failure.exit_code == NOT_COMPARED else FAILED_JOB,
     )
 
 
 def _weaknesses(tasks: Iterable[str], baseline: Baseline) -> Iterator[str]:
-    """Which samples of the baseline see little, each with the reason."""
+    """Yield a sentence for each baseline sample that can detect little, with the reason."""
     for task in tasks:
         if weakness := baseline.tasks[task].weakness:
             yield f"The baseline of {distinct_title(task)} is weak: {weakness}."
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:
-    """What differs from the baseline and is no reason not to compare."""
+    """Yield sentences about differences from the baseline that do not prevent the comparison."""
     weights = {sample.conditions.weights for sample in baseline.tasks.values()}
     if now and {job.weights for job in jobs} - weights:
         yield (
@@ -336,7 +352,7 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
             "weights."
         )
         return
-    # Why the first losses say nothing, where they do not.
+    # The reason why first losses were not compared, if they were not.
     old = {baseline.tasks[task].maker for task in now}
     new = {sample.maker for sample in now.values()}
     if old == new:
@@ -360,13 +376,14 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
         )
 
 
-# Stored runs as the samples that are compared.
+# Stored runs as samples for the comparison.
 
 
 class Samples:
-    """Makes samples of stored runs.
+    """Builder of samples from stored runs.
 
-    `ids` are those of the examples of every split that was read, by "task:split", in its order.
+    Attributes:
+        ids: Ids of the examples of each split that was read, in order, by "task:split".
     """
 
     def __init__(self, store: Store) -> None:
@@ -374,9 +391,10 @@ class Samples:
         self.ids: dict[str, list[str]] = {}
 
     def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
-        """The sample of the finished runs of one task, None where none of them scored it.
+        """Return the sample of a task's finished runs, or None if no run scored the task.
 
-        Raises DataError where the rows cannot be read, or are no longer those of the runs.
+        Raises:
+            DataError: The rows cannot be read, or have changed since the runs.
         """
         cell = build_cell(task, [run for run in runs if run.status == "finished"], _rule(task))
         if cell is None:
@@ -393,12 +411,12 @@ class Samples:
         return sample_of(results, [value for _, value in order], found, collapsed)
 
     def result(self, run: RunRow) -> Result:
-        """A finished run, complete."""
+        """Return the full result of a finished run."""
         return self._stored.result(run.key)
 
 
 def counted_tasks(names: Iterable[str]) -> list[str]:
-    """Those tasks that their suite's score counts; diagnostic sets are left out."""
+    """Return the tasks that count in their suite's score; diagnostic sets do not."""
     return [name for name in names if name in _rule(name).cells]
 
 

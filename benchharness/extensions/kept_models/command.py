@@ -1,4 +1,4 @@
-"""`bench model`: the model of a stored run as a folder that transformers loads."""
+"""`bench model`: write a stored run's model as a folder that transformers loads."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -106,9 +106,13 @@ def model(  # noqa: PLR0913  (its options)
 def take_found(
     found: Found, folders: "Iterable[Taken]", variants: Variants, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Writes the folder of a run, or one for each of its tasks; plain data of each.
+    """Write the folders of a run's tasks and variants; return the facts of each as plain data.
 
-    Unless they are asked for, what was written and how it is used is said.
+    Args:
+        found: Run whose model is exported.
+        folders: Exported folders, which are written as they are iterated.
+        variants: Options of further files and checks.
+        as_json: Whether to print nothing on stdout, since the caller prints JSON.
     """
     tell_notes([found.note] if found.note else [])
     facts = []
@@ -122,7 +126,7 @@ def take_found(
 
 
 def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
-    """Trains a run again where its model was not kept, and says how its answers compare."""
+    """Train a run again if its model was not kept, and print how its predictions compare."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -136,7 +140,7 @@ def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) ->
 
 
 def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
-    """What was written, how it is used, and how it is published."""
+    """Print the folder, how to load it, and how to publish it."""
     place = str(taken.folder)
     if taken.checked.rows or taken.checked.sampled:
         typer.echo(visible(taken.checked.sentence))

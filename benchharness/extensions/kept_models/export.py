@@ -1,4 +1,4 @@
-"""The model of a stored run, by its key or by a row of a board, in transformers' own form."""
+"""Export of a stored run's model, named by run key or board row, to the transformers format."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -27,10 +27,15 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A run of a store, which is the database `db`; `note` says of which seeds it is one.
+    """Stored run that was found by its key, or as one seed of a board row.
 
-    `seeds` are the scores of these, by seed. `task` is the only one that is wanted of those that
-    were trained together, empty for all.
+    Attributes:
+        store: Store of the run.
+        db: Database of the store.
+        result: Result of the run.
+        task: Only task that is wanted of a multi-task run, empty for all.
+        note: Sentence about the seed of the run and the rank of its score.
+        seeds: Scores of all seeds, by seed.
     """
 
     store: Store
@@ -42,9 +47,10 @@ class Found:
 
 
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
-    """The run that a key begins, or of a row's seeds the one nearest to their median.
+    """Find a run by the beginning of its key, or the seed of a row that is nearest to the median.
 
-    Raises BenchError where a row has runs of several tasks, or where nothing was trained.
+    Raises:
+        BenchError: The row has runs of several tasks, or the run trained no model.
     """
     task = within.tasks[0] if len(within.tasks) == 1 else ""
     if _KEY.fullmatch(name) and store.runs(key=name):
@@ -60,14 +66,21 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
 
 
 def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | None = None) -> Found:
-    """Of runs that differ by their seed alone, with their scores by key, the one of that seed.
+    """Find the run of a seed among runs that differ only by their seed.
 
-    By default the nearest to their median. Raises BenchError for a seed that none has.
+    Args:
+        store: Store of the runs.
+        db: Database of the store.
+        scores: Scores of the runs, by key.
+        seed: Seed to find; None for the one whose score is nearest to the median.
+
+    Raises:
+        BenchError: No run has this seed, or the run trained no model.
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
     middle, why = median(seeds.values()), ""
-    if seed is None:  # of two that are as near the lower one
+    if seed is None:  # a tie goes to the lower score
         seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
         why = ", the nearest to their median"
     if seed not in seeds:
@@ -91,13 +104,21 @@ def _trained(store: Store, db: str, found: Result | Failure) -> Found:
 
 
 def folder_of_key(db: str, key: str) -> Path:
-    """Where the model of the run is kept whose key begins so; BenchError where it is not."""
+    """Return the folder of the model that the run with this key prefix kept.
+
+    Raises:
+        BenchError: The model was not kept, or the run trained none.
+    """
     with open_store(db, create=False) as store:
         return kept_folder(_trained(store, db, store.result(key)))
 
 
 def kept_folder(found: Found) -> Path:
-    """Where a run's model is kept; BenchError where it was not."""
+    """Return the folder of a run's kept model.
+
+    Raises:
+        BenchError: The model was not kept.
+    """
     job, took = found.result.job, found.result.cost.seconds
     folder = kept_model(found.db, job.key)
     if folder is None:
@@ -110,7 +131,7 @@ def kept_folder(found: Found) -> Path:
 
 
 def check_learned(found: Found) -> None:
-    """Raises BenchError where a run has learned nothing of one of the tasks that are wanted."""
+    """Raise BenchError if the run has collapsed on one of the wanted tasks."""
     result = found.result
     for name in _tasks_of(found):
         if result.has_collapsed(name):
@@ -136,12 +157,21 @@ def take_run(
     collapsed_too: bool = False,
     anyway: bool = False,
 ) -> "Iterator[Taken]":
-    """Writes the model of a run into `to`, or those of several tasks into a folder each in it.
+    """Export a run's model; yield the exported folder of each task.
 
-    Raises BenchError as `trained.take.take` does, to which `anyway` goes, and as `check_learned`,
-    unless `collapsed_too`.
+    Args:
+        found: Run to export.
+        to: Folder to write; a run of several tasks gets a subfolder for each.
+        trust: Whether code that comes with the checkpoint may run.
+        collapsed_too: Whether to export a model that has learned nothing.
+        anyway: Passed to `trained.take.take`: whether to export a model whose answers differ from
+            the stored ones.
+
+    Raises:
+        BenchError: The model was not kept, it has learned nothing, or `trained.take.take` refuses
+            it.
     """
-    # With torch, which commands that read the store do without.
+    # Imported late because of torch, which commands that only read the store do not need.
     from benchharness.extensions.kept_models.check import Dev
     from benchharness.extensions.kept_models.load import load_trained
     from benchharness.extensions.kept_models.save_pretrained import take
@@ -159,7 +189,7 @@ def take_run(
 
 
 def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:
-    """The splits by which a model is judged, as the run has predicted them."""
+    """Yield split, rows and stored predictions of each split on which the model is evaluated."""
     stored, task, result = StoredPredictions(found.store), find_task(name), found.result
     known = {each.name: each for each in result.evaluations if each.task == name}
     wanted = [f"{name}:{split}" for split in task.dev_splits] or [*known]

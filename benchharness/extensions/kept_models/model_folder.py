@@ -1,4 +1,4 @@
-"""The folder of a trained model: its own path, or what the run of a key has kept."""
+"""Location of a trained model: a folder, or the model that a stored run kept."""
 
 import re
 from pathlib import Path
@@ -7,14 +7,15 @@ KEY = re.compile("[0-9a-fA-F]{4,64}")
 
 
 def model_folder(where: str | Path, db: str) -> Path:
-    """The folder by its path, or by the beginning of a run's key.
+    """Return the folder of a model, given its path or the beginning of a run's key.
 
-    Raises BenchError for a key that no run or several have, or whose model is not kept.
+    Raises:
+        BenchError: The key matches no run or several, or the run's model was not kept.
     """
     path = Path(where).expanduser()
     if path.is_dir() or not KEY.fullmatch(str(where)):
         return path
-    # SQLAlchemy: a folder is asked without a database.
+    # Imported late, because it imports SQLAlchemy, which a folder does not need.
     from benchharness.extensions.kept_models.export import folder_of_key
 
     return folder_of_key(db, str(where))

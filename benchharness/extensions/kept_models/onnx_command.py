@@ -1,4 +1,4 @@
-"""What `bench model` makes of a folder besides: smaller files, what they cost, and a card."""
+"""Further files of a folder of `bench model`: ONNX variants, their evaluation, and a model card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from benchharness.extensions.kept_models.save_pretrained import Taken
 
 WORSE = 3
-"""The exit status where a file is worse than its model."""
+"""Exit code if a file is worse than its model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """Which files are made, and how they are judged."""
+    """Options of the additional files and of their evaluation."""
 
     onnx: bool = option(False, "Also write onnx/model.onnx, whose logits equal the model's.")
     int8: bool = option(False, "Also write an int8 file for this processor.")
@@ -39,9 +39,9 @@ class Variants:
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
-    """Compares a folder's files with its model; exits with 3 where one is worse.
+    """Compare a folder's files with its model; exit with 3 if one is worse.
 
-    A metric's code that was named for the database `db` may be loaded.
+    Opening the database `db` registers trusted metric code that the comparison may need.
     """
     if not Path(name).is_dir():
         raise BenchError(
@@ -64,7 +64,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
 
 def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
-    """Writes the card of a folder that was just taken, and the files that are wanted."""
+    """Write the model card of an exported folder and the requested files; return their checks."""
     from benchharness.extensions.kept_models import card
 
     folder, data = taken.folder, found.result.job.data
@@ -93,7 +93,11 @@ def _share(points: float | None) -> float | None:
 
 
 def _fails(found: "Check", wanted: Variants) -> bool:
-    """Worse, unless by less than the points that the user allows; `strict` wants a proof."""
+    """Return whether a check fails.
+
+    A worse file passes if it is within the margin that the user set. With `strict` an inconclusive
+    check fails too.
+    """
     verdict = found.verdict
     if verdict.told == "worse":
         return wanted.margin is None or not verdict.is_within
@@ -101,7 +105,7 @@ def _fails(found: "Check", wanted: Variants) -> bool:
 
 
 def tell_checks(checks: "Sequence[Check]") -> None:
-    """The table, the sentences and the answers that changed most."""
+    """Print the table of checks, their sentences, and the answers that changed most."""
     from benchharness.extensions.kept_models import card
 
     lines = [dict(zip(card.CHECK_COLUMNS, line, strict=True)) for line in card.check_lines(checks)]

@@ -1,4 +1,4 @@
-"""`bench predict`: what a kept model answers to anybody's rows."""
+"""`bench predict`: predict labels for new rows with a kept model."""
 
 import csv
 import io
@@ -46,7 +46,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """How rows are read, and what is said of each."""
+    """Options for reading rows and for the output of each row."""
 
     columns: str = option(
         "",
@@ -110,7 +110,10 @@ Write = Callable[[list[dict[str, Any]]], None]
 
 @contextmanager
 def _sink(out: Path | None) -> Iterator[Write]:
-    """What writes lines: to stdout as they come, or to a file that is there whole or not at all."""
+    """Yield a function that writes lines to stdout at once, or to a file.
+
+    The file appears only when it is complete: if the block raises, none is left.
+    """
     if out is None:
         yield lambda lines: typer.echo("\n".join(map(_json, lines)))
         return
@@ -136,12 +139,15 @@ def _sink(out: Path | None) -> Iterator[Write]:
 
 def _json(line: object) -> str:
     text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-    # Unseen characters would steer a terminal: such a line is written with JSON's escapes.
+    # Invisible characters could control a terminal: such a line is written with JSON's escapes.
     return text if visible(text) == text else json.dumps(line, allow_nan=False)
 
 
 def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """A line as cells that no spreadsheet computes: a probability each, and lists as JSON."""
+    """Yield a line as cells: one per probability, lists as JSON, and text that is never evaluated.
+
+    A spreadsheet would evaluate a text that begins like a formula.
+    """
     for name, value in line.items():
         if name == "scores" and isinstance(value, dict):
             yield from ((visible(f"score_{label}"), score) for label, score in value.items())

@@ -1,4 +1,4 @@
-"""Which encoder is the best on some tasks, by a search over encoders, points and seeds."""
+"""Search for the best encoder on some tasks, over encoders, learning rates and seeds."""
 
 import json
 import math
@@ -26,9 +26,13 @@ from benchharness.worker.__main__ import QUIET
 
 
 def check_tasks(tasks: Sequence[Task]) -> None:
-    """BenchError for tasks that no one encoder is the answer for: other heads, and no suite.
+    """Check that a single encoder can be the best one on all of these tasks.
 
-    A task that nobody trains has one run of each encoder, and no seeds beside those of others.
+    A task that is not trained has one run per encoder and so no seeds like the other tasks.
+
+    Raises:
+        BenchError: There are no tasks, some are trained and some are not, or tasks of different
+            suites have different heads.
     """
     if not tasks:
         raise BenchError("no task here has rows to train on: name one that has (--task glue/rte).")
@@ -48,14 +52,15 @@ def check_tasks(tasks: Sequence[Task]) -> None:
 
 
 RATES = "learning_rate=x1,x2,x0.5"
-"""The points of each encoder where nobody says others: its recipe's rate, twice and half of it."""
+"""Sweep of each encoder by default: the recipe's learning rate, twice it and half of it."""
 
 
 def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
-    """What `bench which` asks for: the encoders, and `RATES` unless somebody says rates.
+    """Return the options of `bench which`: the encoders, and `RATES` unless rates are set.
 
-    BenchError for fewer than two encoders, for a baseline, and for a start from tasks together,
-    whose job has no points.
+    Raises:
+        BenchError: There are fewer than two encoders, one is a baseline, or the start is the
+            multi-task model, whose job has no sweep.
     """
     names = names_in(among)
     if len(names) < 2:
@@ -76,10 +81,22 @@ def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
 def choose(
     session: Session, minutes: float, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[list[Answer], Search]:
-    """The answers, and the search within the minutes that they come from."""
+    """Search for the best encoder within a number of minutes.
+
+    Args:
+        session: Session whose request names the encoders and tasks.
+        minutes: Time budget; stored runs take none.
+        tell: Receives a line about each round.
+
+    Returns:
+        The answers of all tasks, and the search that they come from.
+
+    Raises:
+        BenchError: The minutes are not positive, or there are fewer than two encoders to compare.
+    """
     if not 0 < minutes < math.inf:
         raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
-    # AX has no runs of its own to choose by: MNLI's predict it.
+    # AX has no runs of its own to compare: MNLI's models predict it.
     trained = tuple(task for task in session.request.tasks if task.trained_on is None)
     check_tasks(trained)
     session = replace(session, request=replace(session.request, tasks=trained))
@@ -103,17 +120,21 @@ def choose(
             return find_answers(driven.store, search.jobs, tasks, keys), search
 
 
-# What predicting costs on a slot of this machine, measured in a process.
+# Cost of inference on a slot of this machine, measured in a separate process.
 
 MEASURE = (sys.executable, "-P", "-m", "benchharness.extensions.which.inference")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """Real tokens a second, without padding, and the most memory of its process, in bytes.
+    """Cost of inference with an encoder, measured in a process of its own.
 
-    On a CPU that is main memory, the libraries' own half a gigabyte included, and `threads` is on
-    how many it computed; on a GPU it is the GPU's.
+    Attributes:
+        tokens_per_second: Tokens per second, padding excluded.
+        peak_memory_bytes: Peak memory: of the GPU, or on a CPU of the whole process, which includes
+            about half a gigabyte of libraries.
+        parameters: Number of parameters.
+        threads: Number of CPU threads.
     """
 
     tokens_per_second: float
@@ -123,12 +144,13 @@ class Inference:
 
 
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
-    """What predicting with each encoder costs here, by its name, or why that is not known.
+    """Measure the inference cost of each encoder; return the cost, or the reason why it is unknown.
 
-    Of each the first job is taken: all are measured on the rows of one task. One after the other,
-    so that nothing else runs beside it; only where jobs run on this machine.
+    The result is keyed by encoder name. The first job of each encoder is measured, so that all
+    predict rows of the same task. They run one after the other with nothing else in parallel, and
+    only if jobs run on this machine.
     """
-    # The last one of a key stays, and backwards that is the model's first job.
+    # A dict keeps the last value of a key, so reversed order keeps the model's first job.
     firsts = {job.model: job for job in reversed(jobs)}
     return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
 
@@ -145,11 +167,15 @@ def _cost(request: Request, job: Job) -> Inference | str:
 
 
 MEASURE_SECONDS = 600.0
-"""How long measuring one encoder may take, its loading included."""
+"""Timeout in seconds of measuring one encoder, loading included."""
 
 
 def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
-    """Predicts rows of the job's dev split for some seconds; JobError where that cannot be done."""
+    """Predict rows of the job's dev split for some seconds, and return the cost.
+
+    Raises:
+        JobError: The measurement failed or took longer than `timeout` seconds.
+    """
     environment = {**os.environ, **QUIET, **slot.environment, DIES_WITH: str(os.getpid())}
     try:
         ended = subprocess.run(  # noqa: S603  (our own module)

@@ -1,4 +1,4 @@
-"""`bench which`: which of some encoders is the best on some tasks, within a number of minutes."""
+"""`bench which`: find the best encoder for some tasks within a number of minutes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which model of the best encoder is written, and where."""
+    """Options of the best encoder's model to write."""
 
     to: Path | None = option(
         None,
@@ -94,9 +94,10 @@ def which(
 def _take(
     answer: Answer, wanted: Wanted, options: RunOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Writes the model of the best encoder on each task, and gives what `bench model` says of it.
+    """Write the best encoder's model of each task; return the facts that `bench model` prints.
 
-    Raises BenchError where none is above the majority.
+    Raises:
+        BenchError: No encoder is better than the majority baseline, or a model has learned nothing.
     """
     to, seed, found = wanted.to, wanted.take_seed, list[dict[str, Any]]()
     if to is None:
@@ -104,7 +105,7 @@ def _take(
     if not answer.best:
         raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
     keys, runs = {}, answer.candidates[0].runs
-    for task, scores in runs.items():  # before the first is written
+    for task, scores in runs.items():  # all are checked before any is written
         with opened(options.db) as store:
             chosen = find_seed(store, options.db, scores, seed)
         check_learned(chosen)
@@ -112,7 +113,8 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        if not (is_kept := kept_model(options.db, keys[task])):  # here and now it is the same one
+        # A model that is missing is trained again, which here and now gives the same model.
+        if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
             found += take_found(
@@ -150,7 +152,7 @@ def _show(
 def _row(
     candidate: Candidate, answers: Sequence[Answer], cost: Inference | str | None
 ) -> dict[str, str]:
-    """A line of the table: the score and its interval, each task's, and the cost."""
+    """Return a table row: the score with its interval, the score of each task, and the cost."""
     scores = {
         _column(answer): _score(answer, candidate.encoder)
         for answer in (answers[-1], *answers[:-1])
@@ -173,7 +175,7 @@ def _column(answer: Answer) -> str:
 
 
 def _score(answer: Answer, encoder: str) -> str:
-    """The score with a star for what `Answer.best` has, "!" as on a board."""
+    """Return an encoder's score, with "*" if it is among the best and "!" if it is flagged."""
     for candidate in answer.candidates:
         if candidate.encoder == encoder:
             score = marked(shown(candidate.score), candidate.flags)

@@ -18,10 +18,12 @@ from benchharness.driver.search import (
 
 
 def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """Every encoder first, then the better half with twice the seeds, of fewer points each.
+    """Yield the rounds of a search over encoders: all first, then the better half with more seeds.
 
-    On each task the best of that task go on, and the best by the mean of all tasks. Then come twice
-    as many encoders and points, and so on: in the end all is run that may still be the best.
+    After the first two rounds, each round doubles the seeds and halves the encoders and their
+    points. The candidates of a task are its best encoders and those with the best mean over all
+    tasks. The series of halvings is then repeated with twice as many encoders and points, and so
+    on, until every run that may still be the best has been tried.
     """
     tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
     pairs = [(task, encoder) for encoder in encoders for task in tasks]
@@ -31,8 +33,8 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
     halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
     width = 1
-    # Doubled each time, until the numbers leave nobody out, and only those that cannot win any
-    # more are left out.
+    # Doubled until the numbers drop no candidate, so that only those that cannot win any more are
+    # dropped.
     while width < 2 * max(most, len(encoders)):
         points = most
         for half, seeds in halves:
@@ -53,9 +55,10 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
 def _contenders(
     scores: Mapping[Pair, Mapping[int, Score]], tasks: Sequence[str], most: int
 ) -> list[Pair]:
-    """Who goes on on which task: at most so many of the task, and so many of the mean.
+    """Return the pairs of task and encoder that continue: the best per task and by the mean.
 
-    A question that one encoder alone can be the answer to needs no more trials.
+    At most `most` encoders continue per ranking. A ranking that only one encoder can still win
+    needs no more trials.
     """
     best = {pair: max(own.values(), key=lambda s: s.value) for pair, own in scores.items()}
 
@@ -63,9 +66,9 @@ def _contenders(
         means = {}
         for encoder in dict.fromkeys(encoder for _, encoder in best):
             values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
-            # It is -inf where all its runs of a task failed: no mean of tasks is known then.
+            # The mean is -inf if all runs on a task failed: then no mean over tasks is known.
             if math.isfinite(fmean(values)):
-                # The standard error of a mean of independent scores, 0 where one is not known.
+                # The standard error of a mean of independent scores, 0 if one of them is unknown.
                 error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
                 means[encoder] = Score(fmean(values), error)
         found = survivors(means, most)
