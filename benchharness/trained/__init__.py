@@ -1,1 +1,1 @@
-"""Models that runs have trained and kept: loaded from their folders, and asked."""
+"""Models that runs have trained and kept: loading, prediction, export and checks of exports."""
