@@ -348,9 +348,9 @@ CUT = frozenset({"distilbert"})
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     """Remove all but the `wanted` layers from a loaded encoder; 0 keeps all layers.
 
-    `wanted` is a number or a list of layers, as `kept_layers` reads it. Raises ModelError if it
-    does not fit the number of layers, and for a family whose layers cannot be removed
-    independently.
+    `wanted` is a number of layers, or a text that lists them, as `kept_layers` reads it. Raises
+    ModelError if the encoder lacks such layers, or if its family does not work without some of
+    them.
     """
     if not wanted:
         return

@@ -7,7 +7,7 @@ no family needs special code here.
 
 A masked language model is read at one place of a text. For families whose last layer can be
 computed at the first token alone, that place is moved to the front, and each token keeps the
-position id that it has in the text: attention knows no other order.
+position id that it has in the text, which is all that attention knows of the order.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class LanguageModel:
 
     @property
     def packs(self) -> bool:
-        """Whether texts of different lengths can be batched; else a batch needs a single length."""
+        """True if texts of different lengths can be batched; else a batch needs a single length."""
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:

@@ -97,11 +97,11 @@ def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
 
 
 def _use_known_positions(module: Any) -> None:
-    """Have DeBERTa's encoder cache relative positions, and its attention read those of a width.
+    """Have DeBERTa's encoder cache relative positions, and its attention use only the needed rows.
 
     To compute them for each batch, the host would wait for the GPU. Relative positions up to half
     the number of buckets have a bucket each, so version 2 needs only the rows near the middle of
-    its table; version 1 has compute_attention_span for this.
+    its table; version 1 does the same with its compute_attention_span.
     """
     if hasattr(module, "get_rel_pos"):
         device = next(module.parameters()).device

@@ -243,7 +243,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
 
 @contextmanager
 def _unwritten_is_nan() -> Iterator[None]:
-    """Fill uninitialized memory with NaN, which torch does in its deterministic mode."""
+    """Fill uninitialized memory with NaN in this context, by torch's deterministic mode."""
     before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("warn")  # "error" would also refuse operations
     try:

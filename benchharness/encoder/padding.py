@@ -88,7 +88,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
 
 
 class Reading(NamedTuple):
-    """How a network reads a row: whether its attention is causal, and whether it sees padding."""
+    """Properties of a network: whether it is causal, and whether padding changes its states."""
 
     is_causal: bool
     sees_padding: bool

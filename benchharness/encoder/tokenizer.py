@@ -349,7 +349,10 @@ vocabulary may have a few that a user added."""
 def _with_case(
     tokenizer: Any, folder: Path, config: Any, trust: Trust, checkpoint: str
 ) -> tuple[Any, str]:
-    """Return the tokenizer with the case setting that fits its vocabulary, and what decided it."""
+    """Return the tokenizer with the case that the table of models or its vocabulary has, and why.
+
+    The reason is empty if the tokenizer is unchanged.
+    """
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
     if decided or _is_foreign(tokenizer) or not isinstance(lowers, bool):
@@ -359,7 +362,7 @@ def _with_case(
         keeps = _has_capitals(tokenizer.get_vocab())
         why = "its vocabulary has them"
         if not keeps:
-            return tokenizer, ""  # transformers' own choice stands
+            return tokenizer, ""  # transformers' own choice is kept
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
@@ -419,7 +422,7 @@ them."""
 
 def _has_types(config: Any) -> bool:
     """Return whether a network has learned several token types."""
-    # A config may say null.
+    # The config's value may be null.
     return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
 
 

@@ -1,4 +1,4 @@
-"""How a checkpoint's family reads a text, as far as its config shows; works without torch."""
+"""Properties of a checkpoint's family that follow from its config; works without torch."""
 
 import re
 from collections.abc import Mapping

@@ -225,7 +225,7 @@ def _stage_of(run: str, spec: ModelSpec) -> Stage:
             f"{folder} does not say at which step it was saved: expected a number in its name "
             f"(step-1000), global_step in {_STATE}, or step in {_OWN}."
         )
-    # The Trainer writes 0 where it does not count tokens.
+    # The Trainer writes 0 if it does not count tokens.
     counted = next((n for n in seen if _is_count(n) and (n or found == 0)), tokens)
     return Stage(run=run, step=found, tokens=counted, family=spec.family)
 

@@ -321,10 +321,10 @@ def read_pickled(path: Path) -> PickledWeights:
 
 
 def weights_of(path: Path, trust: Trust) -> PickledWeights:
-    """Read the weights in a file of torch.save; raise ModelError if it holds anything but weights.
+    """Read the weights in a file of torch.save; raise ModelError if it is not a file of weights.
 
-    With trust in pickles, a file may hold other objects, which are skipped: none of them is
-    created.
+    With trust in pickles, the file may also hold other objects, which are skipped: none of them is
+    created. Without it, or if the file holds no tensors or is damaged, ModelError is raised.
     """
     try:
         found = read_pickled(path)

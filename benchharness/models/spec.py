@@ -45,8 +45,7 @@ class ModelSpec:
             encoders on a board.
         builtin: Folder inside the package, for an encoder whose weights are drawn from the seed;
             otherwise empty.
-        start: Set if the weights come from another checkpoint than the model that it is named
-            after.
+        start: Origin of the weights, if they come from another checkpoint than the model's own.
         stage: Place among several checkpoints of one pretraining run.
     """
 

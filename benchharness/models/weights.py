@@ -68,7 +68,7 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
         folder = cache_folder(hub_id) / "snapshots" / str(revision)
         if not folder.is_dir() or not find_weights([path.name for path in folder.iterdir()]):
             raise
-        return folder  # a hub that has no answer today does not stop what was fetched before
+        return folder  # the cached files serve if the hub does not answer
     # With the revision as given, for which the library then finds the commit offline.
     folder = _download(hub_id, revision, _wanted(hub_id, names, trust))
     _borrow_tokenizer(hub_id, revision, folder)
@@ -259,7 +259,7 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
         ref = cache_folder(hub_id) / "refs" / revision
         if not ref.is_file():
             raise _unreachable(hub_id)
-        return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
+        return ref.read_text(encoding="ascii").strip()  # its commit when it was fetched
     return _ask(hub_id, revision).commit
 
 

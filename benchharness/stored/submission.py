@@ -55,7 +55,7 @@ class Wanted:
     Attributes:
         suite: Suite to submit.
         seed: Seed of the runs; None for the best runs on the dev split.
-        fill: Write one constant answer for tasks that were not run.
+        fill: True to write one constant answer for tasks that were not run.
         threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
             None for the threshold of the predictions, which is 0 for a model.
     """

@@ -51,12 +51,16 @@ class Dev(NamedTuple):
 class Checked:
     """The result of a check.
 
-    `sampled` examples were compared by their logits (for a retrieval model, by the numbers of their
-    vectors), and `apart` is the largest difference; `sampled` is 0 if transformers has no class and
-    the run's own network was checked instead. For `rows` examples the answers were compared with
-    the stored ones: `differ` of them are different, and `largest_change` is the largest change of a
-    probability, a number, or a span's no-answer score. `unexplained` answers differ by more than
-    the rounding of the run's precision. Rows are not ranked again for retrieval, so `rows` is 0.
+    Attributes:
+        sampled: Number of examples whose logits were compared (for a retrieval model, the numbers
+            of their vectors); 0 if transformers has no class and the run's own network was checked
+            instead.
+        apart: Largest difference of a logit.
+        rows: Number of examples whose answers were compared with the stored ones; 0 for a retrieval
+            model.
+        differ: Number of answers that differ from the stored ones.
+        largest_change: Largest change of a probability, a number, or a span's no-answer score.
+        unexplained: Number of answers that differ by more than the rounding of the run's precision.
     """
 
     sampled: int

@@ -55,7 +55,7 @@ class Verdict:
     """A verdict on a variant's loss: the original's score minus the variant's (0.01 is a point).
 
     Attributes:
-        told: The verdict.
+        told: "worse", "not worse" or "cannot be told".
         margin: Accepted loss.
         loss: Measured loss.
         interval: Interval of the loss with a one-sided limit of 95 % at each end: the true loss is
@@ -85,7 +85,7 @@ class Verdict:
 
     @property
     def is_within(self) -> bool:
-        """Whether the loss is shown to be below the margin, even if there is one."""
+        """True if the loss is shown to be below the margin, even if there is a loss."""
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:

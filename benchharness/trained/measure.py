@@ -238,8 +238,8 @@ def check(
 ) -> Check:
     """Compare a variant with the original on rows of the model's task, keyed by split.
 
-    Raises BenchError if there are no rows, a logit is not finite, or the score cannot be broken
-    down by example.
+    Times are measured on rows of the first split. Raises BenchError if a logit is not finite, or if
+    the score cannot be broken down by example.
     """
     sides = (original, other)
     found = [
