@@ -1,4 +1,4 @@
-"""A network with its tokenizer, from wherever a checkpoint is, and the layers it is made of."""
+"""Loading of an encoder with its tokenizer from any checkpoint, and access to its layers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -47,11 +47,12 @@ BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 class Encoder:
     """A loaded encoder.
 
-    `network` maps input ids, mask and token types to hidden states (rows, tokens, size) in fp32;
-    layers that a family has pretrained above them are its `pooler`. Loaded whole, it is an encoder
-    with a decoder, as transformers' class for conditional generation has them. `family` is
-    transformers' model_type; `max_tokens` counts the special tokens. `is_causal` is true of a
-    decoder alone, whose states have seen only what precedes them.
+    `network` maps input ids, attention mask and token types to hidden states
+    `[batch, tokens, size]` in fp32; layers that a family has pretrained on top of the encoder are
+    its `pooler`. Loaded with `whole`, it is an encoder with its decoder, a transformers class for
+    conditional generation. `family` is transformers' model_type, and `max_tokens` includes the
+    special tokens. `is_causal` is true for a decoder-only network, in which a token attends only to
+    itself and those before it.
     """
 
     network: nn.Module
@@ -70,19 +71,27 @@ def load_encoder(
     *,
     whole: bool = False,
 ) -> Encoder:
-    """The encoder of a checkpoint: "builtin:tiny", an absolute folder, or a hub id at a revision.
+    """Load the encoder of a checkpoint, with its tokenizer and config.
 
-    `whole` asks for its decoder too. Weights that the checkpoint does not have (all of a built-in
-    one's, a missing pooler) are drawn from the seed. Without a seed none are loaded: the folder is
-    what a run has left, and whoever asks loads them. Raises ModelError where the checkpoint is
-    absent, unreadable, incomplete, not finite, or needs more trust than it has.
+    Args:
+        checkpoint: "builtin:tiny", an absolute folder, or a hub id.
+        revision: Commit of the hub repository; unused for a folder and a built-in encoder.
+        seed: Seed of all weights that the checkpoint lacks: all weights of a built-in encoder, or a
+            missing pooler. With None no weights are loaded: the folder was left by a run, and the
+            caller loads that run's weights afterwards.
+        trust: Permissions that the user gives the checkpoint.
+        whole: Load the decoder too.
+
+    Raises:
+        ModelError: The checkpoint is absent, unreadable, incomplete, not finite, or needs more
+            trust than it has.
     """
     if seed is not None:
-        torch.manual_seed(seed)  # for weights that the checkpoint lacks, and then for the head's
+        torch.manual_seed(seed)  # for weights that the checkpoint lacks, then for the head
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    # What nobody has checked is tried on the weights that are drawn.
+    # An unchecked family is tried out by a forward pass, so its drawn weights are initialized.
     is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
     with no_init_weights() if is_empty else nullcontext():
         network: Any = (
@@ -97,7 +106,7 @@ def load_encoder(
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
-    reading = Reading(is_causal=False, sees_padding=False)  # as one with its decoder
+    reading = Reading(is_causal=False, sees_padding=False)  # an encoder with a decoder is neither
     if not whole:
         reading = _how_it_reads(network, config, folder, called(checkpoint))
     if reading.sees_padding:
@@ -116,7 +125,7 @@ def load_encoder(
 
 
 def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> Reading:
-    """Return how a network reads a row: by its family, or as a trial of it shows."""
+    """Return how a network reads a row: known from its family, or found by a trial forward pass."""
     said = read_config(folder / "config.json")
     if is_unchecked(said):
         return try_out(network, config, checkpoint)
@@ -124,16 +133,16 @@ def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> R
 
 
 def _count_rows(network: Any, config: Any) -> int | None:
-    """How many tokens a network knows; None where neither it nor its config says so."""
+    """Return the number of tokens that a network has embeddings for, None if it is unknown."""
     try:
         rows = network.get_input_embeddings().num_embeddings
-    except (NotImplementedError, AttributeError):  # code of the checkpoint's own without it
+    except (NotImplementedError, AttributeError):  # custom code may lack this method
         rows = getattr(config, "vocab_size", None)
     return rows if isinstance(rows, int) else None
 
 
 def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
-    """Give a checkpoint's own code the inputs that it names, and take a bare tensor from it."""
+    """Pass custom code only the inputs that it accepts, and wrap a bare tensor that it returns."""
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -142,9 +151,11 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 
 
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
-    """The whole folder of a checkpoint; a hub id is never looked up in the current folder.
+    """Return the folder of a checkpoint, downloaded and checked to be complete.
 
-    transformers says nothing of what is loaded from here on: what it warns of is refused or known.
+    A hub id is never looked up in the current folder. Logging of transformers is silenced from here
+    on: benchharness itself refuses, or knows of, everything that transformers would warn of while
+    loading.
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -159,22 +170,23 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
 
 
 def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -> Path:
-    """The folder of a checkpoint of the hub, once all is there that a run of it needs.
+    """Download a hub checkpoint with all that a run of it needs, and return its folder.
 
-    Its config and its tokenizer have been loaded then, and its weights are as they will be read.
-    Raises ModelError as `load_encoder` does, but for what only reading the weights can tell.
+    The config and the tokenizer are loaded once as a check, and pickled weights are converted.
+    Raises ModelError like `load_encoder`, except for faults that only show when the weights are
+    loaded.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    if not is_causal(read_config(folder / "config.json")):  # a decoder gets what it lacks
+    if not is_causal(read_config(folder / "config.json")):  # decoders gain embeddings
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
         return folder
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raises ModelError where a job was planned with longer rows than its checkpoint reads."""
+    """Raise ModelError if a job was planned with longer rows than its checkpoint can read."""
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, and the job has max_tokens="
@@ -182,22 +194,22 @@ def check_reach(max_tokens: int, reach: int) -> None:
         )
 
 
-# The tokens that GPT's tokenizer lacks.
+# Special tokens for decoders, which their tokenizers may lack.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
-"""The tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
+"""Special tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     """Have a decoder's tokenizer put a token between two texts, and one at the end of a row.
 
-    Texts are classified at the last token. What the tokenizer puts around texts by itself stays;
-    what is missing is its separator, or its end of a text. GPT gets tokens of its own, as Radford
-    et al. 2018, section 3.3, have them: a start, a delimiter and an end. Their embeddings start
-    from random numbers, as the separator of a tokenizer that has neither token.
+    Texts are classified at the last token. Special tokens that the tokenizer adds by itself stay; a
+    missing separator or end token is filled with the tokenizer's own separator or end-of-text
+    token, else with a new delimiter. GPT gets three new tokens, a start, a delimiter and an end, as
+    in Radford et al. 2018, section 3.3. Embeddings of new tokens are initialized at random.
     """
     if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
-        return  # a checkpoint that a run has left has them
+        return  # a run's kept checkpoint has them already
     if config.model_type in GPT:
         tokenizer.add_special_tokens(
             {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
@@ -216,7 +228,7 @@ def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     if tokens > embeddings.num_embeddings:
         # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.
         network.resize_token_embeddings(tokens, mean_resizing=False)
-        config.vocab_size = tokens  # the network has a copy
+        config.vocab_size = tokens  # the network has its own copy of the config
 
 
 def _around(tokenizer: Any) -> tuple[list[str], list[str], list[str]]:
@@ -239,17 +251,17 @@ def _put_around(
         pair=[*before, "$A", *between, "$B", *after],
         special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
     )
-    # Byte-level BPE makes offsets leave out the space that begins a token: it still runs, first.
+    # Byte-level BPE excludes the space that begins a token from its offsets: keep that step, first.
     own = tokenizer.backend_tokenizer.post_processor
     parts: Any = own if isinstance(own, processors.Sequence) else [own]
     kept = [part for part in parts if isinstance(part, processors.ByteLevel)]
     tokenizer.backend_tokenizer.post_processor = processors.Sequence([*kept, template])
 
 
-# Dropout other than the checkpoint's own: some papers fine-tune without it.
+# Dropout rates that replace the checkpoint's: some papers fine-tune without dropout.
 
 NUMBERS = ("dropout", "attention_dropout")
-"""How modules of transformers call a rate that they keep as a number instead of as a layer."""
+"""Attributes in which modules of transformers keep a dropout rate as a number, without a layer."""
 
 CLASSIFIER_RATES = (
     "classifier_dropout",
@@ -259,13 +271,14 @@ CLASSIFIER_RATES = (
     "seq_classif_dropout",
     "summary_last_dropout",
 )
-"""How configs of transformers call the rate right before the output layer."""
+"""Names that configs of transformers give to the dropout rate right before the output layer."""
 
 
 def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | None) -> None:
-    """Gives an encoder, and the head that is made for it, these rates; None leaves its own.
+    """Set the dropout rates of an encoder and of the head to be made for it.
 
-    To be called before the head is made, which reads its rate from the config.
+    None keeps the rate that the checkpoint has. Must be called before the head is made, because the
+    head reads `classifier_rate` from the config.
     """
     modules: Iterator[Any] = encoder.network.modules()
     if rate is not None:
@@ -277,24 +290,24 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
                     setattr(module, name, rate)
     if classifier_rate is not None:
         for name in CLASSIFIER_RATES:
-            setattr(encoder.config, name, classifier_rate)  # a family reads one of them
+            setattr(encoder.config, name, classifier_rate)  # each family reads one of these names
 
 
-# What an encoder is made of from the bottom up, for whatever treats its layers differently.
+# The parts of an encoder from bottom to top, for code that treats its layers differently.
 
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
-"""Names of what comes after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5 end in
-a norm."""
+"""Names of modules that come after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5
+end in a norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """The parts of an encoder: what stands below the first layer, and the layers in their order.
+    """The parts of an encoder: the modules below the first layer, and the layers in order.
 
-    `embeddings` have all that the layers share too, such as relative positions. A layer that is
-    passed several times (ALBERT's) stands here once. What comes after the last layer is in neither:
-    it belongs with the head.
+    `embeddings` also include all that the layers share, such as relative positions. A layer that is
+    passed several times (as in ALBERT) is listed once. Modules after the last layer are in neither
+    field: they belong with the head.
     """
 
     embeddings: tuple[nn.Module, ...]
@@ -302,9 +315,9 @@ class Layers:
 
 
 def layers_of(network: nn.Module) -> Layers:
-    """The parts of an encoder's network, that of any family which lists its layers."""
+    """Return the parts of an encoder's network, whose family keeps its layers in a ModuleList."""
     parts = list(_parts(network))
-    # By their weights: T5 has its embeddings twice, and only the second ones are called.
+    # Keyed by their weights: T5 has its embeddings twice, and only the second module is called.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
@@ -313,8 +326,8 @@ def layers_of(network: nn.Module) -> Layers:
 
 
 def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
-    """The parts in their order, each with whether it is a layer."""
-    # Every family keeps its layers in a ModuleList, at its top or further inside. Funnel's has one
+    """Yield the parts of a module in order, each with whether it is a layer."""
+    # Every family keeps its layers in a ModuleList, at the top or nested. Funnel has one ModuleList
     # for each of its blocks.
     are_layers = isinstance(module, nn.ModuleList)
     for name, child in module.named_children():
@@ -323,20 +336,21 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
         elif any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
             yield from _parts(child)
         elif name not in ON_TOP and any(True for _ in child.parameters()):
-            yield child, False  # embeddings, and what all layers share
+            yield child, False  # embeddings, and modules that all layers share
 
 
-# An encoder of some of its layers.
+# Encoders that keep only some of their layers.
 
 CUT = frozenset({"distilbert"})
-"""Families beside FAMILIES, below, of which some of the layers are an encoder too."""
+"""Families, in addition to FAMILIES below, that still work with some of their layers removed."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
-    """Takes all layers but some out of a loaded encoder; 0 keeps all.
+    """Remove all but the `wanted` layers from a loaded encoder; 0 keeps all layers.
 
-    `wanted` is as `kept_layers` takes it. Raises ModelError as that does, and for a family whose
-    layers do not stand for themselves.
+    `wanted` is a number of layers, or a text that lists them, as `kept_layers` reads it. Raises
+    ModelError if the encoder lacks such layers, or if its family does not work without some of
+    them.
     """
     if not wanted:
         return
@@ -348,17 +362,17 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))
-    # convbert, deberta and the others keep them in one list, wherever it is.
+    # Every supported family keeps its layers in one list, under a name of its own.
     name = next(n for n, part in network.named_modules() if list(part.children()) == [*layers])
     parent, _, own = name.rpartition(".")
     setattr(network.get_submodule(parent), own, nn.ModuleList(layers[i] for i in kept))
-    encoder.config.num_hidden_layers = len(kept)  # DistilBERT's n_layers by another name
+    encoder.config.num_hidden_layers = len(kept)  # DistilBERT maps this name to n_layers
 
 
-# The last layer of an encoder at the first token alone, where a head reads no other state.
+# The last layer of an encoder computed at the first token only, for heads that read no other state.
 #
-# Its keys and values come from all tokens; its queries, its output and its feed-forward part are
-# computed once a row: a sixth of the work of an encoder of six layers is nearly saved.
+# Its keys and values come from all tokens; its queries, output and feed-forward part are computed
+# once per row. For an encoder of six layers this saves nearly a sixth of the work.
 
 FAMILIES = frozenset(
     {
@@ -374,14 +388,15 @@ FAMILIES = frozenset(
         "xlm-roberta",
     }
 )
-"""Families (transformers' model_type) whose layers add the residual behind attention in a module of
-its own, `attention.output`, and whose tokens meet nowhere after it."""
+"""Families (transformers' model_type) whose layers add the residual after attention in a separate
+module, `attention.output`, and in which no operation after that module mixes tokens."""
 
 
 def use_first_token(network: Any) -> None:
-    """Has the last layer give first tokens' states alone, (rows, 1, size), if its family allows.
+    """Have the last layer return only the states of first tokens, if the family allows it.
 
-    For heads that read nothing else. All other layers' states are of all tokens, as before.
+    The last layer then returns `[batch, 1, size]`. This is for heads that read nothing else; all
+    other layers still compute the states of all tokens.
     """
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return
@@ -390,13 +405,17 @@ def use_first_token(network: Any) -> None:
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")
-    # Its inputs are attention's output and the residual: both are narrowed, and so all after it is.
+    # The inputs of this module are the attention output and the residual. Both are narrowed to the
+    # first token, and so is everything after them.
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
     setattr(attention.get_submodule("self"), NARROWED, True)
 
 
 def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The first tokens' states, of (rows, tokens, size) or of packed (1, tokens, size)."""
+    """Select the states of first tokens from `[batch, tokens, size]` or packed `[1, tokens, size]`.
+
+    A packed row `[1, tokens, size]` becomes `[1, batch, size]`, a padded batch `[batch, 1, size]`.
+    """
     packing = PACKING.get()
     # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
     first = inputs[0].new_zeros(1, dtype=torch.long) if packing is None else packing.firsts

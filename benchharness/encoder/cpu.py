@@ -1,19 +1,19 @@
-"""Packed rows on a CPU: attention in the cache, cheap dropout.
+"""Packed rows on a CPU: attention within the cache, and cheap dropout.
 
 torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
-intermediate matrix and draws dropout slowly, two thirds of a step of a small encoder at 320 tokens.
-Ours takes sequences out of a packed row (packing.py draws it) a few at a time, so that their scores
-stay in a core's cache. They are in groups of like length: widths are rounded up to multiples of
-ROUNDING (here of 4), so that few places are padding.
+intermediate matrix and draws dropout slowly, which takes two thirds of a step of a small encoder at
+320 tokens. The attention of this module takes a few sequences at a time out of a packed row (drawn
+in packing.py), so that their scores stay in a core's cache. Sequences are grouped by length: widths
+are rounded up to multiples of ROUNDING (of 4 in this example), so that few places are padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
 
     row 0  a b c .                      row 1  D E F G H . . .
     row 2  k l . .
 
-Within a group each head of a sequence is a matrix of its own, so the order of attention is group,
-sequence, head, token (see HeadRows): with two heads, a b c . of head 0, a b c . of head 1, then
-k l . . of head 0, and so on.
+Within a group each head of a sequence is a separate matrix, so attention's order is group,
+sequence, head, token (see HeadRows). With two heads, it is "a b c ." of head 0, "a b c ." of head
+1, then "k l . ." of head 0, and so on.
 """
 
 import math
@@ -31,31 +31,33 @@ from torch.nn import functional
 from benchharness.encoder.packing import Attention, Packing
 
 CHUNK_SCORES = 1 << 18
-"""Attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
+"""Number of attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
 
 
 def use_fast_dropout(network: nn.Module) -> None:
-    """Puts FastDropout in the place of every nn.Dropout of a network."""
+    """Replace every nn.Dropout of a network with FastDropout."""
     for module in network.modules():
         for name, child in module.named_children():
-            # Not where it drops all: FastDropout's scale would be a division by zero.
+            # Not if it drops everything: FastDropout's scale would be a division by zero.
             if type(child) is nn.Dropout and child.p < 1.0:
                 setattr(module, name, FastDropout(child.p))
 
 
 # Dropout: the same probabilities as torch's, from cheaper random numbers.
 #
-# torch draws a double for every element, which is a third of a training step of a small encoder.
-# Here one draw of 64 bits serves four elements, and what is left is integer arithmetic on bits.
+# torch draws a double for every element, which takes a third of a training step of a small encoder.
+# Here one draw of 64 bits serves four elements, and the rest is integer arithmetic on bits.
 
 STEPS = 1 << 15
-"""A probability is a whole number of these parts: 0.1 is 3277 / 32768, wrong by 6 in a million."""
+"""Resolution of a dropout probability, which is a multiple of 1 / STEPS: 0.1 becomes 3277 / 32768,
+which is off by 6 in a million."""
 
 
 class RandomBits:
-    """Random bits for one call, from numpy's quickest generator: a third of what torch's take.
+    """Random bits for one call, from numpy's fastest generator: a third of the time of torch's.
 
-    It is seeded from torch's CPU generator, so a seed and a checkpoint of its state cover it.
+    The generator is seeded from torch's CPU generator, so a torch seed, or a checkpoint of its
+    state, determines these bits too.
     """
 
     @cached_property
@@ -63,55 +65,57 @@ class RandomBits:
         return np.random.SFC64(int(torch.randint(2**63 - 1, ())))
 
     def draw(self, shape: torch.Size, rate: float) -> Tensor:
-        """int16 of that shape, negative with the probability `rate`."""
+        """Draw an int16 tensor of this shape, negative with the probability `rate`."""
         count = math.prod(shape)
         words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
         numbers = torch.from_numpy(words.view(np.int16)[:count])
-        # 15 random bits, 0 to STEPS - 1, less the threshold: in place, on memory that is ours.
+        # 15 random bits, 0 to STEPS - 1, minus the threshold; in place, because this call owns the
+        # memory.
         return numbers.bitwise_and_(STEPS - 1).sub_(round(rate * STEPS)).view(shape)
 
 
 class FastDropout(nn.Module):
-    """nn.Dropout on a CPU, for fp32 and bf16, in the mean exactly what goes in.
+    """nn.Dropout on a CPU, for fp32 and bf16, whose output equals its input exactly on average.
 
-    The scale of what is kept is 1 / (1 - p) as the states' type has it, and as much is dropped as
-    that scale makes up for: in bf16 it is 1.109375 for p = 0.1, and 9.86 % are dropped. torch drops
-    10 % by the same scale, and so shrinks bf16 states by 0.16 %.
+    Kept values are multiplied by 1 / (1 - p), rounded to the states' dtype, and the drop rate is
+    adjusted to the rounded scale: in bf16 with p = 0.1 the scale is 1.109375, and 9.86 % of the
+    values are dropped. torch drops 10 % with the same scale, and so shrinks bf16 states by 0.16 %.
     """
 
     def __init__(self, rate: float) -> None:
         super().__init__()
-        self.p = rate  # where transformers' attention modules look for it
+        self.p = rate  # the name that transformers' attention modules read
 
     def forward(self, states: Tensor) -> Tensor:
-        """The states with some at 0 and the others multiplied by 1 / (1 - p), while training."""
+        """Zero some states and multiply the others by 1 / (1 - p); only in training mode."""
         if not self.training or self.p == 0.0:
             return states
         scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
         drawn = RandomBits().draw(states.shape, 1.0 - 1.0 / scale.item())
-        # An arithmetic shift spreads the sign over all 16 bits: -1 where dropped, 0 elsewhere. Not
-        # of it, as wide as a state, is a mask for the bits of the scale.
+        # An arithmetic shift spreads the sign over all 16 bits: -1 if dropped, else 0. Its
+        # complement, as wide as a state, is a mask for the bits of the scale.
         kept = drawn.bitwise_right_shift_(15).bitwise_not_().to(_whole(states))
         return states * kept.bitwise_and_(scale.view(kept.dtype)).view(states.dtype)
 
 
 def _whole(states: Tensor) -> torch.dtype:
-    """The whole numbers that are as wide as the states' floats."""
+    """Return the integer dtype that is as wide as the states' float dtype."""
     return torch.int16 if states.dtype == torch.bfloat16 else torch.int32
 
 
 # The sequences of a packed row in attention's order.
 
 ROUNDING = 16
-"""Attention is computed at lengths that are multiples of it: matrix units like them."""
+"""Multiple to which attention rounds lengths up, as matrix units prefer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Sequences that attention on a CPU computes together, each padded to `width` tokens.
 
-    `rows` are their numbers in the batch. `is_real` (sequences, width) says which tokens are no
-    padding, None where all are: full groups need no mask, which is a pass over all scores.
+    `rows` are their indices in the batch. `is_real` `[sequences, width]` is false for padding, and
+    None if there is no padding: a full group needs no mask, which would cost a pass over all
+    scores.
     """
 
     rows: Tensor
@@ -121,10 +125,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRows:
-    """The rows (token, head) of a packed row in attention's order: group, sequence, head, token.
+    """The mapping between a packed row and attention's order: group, sequence, head, token.
 
-    `places` (tokens * heads,) says where in that order each packed row stands; `order` (places,)
-    which one stands at each place, 0 at padding.
+    `places` `[tokens * heads]` holds the place in attention's order of each (token, head) of the
+    packed row. `order` `[places]` is the inverse: the index of the (token, head) at each place, 0
+    for padding.
     """
 
     groups: tuple[Group, ...]
@@ -134,7 +139,7 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """The order of a packing's rows; made once for all layers with so many heads."""
+        """Return the order for a packing; it is computed once for all layers with as many heads."""
         return packing.once(("heads", heads), lambda: cls._of(packing.lengths, heads))
 
     @classmethod
@@ -151,7 +156,7 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = before + np.arange(len(rows)) * heads * width  # of their first heads
+            firsts[rows] = before + np.arange(len(rows)) * heads * width  # of each first head
             before += len(rows) * heads * int(width)
         # A token's heads are as far apart as its sequence is wide: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
@@ -163,26 +168,29 @@ class HeadRows:
         return cls(groups=tuple(groups), heads=heads, **tensors)
 
     def gather(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, heads, size) in attention's order, (places, size).
+        """Reorder packed states `[tokens, heads, size]` to attention's order, `[places, size]`.
 
-        At padding stand the states of row 0, which attention has to mask.
+        Padding gets the states of (token, head) 0, which attention has to mask.
         """
         return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
 
     def spread(self, states: Tensor) -> Tensor:
-        """`gather`, slower, with 0 at padding; its gradient is `scatter`, which is quicker."""
+        """Do the same as `gather`, but with zeros at padding.
+
+        The call itself is slower than `gather`, but its backward pass, `scatter`, is faster.
+        """
         rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
         return rows.new_zeros(len(self.order), rows.shape[1]).index_copy_(0, self.places, rows)
 
     def scatter(self, states: Tensor) -> Tensor:
-        """States in attention's order as packed ones; what stands at padding is left out."""
+        """Reorder states from attention's order to packed `[tokens, heads, size]`; drop padding."""
         rows = states.index_select(0, self.places)  # (tokens * heads, size)
         return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 
     def by_group(self, *states: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Each group with its parts of states in attention's order.
+        """Yield each group with its part of each of the states, which are in attention's order.
 
-        Those are (sequences * heads, tokens, size).
+        The parts are `[sequences * heads, tokens, size]`.
         """
         sizes = [len(group.rows) * self.heads * group.width for group in self.groups]
         parts = (torch.split(each, sizes) for each in states)
@@ -190,26 +198,26 @@ class HeadRows:
             yield group, *(part.view(-1, group.width, part.shape[1]) for part in own)
 
 
-# Attention, by the formula.
+# Attention, as the formula defines it.
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """The formula for all tokens of a packed row."""
+    """Compute the attention formula for all tokens of a packed row."""
     if not torch.is_grad_enabled():
         return predict_attend(query, key, value, formula)
-    # The states are in the precision of the layer that made them; autocast would cast in between.
+    # The states have the dtype of the layer that made them; autocast would cast in between.
     with torch.autocast("cpu", enabled=False):
         attended: Tensor = _Attention.apply(query, key, value, formula)  # type: ignore[no-untyped-call]
         return attended
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps the probabilities for the backward pass, dropped ones with their sign turned round.
+    """Attention with dropout, which keeps signed probabilities for its backward pass.
 
-    So one matrix holds both: its absolute values are the probabilities, its positive part what the
-    values were weighed with. With P the probabilities, D the kept ones / (1 - rate), O = D V and
-    G = D * (dO V^T), the gradient of the scores is G - P * rowsum(G), as in FlashAttention
-    (arXiv:2205.14135, appendix B.4), where that sum is written rowsum(dO * O).
+    The sign of a dropped probability is flipped, so that one matrix holds both: its absolute values
+    are the probabilities P, its positive part the kept ones. With D the kept probabilities divided
+    by 1 - rate, O = D V and G = D * (dO V^T), the gradient of the scores is G - P * rowsum(G), as
+    in FlashAttention (arXiv:2205.14135, appendix B.4), which writes that sum as rowsum(dO * O).
     """
 
     @staticmethod
@@ -218,7 +226,7 @@ class _Attention(torch.autograd.Function):
         states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
         attended = torch.empty_like(states[0])  # (places, size)
         kept_for_backward = []
-        # Of each group: q, k, v and output (sequences * heads, tokens, size).
+        # Per group: q, k, v and output `[sequences * heads, tokens, size]`.
         for group, q, k, v, output in rows.by_group(*states, attended):
             masks = _masks(group, rows.heads, q.dtype, formula)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
@@ -228,12 +236,13 @@ class _Attention(torch.autograd.Function):
                     scores += mask[part if len(mask) > 1 else 0]
                 torch.softmax(scores, -1, out=signed[part])
                 _mark_dropped(signed[part], formula.rate, bits)
-                # relu takes away what is dropped; the scale of what is kept comes at the end.
+                # relu removes dropped probabilities; the scale of the kept ones is applied at the
+                # end.
                 torch.matmul(signed[part].relu(), v[part], out=output[part])
             kept_for_backward.append(signed)
         ctx.save_for_backward(*states, *kept_for_backward)
         ctx.formula, ctx.rows = formula, rows
-        return rows.scatter(attended).mul_(1.0 / (1.0 - formula.rate))  # as query
+        return rows.scatter(attended).mul_(1.0 / (1.0 - formula.rate))  # shaped like query
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -256,9 +265,9 @@ class _Attention(torch.autograd.Function):
 
 
 def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> list[Tensor]:
-    """What is added to a group's scores (sequences * heads, tokens, tokens).
+    """Return the masks to be added to a group's scores `[sequences * heads, tokens, tokens]`.
 
-    Masks are spread over them; two in one place do not overflow.
+    The masks are broadcast to the scores. Two masks that hide the same place do not overflow.
     """
     hidden, window = [], group.width if formula.window is None else formula.window
     if group.is_real is not None:
@@ -267,16 +276,17 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
     if formula.is_causal or group.width > window:
         ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]  # (tokens, tokens)
         hidden.append((ahead > 0 if formula.is_causal else ahead.abs() >= window)[None])
-    # Half of the lowest number: two of them added are still finite, and no row is all -inf, whose
-    # softmax would be NaN (the rows of padding see nothing).
+    # Half of the lowest number: two masks added are still finite, and no row is all -inf, for which
+    # softmax would be NaN (rows of padding attend to nothing).
     low = torch.finfo(dtype).min / 2
     return [torch.zeros(each.shape, dtype=dtype).masked_fill_(each, low) for each in hidden]
 
 
 def _parts(scores: Tensor) -> Iterator[slice | int]:
-    """The rows of scores (rows, tokens, tokens) in parts of about CHUNK_SCORES.
+    """Return indices that split scores `[rows, tokens, tokens]` into parts of about CHUNK_SCORES.
 
-    One alone loses its first dimension, because torch copies the transposed of a batch of one.
+    A part of one row is an integer index, which drops the first dimension: torch would copy the
+    transpose of a batch of one.
     """
     size = CHUNK_SCORES // scores[0].numel()
     if size < 2:
@@ -285,24 +295,24 @@ def _parts(scores: Tensor) -> Iterator[slice | int]:
 
 
 def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
-    """Turns the sign of probabilities (-0.0 for 0) where dropout takes them away."""
+    """Flip the sign of the probabilities that dropout drops, in place (0 becomes -0.0)."""
     if rate == 0.0:
         return
     whole = _whole(probabilities)
-    # The draws are negative where dropped; of their bits the sign alone is kept. Widened to int32
-    # it stays the highest bit, which is a float's sign too.
+    # Draws are negative if dropped; only their sign bit is kept. Widened to int32 it stays the
+    # highest bit, which is also the sign bit of a float.
     signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)
     probabilities.view(whole).bitwise_or_(signs)
 
 
 def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """`attend` without dropout and gradients, by torch's own kernel for that."""
+    """Compute `attend` without dropout and gradients, with torch's own kernel."""
     rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
     for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):
         # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
         q, k, v = (part.unflatten(0, (-1, rows.heads)) for part in parts)
-        masks = _masks(group, 1, query.dtype, formula)  # those of one head are those of all
+        masks = _masks(group, 1, query.dtype, formula)  # the same for every head
         mask = sum(masks[1:], masks[0])[:, None] if masks else None
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=formula.scale
@@ -312,7 +322,7 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
 
 
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """`attend` for the first tokens of sequences, without a window; zero for all others."""
+    """Compute `attend` for the first token of each sequence, ignoring a window; zero elsewhere."""
     rows, formula = HeadRows.of(formula.packing, query.shape[1]), replace(formula, window=None)
     dropout, attended, firsts = FastDropout(formula.rate), [], []
     with torch.autocast("cpu", enabled=False):

@@ -1,12 +1,14 @@
-"""Packed rows on a GPU: attention by the kernels that are told where sequences begin.
+"""Packed rows on a GPU: attention with kernels that take the offsets of sequences.
 
-They are those that torch's attention over jagged tensors ends in (torch/nested/_internal/sdpa.py),
-called with the same arguments: FlashAttention for bf16, the memory-efficient one for fp32, both
-with dropout. A jagged tensor itself costs the host about a millisecond a layer
-(docs/decisions/0017-kernels-for-packed-rows.md), which is many times what a layer computes.
+These are the kernels that torch's attention over jagged tensors ends in
+(torch/nested/_internal/sdpa.py), called with the same arguments: FlashAttention for bf16 and the
+memory-efficient kernel for fp32, both with dropout. A jagged tensor itself would cost the host
+about a millisecond per layer (docs/decisions/0017-kernels-for-packed-rows.md), many times the time
+that the layer computes.
 
-What neither can do is computed by `scaled_dot_product_attention` on padded sequences with a mask:
-windows in fp32, odd sizes of heads, older GPUs, and all of it on a CPU, where tests compare it.
+Cases that neither kernel supports are computed by `scaled_dot_product_attention` on padded
+sequences with a mask: windows in fp32, odd head sizes, older GPUs, and everything on a CPU, on
+which tests compare this fallback.
 """
 
 from dataclasses import replace
@@ -19,14 +21,14 @@ from torch.nn import functional
 from benchharness.encoder.packing import Attention, Packing
 
 FLASH = (8, 0)
-"""The compute capability from which on FlashAttention is there (Ampere), and bf16 in hardware."""
+"""Least compute capability (Ampere) that has FlashAttention, and bf16 in hardware."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """The formula for all tokens of a packed row."""
+    """Compute the attention formula for all tokens of a packed row."""
     packing = formula.packing
     if formula.window is not None and packing.width <= formula.window:
-        formula = replace(formula, window=None)  # it hides nothing
+        formula = replace(formula, window=None)  # a window this wide hides nothing
     if not _has_kernel(query, formula.window):
         table = packing.table(query)  # (sequences, width, heads, size)
         seen = _attend_padded(table, key, value, formula)
@@ -35,9 +37,9 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 
 
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """`attend` for the first tokens of sequences, without a window; zero for all others."""
+    """Compute `attend` for the first token of each sequence, ignoring a window; zero elsewhere."""
     formula = replace(formula, window=None)
-    starts = formula.packing.offsets[:-1]  # (sequences,), the tail's too
+    starts = formula.packing.offsets[:-1]  # (sequences,), including the tail
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):
         seen = _by_kernel(first, key, value, formula)
@@ -47,10 +49,10 @@ def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) 
 
 
 def _has_kernel(query: Tensor, window: int | None) -> bool:
-    """Whether a kernel takes such states (tokens, heads, size), and a window."""
+    """Return whether a kernel supports this `query` `[tokens, heads, size]` with this window."""
     if not query.is_cuda:
         return False
-    size = query.shape[-1]  # rows of it are read 16 bytes at a time
+    size = query.shape[-1]  # kernels read it 16 bytes at a time
     if query.dtype == torch.float32:
         return size % 4 == 0 and window is None
     return size % 8 == 0 and size <= 256 and _capability(query.device) >= FLASH
@@ -62,11 +64,15 @@ def _capability(device: torch.device) -> tuple[int, int]:
 
 
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Attention of all tokens, or of queries (sequences, heads, size) alone."""
+    """Compute attention with a kernel, for all tokens or for one query per sequence.
+
+    `query` is `[tokens, heads, size]` or, shorter than `key`, `[sequences, heads, size]`.
+    """
     packing, rate, scale = formula.packing, formula.rate, formula.scale
-    offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), as the kernels ask
-    # No sequence is longer. The backward pass of fp32 refuses a bound beyond the row's own tokens,
-    # as the width of a few short ones is, being rounded up.
+    offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), kernels take int32
+    # The longest sequence is at most this long. The fp32 backward pass refuses a bound above the
+    # number of tokens in the row; the width of a few short sequences exceeds it, because widths are
+    # rounded up.
     bound = min(packing.width, packing.tokens)
     of_queries, longest = offsets, bound
     if len(query) < len(key):
@@ -76,12 +82,12 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
     lengths = (of_queries, offsets, longest, bound)
     if query.dtype == torch.float32:
         states = (s.contiguous()[None] for s in (query, key, value))  # (1, tokens, heads, size)
-        needs_sums = torch.is_grad_enabled()  # of the scores' exponentials, for the backward pass
+        needs_sums = torch.is_grad_enabled()  # of exponentials, for the backward pass
         found: Tensor = torch.ops.aten._efficient_attention_forward(
             *states, None, *lengths, rate, int(formula.is_causal), needs_sums, scale=scale
         )[0]
         return found.squeeze(0)
-    # The farthest that is seen, to either side.
+    # The farthest distance that a token attends to, on either side.
     reach = None if formula.window is None else formula.window - 1
     return torch.ops.aten._flash_attention_forward(  # type: ignore[no-any-return]
         query,
@@ -98,7 +104,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
 
 
 def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Attention of queries (sequences, some tokens, heads, size) to the whole of their sequence."""
+    """Compute attention of queries `[sequences, tokens, heads, size]` to their whole sequence."""
     packing = formula.packing
     # (sequences, width, heads, size) -> (sequences, heads, width, size)
     key, value = (packing.table(states).transpose(1, 2) for states in (key, value))
@@ -116,10 +122,11 @@ def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention
 
 
 def _is_seen(packing: Packing, formula: Attention) -> Tensor:
-    """Which tokens see which, (sequences, 1, width, width)."""
+    """Return a mask `[sequences, 1, width, width]` of which tokens attend to which."""
     columns = torch.arange(packing.width, device=packing.offsets.device)
     is_real = columns < packing.offsets.diff()[:, None]  # (sequences, width)
     ahead = columns - columns[:, None]  # (width, width)
     is_near = ahead <= 0 if formula.is_causal else ahead.abs() < (formula.window or packing.width)
-    # Padding sees itself: a token that sees nothing has NaN, also in others' gradients.
+    # Padding attends to itself: a token that attends to nothing would get NaN, and so would the
+    # gradients of other tokens.
     return (is_real[:, None, None] & is_near) | (ahead == 0)

@@ -1,4 +1,4 @@
-"""transformers' code of networks, imported without what no encoder uses."""
+"""Import of transformers' network code, without dependencies that no encoder uses."""
 
 import sys
 from importlib import import_module
@@ -6,17 +6,18 @@ from typing import Any
 
 
 def import_networks() -> None:
-    """Imports what all networks share, without scipy, and in a worker without distributed tensors.
+    """Import the code that all networks share, without scipy.
 
-    transformers imports `scipy.optimize` for losses of object detection: a quarter of a second of
-    processor time in every process that loads an encoder. There it is imported when it is called.
+    transformers imports `scipy.optimize` for losses of object detection, which costs a quarter of a
+    second of processor time in every process that loads an encoder. Here it is imported when it is
+    first called. In a worker, distributed tensors of torch are not imported either.
     """
     if "transformers.modeling_utils" in sys.modules:
         return
     places = [vars(import_module(f"transformers.utils{name}")) for name in ("", ".import_utils")]
     unused = {"is_scipy_available": places[0]["is_scipy_available"]}
     compiler = sys.modules.get("torch._dynamo")
-    if compiler is not None and compiler.__spec__ is None:  # a worker's, which is no module
+    if compiler is not None and compiler.__spec__ is None:  # a worker's placeholder
         name = "is_torch_distributed_available"
         unused[name] = places[0][name]
     for place in places:
@@ -35,4 +36,4 @@ def _linear_sum_assignment(*values: Any, **options: Any) -> Any:
     return found(*values, **options)
 
 
-import_networks()  # whoever imports this module first
+import_networks()  # on the first import of this module

@@ -1,13 +1,13 @@
-"""A checkpoint with the head that it was pretrained with: the log-probabilities of its tokens.
+"""A checkpoint with its pretraining head, for log-probabilities of tokens.
 
-A masked language model guesses a token from those on both sides, a causal one from those before it.
-Its head is a product with the whole vocabulary, so it is computed only where an answer is read. A
-hook on the encoder takes these states out before the network of transformers goes on to its head,
-and no family needs code of its own here.
+A masked language model predicts a token from both sides, a causal one from the tokens before it.
+The head is a product with the whole vocabulary, so it is computed only at the places that are
+scored. A hook on the encoder selects their states before transformers' network applies its head, so
+no family needs special code here.
 
-A masked language model reads one place of a text. Families whose last layer can be computed at the
-first token alone get that place first, each token with the position that it has in the text:
-attention knows no other order.
+A masked language model is read at one place of a text. For families whose last layer can be
+computed at the first token alone, that place is moved to the front, and each token keeps the
+position id that it has in the text, which is all that attention knows of the order.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,12 @@ from benchharness.tasks.errors import ModelError
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A text and the places at which a language model is asked what stands there.
+    """A text with the places at which a language model scores tokens.
 
-    `token_ids` and `types` (segments, None where the model knows none) are of the whole text.
-    `places` are read, each once; `asked` are pairs (which of the places, token). A masked language
-    model reads one place, where the text has the mask; a causal one says at a place what follows.
+    `token_ids` and `types` (token types, None if the model has none) cover the whole text. `places`
+    are the distinct places to read, and `asked` are pairs of (index in `places`, token id to
+    score). A masked language model is read at one place, which holds the mask; a causal one
+    predicts, at each place, the next token.
     """
 
     token_ids: tuple[int, ...]
@@ -55,8 +56,8 @@ class Reading:
 class LanguageModel:
     """A loaded language model.
 
-    `network` is transformers' class with the head, in fp32 and without dropout; `max_tokens` counts
-    the special tokens.
+    `network` is transformers' class with the head, in fp32 and without dropout. `max_tokens`
+    includes the special tokens.
     """
 
     network: Any
@@ -66,24 +67,27 @@ class LanguageModel:
 
     @property
     def packs(self) -> bool:
-        """Whether texts of many lengths can be read together; else they need one length."""
+        """True if texts of different lengths can be batched; else a batch needs a single length."""
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:
-        """Has the network compute on a device, as quickly as it allows; once, and first."""
+        """Move the network to a device and use its fastest attention; call this once, first."""
         self.network.to(device)
         encoder = self.network.base_model
-        # Before the hooks of packing, which take the packing from here.
+        # Registered before the hooks of packing, which read the packing that this hook passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
-        # A causal one is asked at many places, which one token does not stand for.
+        # A causal model is read at many places, which one first token cannot represent.
         takes_positions = encoder.config.model_type in PACKABLE
         if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
         encoder.register_forward_hook(_take_places)
 
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
-        """How likely the tokens are that the readings ask for, in order, in the weights' dtype."""
+        """Return the log-probability of each token in the readings' `asked`, in order, `[asked]`.
+
+        The tensor has the dtype of the weights.
+        """
         device = (weight := next(self.network.parameters())).device
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         width = int(lengths.max())
@@ -92,16 +96,17 @@ class LanguageModel:
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
         for row, reading in enumerate(readings):
-            order = np.arange(len(reading))  # in which the tokens of a text stand in a row
+            order = np.arange(len(reading))  # order of a text's tokens within the row
             if is_first:
-                (place,) = reading.places  # a masked language model is asked for one
+                (place,) = reading.places  # a masked language model reads one place
                 order = np.concatenate([[place], np.delete(order, place)])
             ids[row, : len(order)] = np.array(reading.token_ids)[order]
             if reading.types is not None:
                 types[row, : len(order)] = np.array(reading.types)[order]
             positions.append(order)
             asked += [(len(places) + which, token) for which, token in reading.asked]
-            # In the states of the batch, (rows, 1, size) or (rows, width, size), flattened.
+            # Indices into the states of the batch, (rows, 1, size) or (rows, width, size),
+            # flattened.
             places += [row] if is_first else [row * width + place for place in reading.places]
         inputs = {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]) * 1}
         if readings[0].types is not None:
@@ -111,7 +116,7 @@ class LanguageModel:
         if self.packs:
             packing = replace(
                 Packing.of_lengths(lengths, width, device),
-                # Where each token stood before the masked one was put first.
+                # Position of each token before the masked one was moved to the front.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
         told = _AT.set(_At(torch.tensor(places, device=device), packing))
@@ -124,7 +129,8 @@ class LanguageModel:
         return found
 
 
-# Which places the head is computed at, told to hooks: no family passes a value of ours.
+# The places at which the head is computed, in a context variable for the hooks: transformers'
+# networks do not pass benchharness's arguments through.
 
 
 @dataclass(frozen=True)
@@ -140,13 +146,13 @@ def _give_packing(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -
     at = _AT.get()
     if at is None or at.packing is None:
         return args, inputs
-    # Some families are given the token ids without their name.
+    # Some families get the token ids as a positional argument.
     named = {"input_ids": args[0]} if args else {}
     return args[1:], {**named, **inputs, "packing": at.packing}
 
 
 def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
-    """The encoder's states (rows, width, size) as those of the places alone, (1, places, size)."""
+    """Select the states of the places from `[rows, width, size]`, as `[1, places, size]`."""
     at = _AT.get()
     if at is None or output is None:
         return output
@@ -160,10 +166,11 @@ def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
 def load_language_model(
     checkpoint: str, revision: str | None, seed: int, trust: Trust = NOTHING
 ) -> LanguageModel:
-    """The language model of a checkpoint: "builtin:tiny", an absolute folder, or a hub id.
+    """Load the language model of a checkpoint: "builtin:tiny", an absolute folder, or a hub id.
 
-    A built-in one's weights are drawn from the seed. Raises ModelError where the checkpoint is
-    absent, unreadable or not finite, of a family without such a head, or was saved without it.
+    The weights of a built-in checkpoint are drawn from the seed. Raises ModelError if the
+    checkpoint is absent, unreadable or not finite, is of a family without a language-model head,
+    was saved without that head, or has no suitable tokenizer.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)

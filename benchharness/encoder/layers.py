@@ -1,9 +1,11 @@
-"""Packed layers of families whose embeddings, or whose attention, read padded rows alone.
+"""Packed layers for families whose embeddings or attention support only padded rows.
 
-embeddings, masks, positions   (rows, width, size), as the family's own code makes them
-first to last layer            (1, tokens, size)
-  modules where tokens meet    (rows, width, size), but their linear layers (1, tokens, size)
-norm, head                     (rows, width, size)
+Shapes of the states, from bottom to top:
+
+    embeddings, masks, positions   (rows, width, size), as the family's own code makes them
+    first to last layer            (1, tokens, size)
+    modules where tokens mix       (rows, width, size), but their linear layers (1, tokens, size)
+    norm, head                     (rows, width, size)
 """
 
 from collections.abc import Callable, Collection
@@ -17,17 +19,18 @@ from benchharness.encoder.packing import PACKING, Packing, padded, use_packing
 
 
 def use_packed_layers(network: Any, classes: Collection[str]) -> None:
-    """Has an encoder's layers compute packed rows, and modules of these classes padded ones.
+    """Have an encoder's layers compute packed rows, and modules of these classes padded rows.
 
-    All stays padded where it has none of them: versions of transformers differ.
+    Everything stays padded if the encoder has no module of these classes: versions of transformers
+    differ in the names of classes.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]
-    # T5 with its decoder is asked for words, whose rows are not packed.
+    # T5 with its decoder generates text, and its rows are not packed.
     if (classes and not parts) or hasattr(network, "decoder"):
         return
     use_packing(network)
-    # The first list is that of the layers; what stands before it sees padded rows.
+    # The first ModuleList holds the layers; modules before it compute padded rows.
     layers = next(module for module in every if isinstance(module, nn.ModuleList))
     layers[0].register_forward_pre_hook(lambda _, args: (_known().pack(args[0]), *args[1:]))
     layers[-1].register_forward_hook(lambda _, _args, output: _changed(output, _pad))
@@ -48,21 +51,21 @@ def _known() -> Packing:
 
 
 def _pad(states: Any) -> Any:
-    """Packed states as padded ones; all else, such as masks and padded states, as it is."""
+    """Convert packed states to padded ones; return anything else, such as masks, unchanged."""
     is_states = isinstance(states, Tensor) and states.ndim == 3
     return padded(states, _known()) if is_states else states
 
 
 def _changed(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """What a module gives, states or several values that begin with them, with changed states."""
+    """Return a module's output, states or a tuple that begins with them, with changed states."""
     if isinstance(output, Tensor):
         return change(output)
-    return type(output)([change(output[0]), *output[1:]])  # as its caller unpacks it
+    return type(output)([change(output[0]), *output[1:]])  # the type that its caller expects
 
 
 def _compute_padded(part: nn.Module) -> None:
-    """Has a module compute padded states; its own layers that are given these, packed ones."""
-    given: list[Any] = [None, None]  # the states, packed and padded, while it computes
+    """Have a module compute padded states, and its child modules that receive them, packed ones."""
+    given: list[Any] = [None, None]  # the packed and the padded states, during forward
 
     def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         tables = tuple(map(_pad, args))
@@ -75,7 +78,7 @@ def _compute_padded(part: nn.Module) -> None:
 
     part.register_forward_pre_hook(before)
     part.register_forward_hook(after)
-    # Query, key and value are made of real tokens alone, from the very states that came in.
+    # Query, key and value are computed for real tokens only, from the same packed states.
     for own in part.children():
         own.register_forward_pre_hook(lambda _, args: given[0] if args[0] is given[1] else None)
         own.register_forward_hook(
@@ -84,17 +87,21 @@ def _compute_padded(part: nn.Module) -> None:
 
 
 def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
-    """Gives the mask as attention adds it: to make it, transformers asks a GPU if it hides any."""
-    # Added to scores, the lowest number leaves nothing of a place behind softmax.
+    """Pass the mask in the additive form of attention scores.
+
+    To make it, transformers would ask the GPU whether any place is hidden, and the host would wait.
+    """
+    # Added to scores, the lowest number makes the softmax of a hidden place zero.
     hidden = 1.0 - inputs["attention_mask"][:, None, None].to(network.dtype)  # (rows, 1, 1, width)
     return args, {**inputs, "attention_mask": hidden * torch.finfo(hidden.dtype).min}
 
 
 def _use_known_positions(module: Any) -> None:
-    """Has DeBERTa's encoder keep relative positions, and its attention read those of a width.
+    """Have DeBERTa's encoder cache relative positions, and its attention use only the needed rows.
 
-    To make them, a GPU's host waits. Those up to half of the buckets are each their own: version 2
-    takes all rows of the table, where version 1 has compute_attention_span.
+    To compute them for each batch, the host would wait for the GPU. Relative positions up to half
+    the number of buckets have a bucket each, so version 2 needs only the rows near the middle of
+    its table; version 1 does the same with its compute_attention_span.
     """
     if hasattr(module, "get_rel_pos"):
         device = next(module.parameters()).device
@@ -113,6 +120,6 @@ def _give_positions(encoder: Any, args: Any, inputs: dict[str, Any]) -> Any:
 
 def _give_near_embeddings(attention: Any, args: Any, inputs: dict[str, Any]) -> Any:
     table, width = inputs["rel_embeddings"], inputs["relative_pos"].shape[-1]
-    buckets = len(table) // 2  # of each sign
+    buckets = len(table) // 2  # per sign
     span = attention.pos_ebd_size = width if 2 * width <= buckets else buckets
     return args, {**inputs, "rel_embeddings": table[buckets - span : buckets + span]}

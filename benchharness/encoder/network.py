@@ -1,4 +1,4 @@
-"""An encoder's network with the weights of its checkpoint."""
+"""Loading of an encoder's network with the weights of its checkpoint."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,19 +28,22 @@ from benchharness.models.spec import NOTHING, called, shown
 from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
-"""Names of layers on top of an encoder: a checkpoint without them is still a whole encoder."""
+"""Names of layers on top of an encoder: a checkpoint without them is still a complete encoder."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
     "xlnet": {"use_mems_eval": False},
 }
-"""BigBird goes over to full attention at the first batch of short texts and never back, so what it
-computes would depend on the order of batches; up to 704 tokens full attention is its own way. XLNet
-would keep states for tokens that never follow."""
+"""Config values that a family needs, by model_type.
+
+BigBird switches to full attention at the first batch of short texts and never back, so its results
+would depend on the order of batches; up to 704 tokens full attention is its own choice anyway.
+XLNet would keep states for later tokens that never come.
+"""
 
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
-    """The config of a checkpoint; ModelError where it is not usable."""
+    """Load the config of a checkpoint; raise ModelError if it is not usable."""
     try:
         if family := unsaid_family(folder):
             said = read_object(folder / "config.json")
@@ -57,32 +60,33 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     for name, value in SETTINGS.get(config.model_type, {}).items():
         setattr(config, name, value)
     if is_causal(read_config(folder / "config.json")):
-        config.use_cache = False  # it would keep states for tokens that never follow
+        config.use_cache = False  # no later tokens will need a cache
     return config
 
 
 def is_foreign(network: nn.Module) -> bool:
-    """True for a class that is no one of transformers: a checkpoint's own code, which was trusted.
+    """Return whether a network's class is a checkpoint's own (trusted) code, not transformers'.
 
-    Of what it computes nothing is known but what its methods say, whatever its config calls it.
+    Nothing is known of how such code computes except through its methods, whatever family its
+    config names.
     """
     return not type(network).__module__.startswith("transformers.")
 
 
 def takes_input(network: nn.Module, name: str) -> bool:
-    """Whether a network's forward has a parameter of that name, or takes whatever it is given."""
+    """Return whether a network's forward has a parameter of this name, or accepts any keyword."""
     taken = signature(network.forward).parameters
     return name in taken or any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
 
 
 def draw_network(config: Any, *, whole: bool = False) -> nn.Module:
-    """A network with random weights."""
+    """Create a network with random weights."""
     network = _find_class(config, whole=whole).from_config(config, dtype=torch.float32)
     return _settle(network, config)
 
 
 def check_trusted(folder: Path, error: Exception) -> None:
-    """Raises ModelError where transformers says that a checkpoint comes with code of its own."""
+    """Raise ModelError if transformers' error is that a checkpoint needs code of its own."""
     if "trust_remote_code" in str(error):
         raise ModelError(untrusted(folder)) from error
 
@@ -90,10 +94,11 @@ def check_trusted(folder: Path, error: Exception) -> None:
 def load_network(
     folder: Path, config: Any, checkpoint: str, trust: Trust = NOTHING, *, whole: bool = False
 ) -> nn.Module:
-    """The network with the checkpoint's weights; fp32 whatever they were saved in.
+    """Load the network with the checkpoint's weights, in fp32 whatever dtype they were saved in.
 
-    `whole` asks for the decoder too, with the layer that says words. Raises ModelError where the
-    weights cannot be read, are not the network's or are not finite.
+    `whole` loads the decoder too, with its language-model head. Raises ModelError if the weights
+    cannot be read, do not fit the network or are not finite, or if the family has no decoder that
+    can be used.
     """
     name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
@@ -102,7 +107,7 @@ def load_network(
             f"{name} is of the family {config.model_type}, whose network in transformers does not "
             "make the input of its decoder from an answer: use a checkpoint of T5 or BART."
         )
-    # Layers on top of an encoder may be missing; transformers would make other weights up too.
+    # Layers on top of an encoder may be missing; any other missing weight would be drawn silently.
     lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
     unread = info["unexpected_keys"]
     if lost:
@@ -128,7 +133,7 @@ def load_network(
 
 
 def _cause(lost: Collection[str], unread: Collection[str]) -> str:
-    """Why weights may be missing: names with something before them, or another network."""
+    """Return the likely cause of missing weights: a common prefix in names, or another network."""
     ends = {key.removesuffix(name) for name in lost for key in unread if key.endswith(f".{name}")}
     if len(ends) == 1:
         mark = ends.pop()
@@ -143,11 +148,12 @@ _DIGITS = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
-    """A weight of a layer that the network would have if its config said more of them."""
+    """Return the name of a weight from a layer beyond the config's number of layers; else ""."""
     known = {_DIGITS.sub("N", key) for key in network.state_dict()}
     prefix = f"{getattr(network, 'base_model_prefix', '')}."
     for key in sorted(filter(_DIGITS.search, unread)):
-        # A network that is saved with a head has its own name before those of its weights.
+        # A network that was saved with a head has its base-model prefix before the names of its
+        # weights.
         if not known.isdisjoint(_DIGITS.sub("N", each) for each in (key, key.removeprefix(prefix))):
             return key
     return ""
@@ -159,7 +165,7 @@ def _is_on_top(key: str) -> bool:
 
 
 def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
-    """The folder from which transformers loads weights: another one where they are pickled."""
+    """Return the folder to load weights from, as a context: a converted one for pickled weights."""
     weights = checkpoint_files(folder, trust)["weights"]
     if all(path.suffix != ".bin" for path in weights):
         return nullcontext(folder)
@@ -169,9 +175,9 @@ def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
-    """What a class of transformers makes of a checkpoint's weights, in fp32, and what it says.
+    """Load a checkpoint's weights into a transformers class, in fp32, with its loading info.
 
-    Raises ModelError where they cannot be read.
+    Raises ModelError if the weights cannot be read, or their shapes do not match the config.
     """
     with loadable(folder, trust) as place:
         try:
@@ -182,7 +188,7 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
                 trust_remote_code=trust.remote_code,
                 local_files_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # they are refused below, by their names
+                ignore_mismatched_sizes=True,  # refused below, with their names
             )
         except Exception as error:  # whatever a damaged file makes transformers run into
             raise ModelError(
@@ -201,23 +207,23 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
 
 # A checkpoint's own code.
 #
-# transformers builds a network without memory, on the device "meta", and then fills what the
-# checkpoint holds. What else `__init__` computes, such as a table of positions, it fills in classes
-# of its own alone: in others it is whatever stood in memory, or stays without any.
+# transformers creates a network without memory, on the device "meta", and then fills in what the
+# checkpoint holds. Other tensors that `__init__` computes, such as a table of positions, are filled
+# in for transformers' own classes only: in other classes they hold uninitialized memory, or none.
 
 
 def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
-    """The network built in memory, with the weights that were loaded, and the names it still lacks.
+    """Build the network in memory with its loaded weights; also return the names still missing.
 
-    ModelError where something in it has no value even so.
+    Raises ModelError if the network cannot be built, or one of its tensors still has no value.
     """
     own = type(network)
     loaded = {name: t for name, t in network.state_dict().items() if name not in missing}
     try:
         with torch.random.fork_rng(devices=[]), _unwritten_is_nan():
             built = own._from_config(network.config, dtype=torch.float32)
-        built.load_state_dict(loaded, strict=False)  # what is missing is looked at below
-    except Exception as error:  # whatever code that is not ours runs into
+        built.load_state_dict(loaded, strict=False)  # missing weights are checked below
+    except Exception as error:  # any error of third-party code
         raise ModelError(
             f"{own.__name__}, the code in {shown(folder)}, cannot be built in memory "
             f"({first_line(error)}): it has to be made by its config alone."
@@ -229,7 +235,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
                 "checkpoint does not hold it: have __init__ compute it, or save it with the "
                 "weights."
             )
-    # Weights that __init__ ties are in the checkpoint under one of their names.
+    # Weights that __init__ ties are in the checkpoint under only one of their names.
     places = {name: tensor.data_ptr() for name, tensor in built.state_dict().items()}
     filled = {place for name, place in places.items() if name in loaded}
     return built, {name for name in missing if places.get(name) not in filled}
@@ -237,9 +243,9 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
 
 @contextmanager
 def _unwritten_is_nan() -> Iterator[None]:
-    """Memory that is taken and not written is NaN, which torch does where all is deterministic."""
+    """Fill uninitialized memory with NaN in this context, by torch's deterministic mode."""
     before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode("warn")  # "error" would refuse operations too
+    torch.set_deterministic_debug_mode("warn")  # "error" would also refuse operations
     try:
         yield
     finally:
@@ -247,7 +253,10 @@ def _unwritten_is_nan() -> Iterator[None]:
 
 
 def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Weights, buffers and other tensors of all modules, by name, also those in lists and dicts."""
+    """Yield weights, buffers and other tensors of all modules with their names.
+
+    Tensors in lists, tuples and dicts of a module are included.
+    """
     for prefix, module in network.named_modules():
         yield from _within(vars(module), f"{prefix}." if prefix else "")
 
@@ -258,15 +267,17 @@ def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tenso
             yield f"{prefix}{name}", value
         elif isinstance(value, list | tuple):
             yield from _within(dict(enumerate(value)), f"{prefix}{name}.")
-        elif isinstance(value, dict):  # torch keeps the first two of a module's own in such ones
+        elif isinstance(value, dict):  # torch keeps weights and buffers in dicts
             is_own = name in ("_parameters", "_buffers")
             yield from _within(value, prefix if is_own else f"{prefix}{name}.")
 
 
 def _find_class(config: Any, *, whole: bool = False) -> Any:
-    """The class whose weights a checkpoint has: of T5 the encoder, of ModernBERT the head too.
+    """Return the transformers class that matches a checkpoint's weights.
 
-    ModelError where the `whole` of an encoder with a decoder is asked for and there is none.
+    For T5 it is the encoder alone, for ModernBERT a class with its pretrained head. Raises
+    ModelError if `whole` is asked for and the model has no decoder, or if transformers has no class
+    for the encoder alone.
     """
     if whole:
         if not config.is_encoder_decoder:
@@ -274,7 +285,7 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
         return transformers.AutoModelForSeq2SeqLM
     if config.model_type == "modernbert":
         return transformers.AutoModelForSequenceClassification
-    # The names of that mapping are of whole models too; T5's and its kin's are encoders alone.
+    # The mapping also names whole models; only those of T5 and its relatives are encoders alone.
     name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")
     if name.endswith("EncoderModel"):
         return transformers.AutoModelForTextEncoding
@@ -287,7 +298,7 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
 
 
 def _settle(network: Any, config: Any) -> nn.Module:
-    """The encoder of a network; ModernBERT's, whose head is pretrained with it, as its pooler."""
+    """Return a network's encoder; ModernBERT's pretrained head becomes its pooler."""
     encoder: nn.Module = network
     if config.model_type == "modernbert":
         encoder = network.model
@@ -297,17 +308,17 @@ def _settle(network: Any, config: Any) -> nn.Module:
 
 
 def fix_attention(network: nn.Module) -> None:
-    """Computes DeBERTa v1's attention of every layer in fp32, whatever the precision around it."""
+    """Have every DeBERTa v1 attention compute in fp32, whatever the surrounding precision."""
     for module in network.modules():
         if type(module) is DisentangledSelfAttention:
-            module.__class__ = _Fp32Attention  # keeps weights and names as they are
+            module.__class__ = _Fp32Attention  # keeps weights and their names
 
 
 # DeBERTa v1's attention in fp32: transformers' code for it cannot be computed in bf16.
 #
-# It fills the places of padding with the lowest number of the queries' type, which autocast leaves
-# fp32, in scores that autocast makes bf16, where that number does not exist. Version 2 is another
-# code without the fault.
+# It fills scores at padding with the lowest number of the queries' dtype, which autocast leaves
+# fp32, while autocast makes the scores bf16, which cannot represent that number. Version 2 has
+# separate code without the fault.
 
 
 class _Fp32Attention(DisentangledSelfAttention):

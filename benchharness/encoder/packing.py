@@ -1,7 +1,7 @@
-"""Packed batches: an encoder computes one row of real tokens.
+"""Packed batches: an encoder computes a single row that holds only real tokens.
 
 Only attention knows where a sequence begins and ends. A padded batch goes into the encoder and
-padded hidden states come out, so heads see no difference; what lies between computes no padding.
+padded hidden states come out, so heads see no difference; the layers in between compute no padding.
 
     padded batch, (3, 5)        packed row, (1, 10), as every layer but attention sees it
 
@@ -9,10 +9,11 @@ padded hidden states come out, so heads see no difference; what lies between com
     row 1  D E F G H            ^     ^         ^
     row 2  k l . . .            firsts = 0, 3, 8     position ids 0 1 2 0 1 2 3 4 0 1
 
-What is known of a packing without looking at a tensor is known on the host, where lengths are: its
-few tensors of indices go to the device with the batch, and nothing is read back from there.
+The host knows the lengths, so it computes everything that follows from them without reading a
+tensor: the few index tensors go to the device with the batch, and nothing is read back from it.
 
-Each device has attention of its own (cpu.py, cuda.py), which is given where sequences begin.
+Each type of device has its own attention (cpu.py, cuda.py), which is given the offsets of
+sequences.
 """
 
 import math
@@ -50,8 +51,8 @@ PACKABLE = frozenset(
         "xlm-roberta",
     }
 )
-"""Families (transformers' model_type) whose tokens meet only in attention that goes through
-transformers' attention interface, and that take position ids."""
+"""Families (transformers' model_type) that take position ids, and in which tokens interact only
+in attention that goes through transformers' attention interface."""
 
 
 LAYERS: Mapping[str, frozenset[str]] = {
@@ -67,12 +68,14 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "t5": frozenset({"T5Attention"}),
     "umt5": frozenset({"UMT5Attention"}),
 }
-"""Families whose layers alone are packed (layers.py), with the classes that read padded states; or
-none, where attention is as PACKABLE's.
+"""Families of which only the layers are packed (layers.py), with the classes of modules that need
+padded states; empty if attention works as for PACKABLE.
 
-Padded stay ConvBERT, whose convolutions read the states at padding; Funnel, which halves rows from
-block to block; Longformer, which pads them to its window and asks the device about its mask; XLNet,
-of which only the feed-forward part would gain (3 % on a CPU); and checkpoints' own code."""
+Other families stay padded: ConvBERT, whose convolutions read the states at padding; Funnel, which
+halves rows from block to block; Longformer, which pads rows to its window and asks the device about
+its mask; XLNet, in which only the feed-forward part would gain (3 % on a CPU); and checkpoints' own
+code.
+"""
 
 
 OF_PACKING = ("places", "positions", "offsets")
@@ -80,16 +83,16 @@ OF_PACKING = ("places", "positions", "offsets")
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """The sequences of one packed row, of a padded batch (rows, width).
+    """The layout of one packed row, made from a padded batch `[rows, width]`.
 
-    `lengths` are the rows' on the host. The tensors are on the device: `places` where each packed
-    token stands in the padded batch, row by row; `positions` which of its sequence's it is; and
-    `offsets` (sequences + 1,) where the sequences begin and the last one ends.
+    `lengths` are the lengths of the rows, on the host. The tensors are on the device: `places` is
+    the index of each packed token in the flattened padded batch, `positions` its index in its
+    sequence, and `offsets` `[sequences + 1]` where each sequence begins and the last one ends.
 
-    `tail` tokens of padding, not more than `width`, may follow as a sequence of their own, so that
-    packed rows of many lengths have one shape. Their places are those of one more row of the batch.
+    `tail` tokens of padding, at most `width`, may follow as an additional sequence, so that packed
+    rows of many lengths have one shape. They belong to one additional row of the padded batch.
 
-    `kept` is what attention makes of it once for all layers.
+    `kept` caches values that attention derives once from the packing for all layers.
     """
 
     lengths: NDArray[np.int64]
@@ -102,9 +105,10 @@ class Packing:
 
     @classmethod
     def of(cls, mask: Tensor) -> "Packing":
-        """The packing of a padded batch's attention mask (rows, tokens), padding at the end.
+        """Return the packing for an attention mask `[rows, tokens]` whose padding is at the end.
 
-        Waits for the mask's device: what trains and predicts gives lengths, which it knows.
+        Waits for the mask's device. Training and prediction pass a packing from known lengths
+        instead.
         """
         return cls.of_lengths(mask.sum(1).cpu().numpy(), mask.shape[1], mask.device)
 
@@ -112,14 +116,14 @@ class Packing:
     def of_lengths(
         cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
     ) -> "Packing":
-        """The packing of rows of these lengths, each padded to the width."""
+        """Return the packing of rows of these lengths, each padded to `width`."""
         tensors = send(cls.indices(lengths, width, tail), device)
         indices: Any = dict(zip(OF_PACKING, tensors, strict=True))
         return cls(lengths=lengths, width=width, tail=tail, **indices)
 
     @staticmethod
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
-        """The arrays of a packing's tensors, to be sent to the device with others."""
+        """Return the arrays for OF_PACKING, to be sent to the device together with others."""
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
         offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)
         sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
@@ -127,44 +131,44 @@ class Packing:
         return [sequences * width + positions, positions, offsets]
 
     def __getitem__(self, rows: slice) -> "Packing":
-        """The packing of some of the rows, as the slice of any other input is theirs."""
+        """Return the packing of a slice of the rows."""
         return Packing.of_lengths(self.lengths[rows], self.width, self.places.device)
 
     @property
     def rows(self) -> int:
-        """Rows of the padded batch."""
+        """Number of rows in the padded batch."""
         return len(self.lengths)
 
     @property
     def sequences(self) -> int:
-        """The rows, and one more for the tail."""
+        """Number of rows, plus one if there is a tail."""
         return self.rows + (self.tail > 0)
 
     @property
     def tokens(self) -> int:
-        """Tokens of the packed row."""
+        """Number of tokens in the packed row, including the tail."""
         return len(self.places)
 
     @property
     def firsts(self) -> Tensor:
-        """Where the rows begin in the packed row, (rows,)."""
+        """Index of each row's first token in the packed row, `[rows]`."""
         return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """What `make` gives, made once under that name."""
+        """Return the value of `make`, which is called only once for each name."""
         if name not in self.kept:
             self.kept[name] = make()
         found: T = self.kept[name]
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """The padded batch's values (rows, width, ...) as (1, tokens, ...); zero in the tail."""
+        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`, zero in the tail."""
         if self.tail:
             values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
         return values.flatten(0, 1).index_select(0, self.places)[None]
 
     def table(self, states: Tensor) -> Tensor:
-        """Packed states (tokens, ...) as (sequences, width, ...), zero at padding."""
+        """Pad packed states `[tokens, ...]` to `[sequences, width, ...]`, with zeros at padding."""
         shape = (self.sequences * self.width, *states.shape[1:])
         filled = states.new_zeros(shape).index_copy(0, self.places, states)
         return filled.view(self.sequences, self.width, *states.shape[1:])
@@ -172,11 +176,12 @@ class Packing:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """softmax(query key^T * scale) with dropout, times value, within each sequence of a packed row.
+    """The formula softmax(query key^T * scale) value within each sequence of a packed row.
 
-    `rate` is the dropout of the attention probabilities. With a `window` tokens see those that are
-    fewer places away; where it `is_causal`, themselves and those before. What computes it (cpu.py,
-    cuda.py) takes query, key and value (tokens, heads, size), and gives as much.
+    `rate` is the dropout rate of the attention probabilities. With a `window`, a token attends to
+    tokens less than `window` places away; if `is_causal`, to itself and those before it. Functions
+    that compute the formula (cpu.py, cuda.py) take query, key and value `[tokens, heads, size]` and
+    return a tensor of that shape.
     """
 
     packing: Packing
@@ -187,14 +192,15 @@ class Attention:
 
 
 NARROWED = "is_at_first_token"
-"""The attribute of an attention whose other outputs than first tokens' are unused (__init__.py)."""
+"""Attribute that marks an attention module of which only first tokens' outputs are used (see
+use_first_token in __init__.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
-    """Arrays as tensors on a device, for which the host does not wait.
+    """Copy arrays to tensors on a device without waiting for the device.
 
-    To a GPU they go as one copy from pinned memory, which is queued behind what the GPU has to do
-    before; torch keeps that memory until the copy is made.
+    For a GPU they are one copy from pinned memory, queued behind the GPU's earlier work; torch
+    keeps that memory until the copy is made.
     """
     if device.type != "cuda":
         return [torch.from_numpy(array).to(device) for array in arrays]
@@ -204,28 +210,29 @@ def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tens
 
 
 def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """The tensors of these shapes that stand end to end in a buffer, as views of it."""
+    """Return views of a buffer as tensors of these shapes, which lie in it end to end."""
     sizes = [math.prod(shape) for shape in shapes]
     parts = torch.split(buffer, sizes)
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
-"""The packing of what an encoder computes at this moment.
+"""The packing of the batch that an encoder is computing now.
 
-Attention and the last layer's narrowing look here, because no family passes a value of ours through
-its layers.
+Attention and the narrowing of the last layer read it here, because no family of transformers passes
+an additional argument through its layers.
 """
 
-# How an encoder of transformers comes to compute packed rows.
+# How an encoder of transformers is made to compute packed rows.
 #
-# transformers lets a model's attention be replaced by a registered function. Ours needs no mask.
+# transformers lets a model's attention be replaced by a registered function. benchharness's
+# function needs no mask.
 
 
 def prepare_for(device: torch.device, network: Any) -> None:
-    """Has a head's network computed as quickly as the device allows; its results stay the same.
+    """Switch a head's network to the fastest equivalent computation on a device.
 
-    To be called when the head is on the encoder, which is `network.encoder`.
+    Must be called when the head is on its encoder, `network.encoder`.
     """
     use_packed_rows(network.encoder, device.type)
     if device.type == "cpu":
@@ -233,36 +240,39 @@ def prepare_for(device: torch.device, network: Any) -> None:
 
 
 def use_packed_rows(network: nn.Module, device: str) -> None:
-    """Has an encoder of transformers compute packed rows, where its family allows that."""
+    """Have an encoder of transformers compute packed rows, if its family allows that."""
     config: Any = network.config
     family = config.model_type
     if family not in PACKABLE | LAYERS.keys() or is_foreign(network):
         return
     if not LAYERS.get(family):
-        # Whoever chose another one, such as eager, is to have it.
+        # Keep another attention that was chosen explicitly, such as eager.
         if config._attn_implementation != "sdpa":
             return
-        name = f"benchharness_{device}"  # what transformers calls this attention implementation
+        name = f"benchharness_{device}"  # registered with transformers
         AttentionInterface.register(name, _attention_by(_kernels(device)))
         AttentionMaskInterface.register(name, _no_mask)
         network.set_attn_implementation(name)  # type: ignore[operator]
     if family in PACKABLE:
         use_packing(network)
-    else:  # no other family's run loads it
+    else:  # imported only for such a family
         import_module("benchharness.encoder.layers").use_packed_layers(network, LAYERS[family])
 
 
 def _kernels(device: str) -> ModuleType:
-    """What computes attention on that type of device: a module with `attend`, `attend_first`."""
-    return import_module(f"benchharness.encoder.{device}")  # no other device's is loaded
+    """Return the module with `attend` and `attend_first` for a type of device."""
+    return import_module(f"benchharness.encoder.{device}")  # not for other devices
 
 
 def _no_mask(*_args: Any, **_options: Any) -> None:
-    """The packing says what attends to what."""
+    """Return None instead of a mask: the packing determines which tokens attend to which."""
 
 
 def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
-    """Attention by transformers' signature: states (1, heads, tokens, size) -> (1, tokens, ...)."""
+    """Return an attention function with transformers' signature.
+
+    The function maps states `[1, heads, tokens, size]` to `[1, tokens, heads, size]`.
+    """
 
     def attention(  # noqa: PLR0913, PLR0917  (transformers' signature of an attention function)
         module: nn.Module,
@@ -280,10 +290,11 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
         # (1, heads, tokens, size) -> (tokens, heads, size)
         query, key, value = (t.squeeze(0).transpose(0, 1) for t in (query, key, value))
-        # EuroBERT's rotation under autocast leaves fp32, which torch's own attention casts back.
+        # EuroBERT's rotary embedding leaves fp32 under autocast, which torch's own attention casts
+        # back.
         query, key = query.to(value.dtype), key.to(value.dtype)
-        if key.shape[1] < query.shape[1]:  # EuroBERT: several heads of queries share one of keys
-            shares = query.shape[1] // key.shape[1]  # heads of queries for one of keys
+        if key.shape[1] < query.shape[1]:  # EuroBERT: grouped-query attention
+            shares = query.shape[1] // key.shape[1]  # query heads per key head
             key, value = (tensor.repeat_interleave(shares, dim=1) for tensor in (key, value))
         formula = Attention(
             packing=packing,
@@ -299,11 +310,14 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
 
 
 PER_TOKEN = ("input_ids", "token_type_ids")
-"""What is packed of an encoder's inputs; the mask becomes the packing, the rest stays."""
+"""Inputs of an encoder that are packed; the mask becomes the packing, other inputs stay."""
 
 
 def use_packing(network: Any) -> None:
-    """Has an encoder of transformers compute packed rows, whose attention reads PACKING."""
+    """Add hooks to an encoder of transformers that pack its inputs and pad its states again.
+
+    The hooks set PACKING, which the encoder's attention must read.
+    """
     first, is_layers_alone = first_position(network), network.config.model_type in LAYERS
 
     def pack(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> Any:
@@ -312,8 +326,8 @@ def use_packing(network: Any) -> None:
         if is_layers_alone:
             return args, inputs
         del inputs["attention_mask"]
-        # (rows, width) -> (1, tokens)
-        # A network with its pretrained head names all of its encoder's inputs, some as None.
+        # (rows, width) -> (1, tokens). A network with its pretrained head passes all inputs of its
+        # encoder by name, some of them None.
         given = [name for name in PER_TOKEN if inputs.get(name) is not None]
         packed = {name: packing.pack(inputs.pop(name)) for name in given}
         return args, {**packed, **inputs, "position_ids": packing.positions[None] + first}
@@ -332,18 +346,18 @@ def use_packing(network: Any) -> None:
         return output
 
     network.register_forward_pre_hook(pack, with_kwargs=True)
-    # always_call: where the encoder raises, PACKING is not to stay for what is computed next.
+    # always_call: if the encoder raises, PACKING must not stay set for the next batch.
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True  # is_packed() looks for it, through any head
+    network.is_packed = True  # read by is_packed() through any head
 
 
 def is_packed(network: nn.Module) -> bool:
-    """True for a network with an encoder that computes packed rows."""
+    """Return whether a network contains an encoder that computes packed rows."""
     return any(getattr(module, "is_packed", False) for module in network.modules())
 
 
 def first_position(network: nn.Module) -> int:
-    """The position of a first token: RoBERTa and its kin count from behind the padding index."""
+    """Return the position id of a first token: RoBERTa-like families count after the padding id."""
     return max(
         (
             module.padding_idx + 1
@@ -357,28 +371,28 @@ def first_position(network: nn.Module) -> int:
 
 
 def padded(states: Tensor, packing: Packing) -> Tensor:
-    """Packed states (1, tokens, size) as (rows, width, size); padded ones as they are.
+    """Pad packed states `[1, tokens, size]` to `[rows, width, size]`; return padded ones unchanged.
 
-    States of first tokens alone, (1, rows, size), become (rows, 1, size).
+    States of first tokens only, `[1, rows, size]`, become `[rows, 1, size]`.
     """
     if states.shape[:2] == (1, packing.tokens):
         return packing.table(states.squeeze(0))[: packing.rows]
-    # With one token a row, both ways give the same.
+    # If each row has one token, both ways give the same.
     return states.transpose(0, 1) if states.shape[:2] == (1, packing.rows) else states
 
 
-# Layers that are computed again in the backward pass, packed rows too.
+# Activation checkpointing: layers that the backward pass computes again, also with packed rows.
 
 
 def can_checkpoint(network: nn.Module) -> bool:
-    """Whether layers in a network that are trained can be computed again."""
+    """Return whether a network has trained layers that support activation checkpointing."""
     return any(True for _ in _encoders(network))
 
 
 def checkpoint_activations(network: nn.Module) -> None:
-    """Has the layers in a network computed again in each backward pass, while it trains.
+    """Recompute the activations of a network's layers in each backward pass during training.
 
-    Raises ModelError where its family has no layers that can be.
+    Raises ModelError if the network has no layers that support it.
     """
     encoders = list(_encoders(network))
     if not encoders:
@@ -388,14 +402,17 @@ def checkpoint_activations(network: nn.Module) -> None:
         )
     options = {"use_reentrant": False, "context_fn": _contexts}
     for encoder in encoders:
-        # The second is its name in transformers before 5.23, and goes with 6.
+        # The second name is for transformers before 5.23, and will be removed in version 6.
         name = "activation_checkpointing_enable"
         name = name if hasattr(encoder, name) else "gradient_checkpointing_enable"
         getattr(encoder, name)(options)
 
 
 def _encoders(network: nn.Module) -> Iterator[Any]:
-    """Those of transformers in a network: a checkpoint's own code may lose gradients."""
+    """Yield the trained transformers models in a network that support activation checkpointing.
+
+    A checkpoint's own code is left out, because it may lose gradients.
+    """
     for module in network.modules():
         known = isinstance(module, PreTrainedModel) and module.supports_gradient_checkpointing
         can_be = any(hasattr(part, "gradient_checkpointing") for part in module.modules())
@@ -405,13 +422,13 @@ def _encoders(network: nn.Module) -> Iterator[Any]:
 
 
 def _contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """What surrounds a layer in the forward pass, and where it is computed again."""
+    """Return the contexts of a layer's forward pass and of its recomputation."""
     return nullcontext(), _in_packing(PACKING.get())
 
 
 @contextmanager
 def _in_packing(packing: Packing | None) -> Iterator[None]:
-    # The encoder's own is over by then; a GPU's backward pass has a thread without any.
+    # The encoder has reset PACKING by then, and a GPU's backward pass runs in a thread without it.
     before = PACKING.set(packing)
     try:
         yield

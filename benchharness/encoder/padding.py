@@ -1,8 +1,8 @@
-"""Networks that see the padding behind a row, and those of which nobody knows how they read.
+"""Networks whose results depend on padding, and a trial for families that nobody has checked.
 
 A convolution without a mask, a Fourier transform over all places or blocks of fixed sizes mix
-padding into the states of real tokens, so a row's answer would depend on the rows that stand in
-its batch. Such networks compute the rows of each length on their own, without padding.
+padding into the states of real tokens, so the result for a row would depend on the other rows of
+its batch. Such networks compute rows of each length separately, without padding.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ from benchharness.encoder.network import takes_input
 from benchharness.tasks.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Known families with such layers; a family that nobody has checked is tried by `try_out`."""
+"""Known families with such layers; `try_out` tests a family that nobody has checked."""
 
 
 def compute_by_length(network: Any) -> None:
-    """Have a network compute the rows of each length on their own.
+    """Have a network compute the rows of each length separately.
 
-    Its forward takes padded rows as before, (rows, tokens) with an attention mask, and gives states
-    of as many rows, with zeros where a shorter row has none.
+    Its forward still takes padded rows `[rows, tokens]` with an attention mask, and returns states
+    for as many rows, with zeros at the padding.
     """
     forward, has_mask = network.forward, takes_input(network, "attention_mask")
 
     def by_length(*args: Any, **inputs: Any) -> Any:
-        if args:  # some classes pass the token ids without their name
+        if args:  # some classes pass the token ids by position
             inputs["input_ids"] = args[0]
         mask = inputs["attention_mask"].bool()  # (rows, tokens)
         lengths = mask.sum(1)  # (rows,)
@@ -50,23 +50,23 @@ def compute_by_length(network: Any) -> None:
 
 
 def _merged(parts: Sequence[Any], places: Sequence[Tensor], mask: Tensor) -> Any:
-    """Return what a network gives for all rows, from what it gives for some; None where it is."""
+    """Merge a network's outputs for groups of rows into one for all rows; None stays None."""
     first = parts[0]
     if isinstance(first, Tensor):
         return _spread(parts, places, mask)
     if isinstance(first, Mapping):  # ModelOutput
         names = {name: _merged([part[name] for part in parts], places, mask) for name in first}
         return type(first)(**names)
-    if isinstance(first, tuple | list):  # of all layers
+    if isinstance(first, tuple | list):  # such as the states of all layers
         return tuple(_merged(each, places, mask) for each in zip(*parts, strict=True))
     return first
 
 
 def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """Return tensors of some rows each as one of all rows, (rows, ...).
+    """Merge tensors of some rows each into one tensor of all rows, `[rows, ...]`.
 
-    A token's state returns to where the token stands. Of anything else, such as the states that
-    Funnel has halved, the sizes are the largest ones, with zeros behind the smaller ones.
+    The state of each token returns to the token's place. Any other tensor, such as states that
+    Funnel has halved, gets the largest sizes, with zeros after smaller parts.
     """
     sizes = [max(each) for each in zip(*(part.shape[1:] for part in parts), strict=True)]
     real = [mask[rows] for rows in places]  # (some rows, tokens) each
@@ -84,26 +84,26 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
     return whole
 
 
-# A family that nobody has checked is tried on some tokens.
+# Trial of a family that nobody has checked, on a few tokens.
 
 
 class Reading(NamedTuple):
-    """How a network reads a row, as a trial has shown."""
+    """Properties of a network: whether it is causal, and whether padding changes its states."""
 
     is_causal: bool
     sees_padding: bool
 
 
 TOKENS, PADDING = 5, 8
-"""The lengths of the trial's rows and of the padding behind them."""
+"""Length of the trial's rows, and of the padding after them."""
 
 
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
-    """Return whether a network's states see only what precedes them, and whether padding.
+    """Find out, by a trial, whether a network is causal and whether padding changes its states.
 
-    Rows differ in one token: where it is the last one, the first state of a causal network does not
-    differ, and where it is the first one, every network's last state does. Raises ModelError for a
-    network that does not read rows of token ids so.
+    Rows differ in one token: if it is the last one, the first state of a causal network does not
+    change; if it is the first one, the last state of every network changes. Raises ModelError for a
+    network that cannot read rows of token ids in this way.
     """
     family = f"{checkpoint} is of the family {config.model_type}, which nobody has checked, and it"
     ids = torch.arange(5, 5 + TOKENS) % max(2, int(getattr(config, "vocab_size", None) or 100))
@@ -114,7 +114,7 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
         with torch.no_grad():
             states = _states(network.eval(), rows)  # (3, tokens, size)
             padded = _states(network, torch.cat([rows, padding], 1))
-    except Exception as error:  # whatever a family that nobody has checked runs into
+    except Exception as error:  # an unchecked family may raise anything
         raise ModelError(
             f"{family} cannot read a text by its tokens alone ({first_line(error)})."
         ) from error
@@ -140,11 +140,11 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
 
 
 NEAR = 1e-5
-"""The share of a state's mean size that rounding may change in fp32."""
+"""Share of a state's mean size by which rounding in fp32 may change it."""
 
 
 def _states(network: Any, rows: Tensor) -> Tensor:
-    """Return the states of the first tokens of rows; all behind them are padding."""
+    """Return the states of the first TOKENS tokens of each row; all later tokens are padding."""
     mask = (torch.arange(rows.shape[1]) < TOKENS).long().expand_as(rows)
     inputs = {"input_ids": rows, "attention_mask": mask}
     given = {name: value for name, value in inputs.items() if takes_input(network, name)}

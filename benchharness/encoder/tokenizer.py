@@ -1,9 +1,9 @@
-"""The tokenizer of a checkpoint, which reads as the checkpoint's own files say.
+"""The tokenizer of a checkpoint, which tokenizes as the checkpoint's own files define.
 
-transformers builds a tokenizer again from its vocabulary where tokenizer_config.json names a class
-of a family, and leaves out what tokenizer.json says beside it: how texts are normalized and cut,
-and what stands around them. The two are compared once, when a checkpoint is loaded, and the file
-wins.
+If tokenizer_config.json names a tokenizer class, transformers rebuilds the tokenizer from its
+vocabulary and ignores the rest of tokenizer.json: how texts are normalized and split, and which
+tokens are added around them. This module compares the two once, when a checkpoint is loaded, and
+the file wins.
 """
 
 import json
@@ -27,14 +27,14 @@ FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSource:
-    """The file and the class that decided how a tokenizer reads; stored with each result.
+    """The file and the class that determine how a tokenizer works; stored with each result.
 
-    `reader` is the class that reads, `file` what it has read, empty for a class of the checkpoint's
-    own. Where that class is in the place of another, which would not have
-    done as tokenizer.json says, `instead_of` is the other's name, `unlike` are the parts in which
-    it differs, and `texts` how many of the `of` fixed texts it would have read otherwise. `case`
-    says who decided whether capitals are kept, where no file of the tokenizer does, or what
-    contradicts the table of models.
+    `reader` is the tokenizer's class, and `file` the file that it was read from, empty for a
+    checkpoint's own class. If `reader` replaces another class that contradicts tokenizer.json,
+    `instead_of` is the name of that class, `unlike` are the parts in which it differs, and `texts`
+    is the number of the `of` fixed texts that it tokenizes differently. `case` names what decided
+    whether capitals are kept, if no file of the tokenizer does, or reports a contradiction between
+    the files and the table of models.
     """
 
     reader: str
@@ -46,7 +46,7 @@ class TokenizerSource:
     case: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without what says nothing."""
+        """Return the fields that are not empty as plain data."""
         return {n: list(v) if n == "unlike" else v for n, v in asdict(self).items() if v}
 
 
@@ -58,12 +58,20 @@ def load_tokenizer(
     *,
     was_kept: bool = False,
 ) -> Any:
-    """The tokenizer of a checkpoint, with its TokenizerSource as `source`.
+    """Load the tokenizer of a checkpoint, with its TokenizerSource as the attribute `source`.
 
-    It gives token types where the network has learned any, unless its settings list what it gives,
-    and only there; of a folder that `was_kept` by a run, where that run gave them. `checkpoint` is
-    the hub id that the table of models may know. Raises ModelError where the tokenizer is not
-    usable, or not as its tokenizer.json says.
+    The tokenizer returns token types if the network has learned several of them, unless
+    model_input_names in its settings leaves them out.
+
+    Args:
+        folder: Folder of the checkpoint.
+        config: Config of the network.
+        trust: Permissions that the user gives the checkpoint.
+        checkpoint: Hub id of the checkpoint, which the table of models may know.
+        was_kept: Whether a run left the folder; then it returns token types if that run did.
+
+    Raises:
+        ModelError: The tokenizer is not usable, or cannot be made to follow its tokenizer.json.
     """
     tokenizer, case = _with_case(_load(folder, config, trust), folder, config, trust, checkpoint)
     if not isinstance(tokenizer.model_max_length, int | float):
@@ -73,7 +81,7 @@ def load_tokenizer(
         )
     tokenizer, source = _obeying(tokenizer, folder)
     unknown = tokenizer.unk_token
-    # transformers would look for it without end.
+    # transformers would look for an unknown token that is not in the vocabulary in an endless loop.
     if tokenizer.is_fast and unknown is not None and str(unknown) not in tokenizer.get_vocab():
         raise ModelError(
             f"the tokenizer in {shown(folder)} is not usable: its unk_token is {str(unknown)!r}, "
@@ -82,16 +90,17 @@ def load_tokenizer(
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
-    tokenizer.model_input_names = [*names, TYPES] if gives else names  # what it gives from now on
-    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # written with it
+    tokenizer.model_input_names = [*names, TYPES] if gives else names  # its outputs
+    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
     return tokenizer
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Writes a tokenizer that reads in transformers alone as it does here, beside its config.json.
+    """Save a tokenizer so that transformers alone loads it with the same behavior.
 
-    The generic class reads tokenizer.json as it is. Its name is the one that transformers 4 and 5
-    both know.
+    It is saved into the folder of its config.json. The generic class, which uses tokenizer.json
+    unchanged, is named in its settings if the named class would differ; its name is one that
+    transformers 4 and 5 both know.
     """
     tokenizer.save_pretrained(folder)
     if not tokenizer.is_fast or _is_foreign(tokenizer):
@@ -106,9 +115,9 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None) -> Any:
-    """Load the tokenizer in a folder by the class that its files name, or by the fast base class.
+    """Load a folder's tokenizer with the class that its files name, or with the fast base class.
 
-    `lowers` says whether texts are lower-cased, where no file does.
+    `lowers` sets whether texts are lower-cased, if no file does.
     """
     code: dict[str, Any] = {"trust_remote_code": trust.remote_code, "local_files_only": True}
     if unsaid_family(folder):
@@ -123,7 +132,7 @@ def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None
             raise _unusable(folder, error) from error
     try:
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # likewise
+    except Exception as error:  # as above
         raise _unusable(folder, error) from error
 
 
@@ -132,7 +141,7 @@ def _unusable(folder: Path, error: Exception) -> ModelError:
 
 
 def _needs_no_class(folder: Path) -> bool:
-    """Whether a folder's tokenizer.json can be read without the class that is named beside it."""
+    """Return whether a folder's tokenizer.json can be read without the class in its settings."""
     settings = read_object(folder / SETTINGS)
     if "tokenizer_class" not in settings or "auto_map" in settings:
         return False
@@ -143,13 +152,13 @@ def _needs_no_class(folder: Path) -> bool:
     return True
 
 
-# Which of the two is obeyed: transformers' class, or tokenizer.json.
+# Choice between the two definitions: transformers' class and tokenizer.json.
 
 _PARTS = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
 
 
 def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
-    """A tokenizer that reads as the folder's tokenizer.json, and what it is."""
+    """Return a tokenizer that follows the folder's tokenizer.json, and its TokenizerSource."""
     reader = type(tokenizer).__name__
     if _is_foreign(tokenizer):
         return tokenizer, TokenizerSource(reader=reader)
@@ -182,12 +191,12 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
 
 
 def _is_foreign(tokenizer: Any) -> bool:
-    """Whether its class is a checkpoint's own, which was trusted and knows better than a file."""
+    """Return whether a tokenizer's class is a checkpoint's own code, which was trusted."""
     return not type(tokenizer).__module__.startswith("transformers.")
 
 
 def _read(file: Path) -> Tokenizer:
-    """The tokenizer of a file as the tokenizers library reads it, of texts as long as they are."""
+    """Read a tokenizer file with the tokenizers library, without truncation and padding."""
     try:
         told = Tokenizer.from_file(str(file))
     except Exception as error:
@@ -203,7 +212,7 @@ def _read(file: Path) -> Tokenizer:
 
 
 def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
-    """The parts in which a tokenizer is not the one that a file describes, and the texts."""
+    """Return the parts in which a tokenizer differs from a file, and how many texts differ."""
     unlike = [name for name in _PARTS if _differs(getattr(backend, name), getattr(told, name))]
     added = backend.get_added_tokens_decoder()
     if any(added.get(n) != token for n, token in told.get_added_tokens_decoder().items()):
@@ -212,13 +221,14 @@ def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
 
 
 def _differs(own: Any, told: Any) -> bool:
-    # transformers' own template puts nothing around a text, or else texts differ.
+    # A template of transformers that adds nothing around a text is no difference; if it adds
+    # something, the fixed texts will differ.
     is_bare = told is None and isinstance(own, processors.TemplateProcessing)
     return not is_bare and _state(own) != _state(told)
 
 
 def _state(part: Any) -> bytes | None:
-    """A part as JSON; None where there is none, or it is written in Python."""
+    """Return a part of a tokenizer as JSON; None if it is absent or written in Python."""
     try:
         return None if part is None else bytes(part.__getstate__())
     except Exception as error:
@@ -228,18 +238,18 @@ def _state(part: Any) -> bytes | None:
 
 
 def _is_in_python(backend: Tokenizer) -> bool:
-    """Return whether a part is written in Python, as RoFormer's, which no file can hold."""
+    """Return whether a part is written in Python (as in RoFormer), which no file can hold."""
     parts = (getattr(backend, name) for name in _PARTS if name != "model")  # a model is large
     return any(part is not None and _state(part) is None for part in parts)
 
 
 def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
-    """How many of the fixed texts, alone or two together, a tokenizer reads otherwise."""
+    """Return how many of the fixed texts and pairs a tokenizer encodes differently from another."""
     cut, filled = backend.truncation, backend.padding
     backend.no_truncation()
     backend.no_padding()
     own, theirs = _ids_of(backend), _ids_of(told)
-    # What it says of itself is stored, so nothing of this stays.
+    # These settings are saved with the tokenizer, so they are restored.
     if cut is not None:
         backend.enable_truncation(**cut)
     if filled is not None:
@@ -248,31 +258,31 @@ def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
 
 
 def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
-    """The ids of the fixed texts; none of a vocabulary that lacks what stands for unknown words.
+    """Return the token ids of the fixed texts; empty if the vocabulary lacks its unknown token.
 
-    ModelError where a tokenizer contradicts itself.
+    Raises ModelError if the tokenizer contradicts itself.
     """
     try:
         return [found.ids for found in tokenizer.encode_batch(list(_PAIRS))]
     except BaseException as error:
-        if type(error).__name__ == "PanicException":  # of Rust, for a name that nothing explains
+        if type(error).__name__ == "PanicException":  # a Rust panic, for an undefined name
             raise ModelError(
                 f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy it again."
             ) from None
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
-        return [()] * len(_PAIRS)  # told where a text has such a word
+        return [()] * len(_PAIRS)  # reported when a text has such a word
 
 
 def _decoder_of(folder: Path) -> Mapping[str, Any]:
-    """The added tokens of a folder's settings by their numbers, as transformers writes them."""
+    """Return the added tokens of a folder's settings, keyed by their ids as strings."""
     found = read_object(folder / SETTINGS).get("added_tokens_decoder")
     pairs = found.items() if isinstance(found, dict) else ()
     return {n: t for n, t in pairs if n.isdecimal() and isinstance(t, dict) and "content" in t}
 
 
 def _words_in(value: Any) -> set[str]:
-    """All keys and texts of a JSON value."""
+    """Return all keys and strings in a JSON value."""
     if isinstance(value, dict):
         return set().union(value, *map(_words_in, value.values()))
     if isinstance(value, list):
@@ -288,14 +298,16 @@ _KEPT = (
     "clean_up_tokenization_spaces",
     "model_input_names",
 )
-"""What a tokenizer is beside its backend, whoever reads."""
+"""Attributes of a tokenizer that are independent of its backend, and are kept whatever its
+class."""
 
 
 def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
-    """The tokenizer of a file with the special tokens, sides and limits of another."""
+    """Build a tokenizer from a file's backend with the special tokens and limits of another."""
     files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
     given = set().union(*(_words_in(read_object(file)) for file in files))
-    # A class has special tokens of its own; those that neither the file nor a user knows go.
+    # A class adds special tokens of its own; those that neither the file nor the user names are
+    # dropped.
     special = {
         name: str(token)
         for name, token in tokenizer.special_tokens_map.items()
@@ -307,7 +319,7 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
         for number, token in sorted(tokenizer.added_tokens_decoder.items())
         if token.content in given and told.token_to_id(token.content) is None
     }
-    told.add_tokens(list(more.values()))  # of added_tokens.json, or of the user's own settings
+    told.add_tokens(list(more.values()))  # from added_tokens.json or the user's settings
     stated = {token["content"]: int(n) for n, token in _decoder_of(folder).items()}
     words = [(token.content, stated.get(token.content, n)) for n, token in more.items()]
     moved = [word for word, number in words if told.token_to_id(word) != number]
@@ -325,19 +337,22 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     )
 
 
-# Capitals, where only the vocabulary or the table of models says whether they are kept.
+# Case, if only the vocabulary or the table of models shows whether capitals are kept.
 
 _CASE = "do_lower_case"
 
 FEWEST_CAPITALS = 0.01
-"""The share of a vocabulary's pieces with capitals from which on it is of texts with capitals: an
-uncased one may have some of a user's own."""
+"""Share of pieces with capitals from which on a vocabulary counts as cased: an uncased
+vocabulary may have a few that a user added."""
 
 
 def _with_case(
     tokenizer: Any, folder: Path, config: Any, trust: Trust, checkpoint: str
 ) -> tuple[Any, str]:
-    """The tokenizer with or without capitals as its vocabulary has them, and who decided it."""
+    """Return the tokenizer with the case that the table of models or its vocabulary has, and why.
+
+    The reason is empty if the tokenizer is unchanged.
+    """
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
     if decided or _is_foreign(tokenizer) or not isinstance(lowers, bool):
@@ -347,7 +362,7 @@ def _with_case(
         keeps = _has_capitals(tokenizer.get_vocab())
         why = "its vocabulary has them"
         if not keeps:
-            return tokenizer, ""  # transformers' own choice stands
+            return tokenizer, ""  # transformers' own choice is kept
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
@@ -356,7 +371,7 @@ def _with_case(
 
 
 def _keeps_case(checkpoint: str) -> bool | None:
-    """What the table of models says of a hub id; None where it says nothing."""
+    """Return whether a hub id keeps case according to the table of models; None if unknown."""
     rows = (s.tokenizer for s in MODELS.values() if s.is_hub and s.checkpoint == checkpoint)
     words = next(rows, "").split(", ")
     return {"cased": True, "uncased": False}.get(words[-1])
@@ -369,7 +384,7 @@ def _has_capitals(vocabulary: Mapping[str, int]) -> bool:
 
 
 def _against_table(tokenizer: Any, checkpoint: str) -> str:
-    """What contradicts the table's row of a checkpoint, whose files decide."""
+    """Describe a contradiction between a tokenizer's files and the table of models; else ""."""
     keeps = _keeps_case(checkpoint)
     if keeps is None or not tokenizer.is_fast:
         return ""
@@ -381,12 +396,12 @@ def _against_table(tokenizer: Any, checkpoint: str) -> str:
     return f"{'lowered' if lowers else 'kept'} by its files, and {row} in the table of models"
 
 
-# Token types: which text of two a token is of.
+# Token types: which text of a pair a token belongs to.
 
 TYPES = "token_type_ids"
 
 COMPARING = ("funnel", "xlnet")
-"""Families without an embedding for each type, which compare types instead."""
+"""Families that have no embedding for each token type, but compare the types of two tokens."""
 
 ZEROS: Mapping[str, str] = {
     # The hub's tokenizer has types of both texts, and the embedding of the second was never read.
@@ -395,32 +410,33 @@ ZEROS: Mapping[str, str] = {
     "nystromformer": "mlpen/Nystromformer@5689313, code/model.py: type_ids of Embeddings are zeros",
     "roformer": "ZhuiyiTechnology/roformer, train.py: single texts alone, whose types are zeros",
 }
-"""Families with embeddings for several types that were pretrained with the first alone, and where
-that is to be read. Splinter's pretraining had no types either, but its authors' fine-tuning has
-(oriram/splinter@1df4c13, finetuning/run_mrqa.py)."""
+"""Families with embeddings for several token types that were pretrained with the first type
+only, and the source of that. Splinter's pretraining had no types either, but its authors'
+fine-tuning has (oriram/splinter@1df4c13, finetuning/run_mrqa.py)."""
 
 
 TYPED = ("albert", "funnel", "xlnet")
-"""Families whose classes in transformers 5 do not list types, and which were always given them."""
+"""Families whose classes in transformers 5 do not list token types, but which always received
+them."""
 
 
 def _has_types(config: Any) -> bool:
     """Return whether a network has learned several token types."""
-    # A config may say null.
+    # The config's value may be null.
     return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
 
 
 def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -> bool:
-    """Return whether token types are given to a network that has learned several."""
+    """Return whether token types are passed to a network that has learned several types."""
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
-        return TYPES in listed  # which all runs write
-    if was_kept:  # by a version that went by the class's list
+        return TYPES in listed  # all runs write this list
+    if was_kept:  # by a version that used the class's list
         return TYPES in tokenizer.model_input_names or family in TYPED
     return family not in ZEROS
 
 
-# The fixed texts by which two tokenizers are compared: ten scripts and what else splits them.
+# Fixed texts that compare two tokenizers: ten scripts, and other input that may split differently.
 
 _PLAIN = (
     "The quick brown fox jumps over the lazy dog.",
@@ -503,7 +519,7 @@ _MIXED = (
 
 
 def _forms(text: str) -> tuple[str, ...]:
-    """A text in capitals, in small letters, and taken apart into letters and marks."""
+    """Return a text, its upper and lower case, and its decomposition into letters and marks."""
     return text, text.upper(), text.lower(), unicodedata.normalize("NFD", text)
 
 
@@ -512,4 +528,4 @@ PROBES = tuple(
 )
 
 _PAIRS: tuple[Any, ...] = (*PROBES, *zip(PROBES[::7], PROBES[3::7], strict=False))
-"""Texts alone, and some of them as pairs."""
+"""Single texts, and pairs of some of them."""

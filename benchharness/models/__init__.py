@@ -1,4 +1,4 @@
-"""Models: the table of known checkpoints, any folder or hub name, and what identifies weights."""
+"""Models: the table of known checkpoints, any folder or hub id, and the identity of weights."""
 
 from benchharness.leaderboard.job import Trust
 from benchharness.models.find import find_model, find_models

@@ -1,10 +1,11 @@
-"""Pickled weights as safetensors, kept in the hub's cache beside the files that they are of.
+"""Pickled weights converted to safetensors, kept in the hub's cache next to the original files.
 
-    models--ORG--NAME/snapshots/COMMIT/      what the hub has
+    models--ORG--NAME/snapshots/COMMIT/      files of the hub
     models--ORG--NAME/benchharness/COMMIT/   model.safetensors, converted.json, links to the rest
 
-`converted.json` has the digests of both. Such a folder appears whole or not at all. It may be
-deleted: it is made again. Which weights a job has does not depend on it.
+`converted.json` holds the digests of the original and the converted files. Such a folder appears
+complete or not at all. It can be deleted, and is then made again. The identity of a job's weights
+does not depend on it.
 """
 
 import json
@@ -31,10 +32,11 @@ _DIGESTS = "converted.json"
 
 @contextmanager
 def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
-    """The folder from which transformers loads a checkpoint's pickled weights.
+    """Yield the folder from which transformers loads a checkpoint with pickled weights.
 
-    It is the folder itself, unless they are from the hub, or hold more than weights. Raises
-    ModelError where they cannot be read.
+    It is a converted folder if the checkpoint is in a writable hub cache, or a temporary one if the
+    files hold more than weights; otherwise the folder itself. Raises ModelError if the weights
+    cannot be read.
     """
     pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name
@@ -52,20 +54,23 @@ def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
 
 
 def _keep(folder: Path, kept: Path, pickled: Sequence[Path]) -> bool:
-    """Makes the kept folder, once; False where the cache takes no files."""
+    """Make the kept folder if it is not there yet; return False if the cache is not writable."""
     try:
         kept.parent.mkdir(exist_ok=True)
         with FileLock(kept.with_name(f"{kept.name}.lock")):
             if not _is_whole(kept):
                 _make(folder, kept, pickled)
             _link(folder, kept, pickled)
-    except OSError:  # a cache that others keep, or a full disk
+    except OSError:  # a read-only cache, or a full disk
         return False
     return True
 
 
 def _make(folder: Path, kept: Path, pickled: Sequence[Path]) -> None:
-    """Whoever calls has the lock, so all drafts are of processes that were killed."""
+    """Convert a checkpoint's weights into the kept folder; the caller must hold the lock.
+
+    Because of the lock, all drafts that are there belong to processes that were killed.
+    """
     for old in (*kept.parent.glob(f"{kept.name}.*.draft"), kept):
         shutil.rmtree(old, ignore_errors=True)
     draft = kept.with_name(f"{kept.name}.{os.getpid()}.draft")
@@ -80,7 +85,7 @@ def _make(folder: Path, kept: Path, pickled: Sequence[Path]) -> None:
 
 
 def _convert(folder: Path, draft: Path, pickled: Sequence[Path]) -> None:
-    """Writes the weights of pickled files, and links to all else that the folder has."""
+    """Write the weights of pickled files as safetensors, and link to the folder's other files."""
     places: dict[str, str] = {}
     for path in pickled:
         name = f"{path.stem.replace('pytorch_model', 'model')}.safetensors"
@@ -99,8 +104,8 @@ def _convert(folder: Path, draft: Path, pickled: Sequence[Path]) -> None:
 
 
 def _link(folder: Path, to: Path, pickled: Sequence[Path]) -> None:
-    """Links to what a folder has besides its weights: config, code, and what came later."""
-    # A path from there, so that the whole cache can be moved.
+    """Link to a folder's files other than its weights: config, code, and files that came later."""
+    # A relative path, so that the whole cache can be moved.
     start = Path(os.path.relpath(folder.resolve(), to.resolve()))
     for path in folder.iterdir():
         if path not in pickled and not path.name.endswith(".index.json"):

@@ -1,4 +1,4 @@
-"""How a checkpoint's family reads a text, as far as its config tells: without torch."""
+"""Properties of a checkpoint's family that follow from its config; works without torch."""
 
 import re
 from collections.abc import Mapping
@@ -39,19 +39,19 @@ CHECKED = frozenset(
         "xlnet",
     }
 )
-"""Families (transformers' model_type) of which heads/classifiers.py knows how their authors, or
-transformers' classes, classify a text. "new" is the name that gte's own code has."""
+"""Families (transformers' model_type) for which heads/classifiers.py knows how their authors, or
+transformers' classes, classify a text. "new" is the model_type of gte's own code."""
 
 _BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
-"""Families among transformers' causal language models whose states see what follows them, too: an
-encoder unless its config has is_decoder, a prefix language model, and permutations."""
+"""Families among transformers' causal language models whose tokens also attend to later tokens:
+an encoder unless its config has is_decoder, a prefix language model, and a permutation model."""
 
 
 def is_causal(config: Mapping[str, Any]) -> bool:
-    """Return whether a config.json is of a decoder, whose states see only what precedes them.
+    """Return whether a config.json describes a decoder, whose tokens attend only to earlier ones.
 
-    A family is one if transformers has a causal language model of it and no masked one. Code that
-    comes with a checkpoint is one if its auto_map offers the former alone.
+    A family is causal if transformers has a causal language model for it and no masked one. Code
+    that comes with a checkpoint is causal if its auto_map offers only the former.
     """
     family, code = str(config.get("model_type")), config.get("auto_map") or {}
     if config.get("is_encoder_decoder") or family in _BOTH_SIDES:
@@ -62,21 +62,21 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 
 
 def is_unchecked(config: Mapping[str, Any]) -> bool:
-    """Return whether nobody has looked up how texts are classified by a config's family."""
+    """Return whether it is unknown how models of a config's family classify texts."""
     is_known = config.get("model_type") in CHECKED or config.get("is_encoder_decoder")
     return not is_known and not is_causal(config)
 
 
 def has_class(family: str, kind: str) -> bool:
-    """Return whether transformers has a class of a kind ("TokenClassification") for a family."""
+    """Return whether transformers has a class of this kind ("TokenClassification") for a family."""
     return family in _families(re.sub(r"(?<!^)(?=[A-Z])", "_", kind).upper())
 
 
 @cache
 def _families(kind: str) -> frozenset[str]:
-    """Return the families of which transformers has a class of this kind ("CAUSAL_LM").
+    """Return the families for which transformers has a class of this kind ("CAUSAL_LM").
 
-    The table is read as a text, because importing transformers takes seconds.
+    The table is read as text, because importing transformers takes seconds.
     """
     found = find_spec("transformers")
     places = found.submodule_search_locations if found else None

@@ -1,4 +1,4 @@
-"""From what a user types after `--model` to ModelSpecs."""
+"""Conversion of the argument of `--model` to ModelSpecs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,25 @@ from benchharness.tasks.errors import ModelError, unknown_name
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./+-]*", re.ASCII)
-"""A branch, a tag or a commit; git allows no two dots in a row either."""
+"""Pattern of a branch, a tag or a commit; git allows no two dots in a row either."""
 
 
 def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
-    """The model of that name: a known one, a checkpoint folder, or a name on the hub.
+    """Find the model of a name: a known model, a checkpoint folder, or a hub id.
 
-    Known names, aliases and hub ids come first, so that a folder called `roberta-base` in the
-    current directory is never taken by accident: write `./roberta-base` for it. NAME=FOLDER says
-    what a folder is, whatever it is called: a known model, with its recipe, or a name for the
-    board. A model of the hub is that of another branch, tag or commit with `@REVISION` behind it.
-    `trust` is what the user allows a checkpoint to do; encoders of ours and baselines need none.
-    Raises ModelError for a folder that is no checkpoint, or none of the known model's family, and
-    BenchError with a close name for anything else.
+    Known names, aliases and hub ids take precedence, so a folder called `roberta-base` in the
+    current directory is never used by accident: write `./roberta-base` for it. NAME=FOLDER gives a
+    folder a name: that of a known model, whose recipe it then gets, or a new one for the
+    leaderboard. A model on the hub may end in `@REVISION`, another branch, tag or commit.
+
+    Args:
+        name: Name as the user typed it.
+        trust: Permissions that the user gives the checkpoint; built-in encoders and baselines
+            ignore it.
+
+    Raises:
+        ModelError: The folder is not a checkpoint, or not of the known model's family.
+        BenchError: The name is unknown; the message suggests a similar name.
     """
     folder = Path(name).expanduser()
     if (known := _known(name)) is not None:
@@ -54,7 +60,7 @@ def _refuse_file(path: Path) -> None:
 
 
 def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
-    """The model of that name if it is one on the hub, known or not."""
+    """Return the model of this name if it is on the hub, in the table or not."""
     known = _known(name)
     if known is not None:
         return replace(known, trust=trust) if known.is_hub else None
@@ -65,7 +71,7 @@ def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
 
 
 def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
-    """The model as it is at a revision: a checkpoint of its pretraining where that has a step."""
+    """Return the model at a revision; a pretraining checkpoint if the revision names a step."""
     step, tokens = _numbers_in(revision)
     stage = None
     if step is not None:
@@ -75,7 +81,7 @@ def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
         name=f"{spec.name}@{revision}",
         revision=revision,
         title=f"{spec.checkpoint} at {revision}",
-        note="",  # it was of the pinned commit
+        note="",  # the note is about the pinned commit
         stage=stage,
     )
 
@@ -83,12 +89,12 @@ def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # no name that a file could have
+    except (OSError, ValueError):  # not a valid file name
         return False
 
 
 def _called(name: str, found: ModelSpec) -> ModelSpec:
-    """The checkpoint of a folder under a name that the user gives it."""
+    """Return the checkpoint of a folder under a name that the user gives it."""
     known = _known(name)
     if known is None:
         return replace(found, name=name)
@@ -119,16 +125,16 @@ def _names() -> list[str]:
     return [name for spec in MODELS.values() for name in (spec.name, *spec.aliases)]
 
 
-# Several checkpoints of one pretraining run: the folders that a pattern matches, in their order.
+# Several checkpoints of one pretraining run: the folders that match a pattern, in order.
 
 
 def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
-    """The models that a name stands for: those of a pattern of folders, or the one of that name.
+    """Find all models that a name stands for: the matches of a folder pattern, or a single model.
 
-    Folders that a pattern (`'DIR/step-*'`) matches are checkpoints of one pretraining run, which is
-    called after the folder that they are in, or NAME with NAME='DIR/step-*'. They come by their
-    steps. Raises BenchError where nothing matches, where one of them says no step, where two say
-    the same, or where they are of several families; else as `find_model`.
+    Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, which is
+    named after the folder that contains them, or NAME for NAME='DIR/step-*'. They are ordered by
+    step. Raises BenchError if nothing matches, a folder has no known step, two have the same step,
+    or their families differ; otherwise as `find_model`.
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
@@ -142,7 +148,7 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """What NAME=FOLDER may mean, as either may hold a "=" too (`runs/lr=1e-4`)."""
+    """Return all ways to read NAME=FOLDER, because either part may contain "=" (`runs/lr=1e-4`)."""
     parts = name.split("=")
     # "bert=runs/lr=1e-4": "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
     ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
@@ -155,7 +161,7 @@ def _is_there(pattern: str) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """The folders that a pattern matches, absolute."""
+    """Return the absolute folders that match a pattern; raise ModelError if there are none."""
     whole = str(Path(pattern).expanduser())
     matches = map(Path, glob(whole))  # noqa: PTH207  (Path.glob takes no absolute pattern)
     found = sorted(path for path in matches if path.is_dir())
@@ -165,7 +171,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 _FEW = 5
-"""Names in an error."""
+"""Number of names in an error message."""
 
 
 def _what_is_there(folder: Path) -> str:
@@ -179,7 +185,7 @@ def _what_is_there(folder: Path) -> str:
 
 
 def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[ModelSpec]:
-    """The checkpoints of a run by their steps, each with a name of its own."""
+    """Yield the checkpoints of a run by step, each with its own name."""
     families = {spec.family: spec for spec in found}
     if len(families) > 1:
         kinds = " and ".join(f"{Path(s.checkpoint).name} is {f}" for f, s in families.items())
@@ -202,11 +208,12 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
 
 
 _STATE, _OWN = "trainer_state.json", "pretraining.json"
-"""What transformers' Trainer writes beside a checkpoint, and what anybody may write there."""
+"""Files next to a checkpoint that state its step: transformers' Trainer writes the first, and
+users may write the second."""
 
 
 def _stage_of(run: str, spec: ModelSpec) -> Stage:
-    """Of a folder: by what files in it say, else by the numbers in its name."""
+    """Return a folder's pretraining stage, from files in it, else from numbers in its name."""
     folder = Path(spec.checkpoint)
     step, tokens = _numbers_in(folder.name, bare=True)
     state, own, config = (read_object(folder / n) for n in (_STATE, _OWN, "config.json"))
@@ -218,7 +225,7 @@ def _stage_of(run: str, spec: ModelSpec) -> Stage:
             f"{folder} does not say at which step it was saved: expected a number in its name "
             f"(step-1000), global_step in {_STATE}, or step in {_OWN}."
         )
-    # The Trainer writes 0 where it does not count tokens.
+    # The Trainer writes 0 if it does not count tokens.
     counted = next((n for n in seen if _is_count(n) and (n or found == 0)), tokens)
     return Stage(run=run, step=found, tokens=counted, family=spec.family)
 
@@ -233,9 +240,10 @@ _NUMBER = r"[-_=]?(\d+|\d+\.\d+(?=[kmbt]))([kmbt]?)(?![a-z\d.])"
 
 
 def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | None]:
-    """The step and the tokens in a name, such as "step1000-tokens4B" or "step_20k".
+    """Return the step and the tokens in a name, such as "step1000-tokens4B" or "step_20k".
 
-    A `bare` number, as in "checkpoint-500", is a step too, the last one where there are several.
+    If `bare` is true, a number without "step" counts as well, as in "checkpoint-500"; the last one,
+    if there are several.
     """
     low = name.lower()
     tokens = re.search(rf"tokens?{_NUMBER}", low)
@@ -248,4 +256,4 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
 
 
 def _count(digits: str, unit: str) -> int:
-    return round(float(digits) * _UNITS[unit])  # a product of floats may fall just short
+    return round(float(digits) * _UNITS[unit])  # a float product may be just too small

@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from benchharness.models.pickles import PickledWeights
 
 _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
-"""Families, and all whose names hold one of these, that count positions as RoBERTa does."""
+"""Families that count positions as RoBERTa does, as do families whose name contains one of
+these."""
 
 
 _RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
-"""Families that know how far tokens are from each other, and take rows of any length."""
+"""Families with relative positions, which accept rows of any length."""
 
 
 _UNREADABLE = (OSError, ValueError, RecursionError)
-"""What a missing file, or JSON that is damaged or nested without end, raises."""
+"""Exceptions for a missing file, and for JSON that is damaged or nested too deeply."""
 
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
-    """The ModelSpec of an absolute folder; ModelError where it is no checkpoint."""
+    """Return the ModelSpec of an absolute folder; raise ModelError if it is not a checkpoint."""
     weights = checkpoint_files(folder, trust)["weights"]
     config = read_config(folder / "config.json")
     if why := wrapping(weight_shapes(weights, trust)):
@@ -57,11 +58,11 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
 
 
 def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
-    """The files that a loaded checkpoint depends on: its config, weights and tokenizer, sorted.
+    """Return the files that a loaded checkpoint depends on: config, weights, tokenizer and code.
 
-    Pickled weights are read without running anything, so they need no trust unless a file holds
-    more than weights. Code is among the files where it is trusted. Raises ModelError naming what is
-    missing, and what is there instead.
+    Each group is sorted. Pickled weights are parsed without running anything, so they need no trust
+    unless a file holds more than weights. Code is included only if it is trusted. Raises ModelError
+    naming the missing file and the files found instead.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -75,7 +76,7 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
 
 
 def _names_in(folder: Path) -> list[str]:
-    """The files of a folder and of those in it, relative to it."""
+    """Return the files in a folder and in its subfolders, as paths relative to the folder."""
     found = sorted((*folder.glob("*"), *folder.glob("*/*")))
     return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
 
@@ -92,13 +93,13 @@ _WRAPPERS = {
     "_fsdp_wrapped_module.": "FSDP",
     "_forward_module.": "Lightning Fabric",
 }
-"""What is put before the names of a network's weights, and by whom."""
+"""Prefixes that wrappers put before the names of a network's weights, with the wrapper's name."""
 
 
 def wrapping(names: Collection[str]) -> str:
-    """The end of a sentence about weights of a wrapped network; empty where they are of none."""
+    """Return the end of an error sentence if names of weights show a wrapper; else ""."""
     for mark, whose in _WRAPPERS.items():
-        inside = mark != "module."  # which networks call parts of theirs
+        inside = mark != "module."  # networks themselves use the name "module"
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
@@ -119,11 +120,11 @@ _PEFT_CLASSES = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
 }
-"""The endings of peft's classes, by the task that an adapter says."""
+"""Suffixes of peft's class names, keyed by the task that an adapter states."""
 
 
 def _merging(folder: Path) -> str:
-    """What is said of an adapter of peft: the command that makes a checkpoint of it."""
+    """Return the end of an error sentence with the command that merges a peft adapter."""
     adapter = read_object(folder / ADAPTER)
     base = str(adapter.get("base_model_name_or_path") or "BASE")
     own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
@@ -141,26 +142,26 @@ def _merging(folder: Path) -> str:
 
 
 def _count_labels(weights: Path) -> int | None:
-    """How many outputs a head has that was trained beside an adapter; None where there is none."""
+    """Return the number of outputs of a head trained with an adapter; None if there is none."""
     if not weights.is_file():
         return None
-    # BERT's and RoBERTa's classifiers, those of models that read from left to right, and SQuAD's.
+    # Classifiers of BERT, RoBERTa and decoders, and the question-answering head.
     heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
     return next((s[0] for name, s in shapes_in(weights).items() if name.endswith(heads)), None)
 
 
-# Whether transformers can load a folder as an encoder at all, told without importing it.
+# Whether transformers can load a folder as an encoder at all, found without importing it.
 
 _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
-"""Encoders with a decoder of which transformers gives the encoder alone."""
+"""Encoder-decoder families for which transformers offers the encoder alone."""
 
 
 def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
-    """Raises ModelError where a folder's config says that it cannot be loaded as an encoder.
+    """Raise ModelError if a folder's config shows that it cannot be loaded as an encoder.
 
-    Where the `whole` is asked for it is one with a decoder. That is only what is quickly told: an
-    unknown family, code that is not there or not trusted, or that has no encoder, and a decoder
-    beside the encoder. Weights are looked at by the worker.
+    With `whole` it must have a decoder. Only quick checks are made: an unknown family, code that is
+    missing, not trusted or without an encoder, a decoder that transformers cannot separate, and
+    more tokens than embeddings. The worker checks the weights.
     """
     config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}
@@ -188,11 +189,11 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
 
 
 GPT = ("gpt2", "openai-gpt")
-"""Families that get a start, a delimiter and an end for their texts, as GPT's paper has them."""
+"""Families whose texts get a start, a delimiter and an end token, as in GPT's paper."""
 
 
 def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
-    """Raises ModelError for a tokenizer with more tokens than its network has embeddings."""
+    """Raise ModelError if a tokenizer has more tokens than its network has embeddings."""
     if rows is not None and tokens > rows:
         raise ModelError(
             f"the tokenizer of {checkpoint} has {tokens} tokens and its network only {rows} "
@@ -201,10 +202,10 @@ def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
 
 
 def count_tokens(folder: Path) -> int | None:
-    """How many tokens a folder's tokenizer.json has; None where it has none, or is damaged."""
+    """Return the number of tokens in a folder's tokenizer.json; None if it is absent or damaged."""
     tokenizer = read_object(folder / "tokenizer.json")
     try:
-        words = tokenizer["model"]["vocab"]  # a list of pairs where tokens have probabilities
+        words = tokenizer["model"]["vocab"]  # a list of pairs if tokens have scores
         known = set(words) if isinstance(words, dict) else {word for word, _ in words}
         return len(known | {token["content"] for token in tokenizer.get("added_tokens") or ()})
     except (KeyError, TypeError, ValueError):
@@ -212,12 +213,12 @@ def count_tokens(folder: Path) -> int | None:
 
 
 def has_decoder(config: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint answers in words."""
+    """Return whether a checkpoint has a decoder, and so can generate text."""
     return bool(config.get("is_encoder_decoder"))
 
 
 def no_decoder(what: str) -> str:
-    """What is said of a model without one that is to answer in words."""
+    """Return the error message for a model without a decoder that is to generate text."""
     return (
         f"{what} has no decoder to answer with: --text-to-text is for encoders with one (T5, mT5, "
         "Flan-T5, BART)."
@@ -225,7 +226,7 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """What is said of a checkpoint whose code would have to run."""
+    """Return the error message for a checkpoint that needs code that is not trusted."""
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run unless it is "
         "trusted: read it, then give --trust-remote-code."
@@ -233,13 +234,16 @@ def untrusted(folder: Path) -> str:
 
 
 def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
-    """A checkpoint's code has to offer an encoder, and to be there; "repo--module.Class" is not."""
+    """Raise ModelError if a checkpoint's code offers no encoder, or if its file is missing.
+
+    Code of another repository ("repo--module.Class") is not looked for.
+    """
     if "AutoModel" not in code:
         raise ModelError(
             f"the code of {shown(folder)} offers {', '.join(sorted(code))} and no AutoModel, by "
             "which an encoder is loaded: add it to auto_map in config.json."
         )
-    # "modeling.Encoder" is of modeling.py beside it, "ORG/NAME--modeling.Encoder" of the hub.
+    # "modeling.Encoder" is in modeling.py next to it, "ORG/NAME--modeling.Encoder" on the hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
     modules = {place.rpartition(".")[0] for place in places if "--" not in place}
     if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
@@ -251,7 +255,7 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
 
 @cache
 def _is_known_family(family: str) -> bool:
-    """Whether a table of transformers names it; importing the tables would take seconds."""
+    """Return whether transformers' tables name a family; importing them would take seconds."""
     found = find_spec("transformers")
     folders = found.submodule_search_locations if found else None
     tables = [path for folder in folders or () for path in Path(folder, "models/auto").glob("*.py")]
@@ -260,9 +264,10 @@ def _is_known_family(family: str) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
-    """What a checkpoint's config.json says; ModelError where it is none of transformers.
+    """Read a checkpoint's config.json; raise ModelError if it is not a config of transformers.
 
-    Some were uploaded without their family; that of a known model is in the table.
+    Some configs were uploaded without a model_type; for a known model it is filled in from the
+    table.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -281,48 +286,51 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def unsaid_family(folder: Path) -> str:
-    """The family of a known model whose config.json does not say it; mostly empty."""
+    """Return the family of a known model whose config.json does not state it; otherwise ""."""
     said = read_object(folder / "config.json")
     return known_family(folder) if said and "model_type" not in said else ""
 
 
 def longest_row(folder: Path) -> int | None:
-    """The most tokens of a row that the checkpoint of a folder reads; None without a limit.
+    """Return the most tokens per row that a folder's checkpoint can read; None without a limit.
 
-    Of its network's positions and its tokenizer's limit the smaller one counts.
+    It is the smaller of the network's number of positions and the tokenizer's limit.
     """
     config, limits = read_config(folder / "config.json"), []
     if is_unbounded(config["model_type"], config):
         return None
     positions = config.get("max_position_embeddings", config.get("n_positions"))
     if isinstance(positions, int) and positions > 0:
-        # RoBERTa's first ones, up to the padding's, are not for tokens; MPNet's is always 1.
+        # RoBERTa's first positions, up to the padding id, are not for tokens; MPNet's padding id is
+        # always 1.
         family = config["model_type"]
         found = 1 if family == "mpnet" else config.get("pad_token_id")
-        padding = found if isinstance(found, int) else 0  # the worker refuses what is no number
+        padding = found if isinstance(found, int) else 0  # the worker refuses other types
         as_roberta = any(name in family for name in _AS_ROBERTA)
         limits.append(positions - (padding + 1) * as_roberta)  # 514 positions are 512 tokens
     limit = read_object(folder / "tokenizer_config.json").get("model_max_length")
-    if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:  # else the worker says so
+    if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:  # else the worker reports it
         limits.append(int(limit))
     return min(limits, default=None)
 
 
 NO_LIMIT = 10**9
-"""Tokens; transformers writes 10**30 where a tokenizer has no limit, more than numpy holds."""
+"""Number of tokens that counts as no limit. transformers writes 10**30 if a tokenizer has no
+limit, more than numpy can hold."""
 
 
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
-    """Whether a network of a family takes rows of any length, whatever its tokenizer says.
+    """Return whether networks of a family accept rows of any length.
 
-    DeBERTa may have positions too, by a value of its config; the known checkpoints have none.
+    The tokenizer's limit is ignored. DeBERTa has absolute positions too if its config says so; the
+    known checkpoints have none.
     """
     has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
     return family in _RELATIVE and not has_positions
 
 
 def _count_parameters(weights: list[Path], trust: Trust) -> float:
-    """Millions of parameters by the headers of the files, those that are shared once."""
+    """Return the number of parameters in millions, from file headers; shared weights count once."""
     return round(sum(_count_numbers(path, trust) for path in weights) / 1e6, 1)
 
 
@@ -333,7 +341,7 @@ def _count_numbers(path: Path, trust: Trust) -> int:
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
-    """How many numbers each tensor of a checkpoint has, and the bytes of its tokenizer's files."""
+    """Return the element count of each tensor of a checkpoint, and its tokenizer files' bytes."""
     files = checkpoint_files(folder, trust)
     shapes = weight_shapes(files["weights"], trust)
     tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
@@ -341,7 +349,7 @@ def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]
 
 
 def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, Sequence[int]]:
-    """The shape of each tensor of a checkpoint's weights, in whatever form they are."""
+    """Return the shape of each tensor in a checkpoint's weights, safetensors or pickled."""
     shapes: dict[str, Sequence[int]] = {}
     for path in weights:
         if path.suffix == ".bin":
@@ -352,11 +360,14 @@ def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, 
 
 
 def shapes_in(path: Path) -> dict[str, list[int]]:
-    """The shapes of a safetensors file's tensors: it starts with a length and a JSON table."""
+    """Return the shapes of a safetensors file's tensors from its header, a length and a JSON table.
+
+    Raises ModelError if the file is damaged or incomplete.
+    """
     try:
         with path.open("rb") as file:
             # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
-            length = int.from_bytes(file.read(8), "little")  # of the JSON table behind it
+            length = int.from_bytes(file.read(8), "little")  # of the JSON table that follows
             if length > path.stat().st_size:
                 raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
             header = json.loads(file.read(length))
@@ -371,7 +382,7 @@ def shapes_in(path: Path) -> dict[str, list[int]]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A file's JSON object; nothing where there is no such file, or it holds something else."""
+    """Return the JSON object in a file; {} if the file is absent or holds anything else."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except _UNREADABLE:
@@ -380,9 +391,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def stated_pooling(folder: Path) -> str:
-    """How sentence-transformers makes one vector of a folder's tokens; empty where it does not."""
+    """Return how sentence-transformers pools a folder's tokens into a vector; "" if not stated."""
     modes = read_object(folder / "1_Pooling" / "config.json")
-    # {"pooling_mode_mean_tokens": true, ...}, of which several may be true, or one word for all:
+    # {"pooling_mode_mean_tokens": true, ...}, of which several may be true, or a single value:
     # {"pooling_mode": "lasttoken"}.
     chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
     return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

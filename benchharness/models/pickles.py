@@ -1,10 +1,10 @@
-"""Files of torch.save, read without unpickling: nothing is imported, nothing called.
+"""Files of torch.save, read without unpickling: nothing is imported and nothing is called.
 
-torch.save writes a zip with a pickle in it, before torch 1.6 several pickles in a row; behind each
-stand the numbers of its tensors. A pickle is a program for a stack machine. `Machine` carries out
-the instructions that build plain values; where the program makes an object, it notes the object's
-class and state, and makes none. Weights need no more than that: a tensor is a place in the file
-with a shape.
+torch.save writes a zip file with a pickle in it; before torch 1.6 it wrote several pickles in a
+row. The numbers of the tensors follow. A pickle is a program for a stack machine. `Machine`
+executes the instructions that build plain values; if the program would create an object, it records
+the object's class and state instead. Weights need no more than that: a tensor is a place in the
+file with a shape.
 """
 
 import json
@@ -27,30 +27,33 @@ from benchharness.models.spec import shown
 from benchharness.tasks.errors import ModelError
 
 LARGEST = 16 * 2**20
-"""Bytes of a pickle without its tensors. A Trainer's arguments are 5,000, T5's names 200,000."""
+"""Largest size, in bytes, of a pickle without its tensors. A Trainer's arguments take 5,000
+bytes, T5's names 200,000."""
 
 MOST_WORK = 4_000_000
-"""Values that a pickle looks at again, as names of mappings, arguments or fields. It may name one
-value often, in two bytes each time, so its size says nothing of that. Ten for each tensor are much.
-"""
+"""Largest number of values that a pickle may process again, as keys of mappings, arguments or
+fields. A pickle can refer to one value many times, in two bytes each, so its size is no limit
+for this work. Ten per tensor are a lot."""
 
 DEEPEST = 100
-"""Tuples within tuples; Python's own look at each other's content without an end."""
+"""Largest depth of nested tuples, which Python's own hash and comparison recurse into without a
+limit."""
 
 OLD_PICKLES = 4
-"""How many a file of an old torch begins with: its mark, its version, its machine, the object."""
+"""Number of pickles at the start of a file of an old torch: its magic number, version, system
+and object."""
 
 DAMAGED = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, OverflowError),
     *(struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     MemoryError,
 )
-"""What reading a file raises that is none of torch.save, or not whole."""
+"""Exceptions raised while reading a file that torch.save did not write, or that is incomplete."""
 
 
 @dataclass(eq=False)
 class Described:
-    """An object that a pickle would make: its class or what it is called with, and its state."""
+    """An object that a pickle would create: its class or function, its arguments and its state."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -58,7 +61,7 @@ class Described:
 
 
 class Machine:
-    """The stack, the stacks below its marks, and the memo of one pickle."""
+    """A stack machine for one pickle, with its stack, the stacks below its marks, and its memo."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -68,52 +71,59 @@ class Machine:
         self.tuples: dict[int, tuple[Any, int, int]] = {}
 
     def look_at(self, values: Iterable[Any]) -> None:
-        """Counts values that are looked at whole; ValueError where they become too many."""
+        """Count values that are processed as a whole; raise ValueError above MOST_WORK."""
         self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
         if self.work > MOST_WORK:
             raise ValueError(f"more than {MOST_WORK:,} values")
 
     def tuple_of(self, values: list[Any]) -> tuple[Any, ...]:
-        """Makes a tuple, and notes how many values are in it and how deep."""
+        """Make a tuple, and record its total number of values and its depth."""
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
             raise ValueError(f"more than {DEEPEST} tuples within each other")
         made = tuple(values)
-        # With the tuple itself: the id of one that is gone may be another's.
+        # Kept with the tuple itself, because the id of a deleted tuple can be reused.
         self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
         return made
 
     def mapping_of(self, values: list[Any]) -> dict[Any, Any]:
-        """Makes a mapping of names and values in turn."""
+        """Make a dict from a list of alternating keys and values."""
         self.look_at(values[::2])
         return dict(zip(values[::2], values[1::2], strict=True))
 
     def set_of(self, values: list[Any]) -> frozenset[Any]:
-        """Makes a set that does not change."""
+        """Make a frozenset."""
         self.look_at(values)
         return frozenset(values)
 
     def called(self, *, new: bool = False) -> Any:
-        """Takes a function and its arguments off the stack; gives what stands for its value."""
+        """Pop a function and its arguments off the stack; return a stand-in for the value."""
         function, args = self.last(2)
         self.look_at(args if isinstance(args, tuple) else ())
         return self.call(function, args, new=new)
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
-        """The value that stands for a call; `new` of a class makes an object and calls nothing."""
+        """Return a stand-in for the value of a call.
+
+        With `new`, `called` is a class whose object is created without calling anything.
+        """
         raise NotImplementedError
 
     def named(self, name: str) -> Described:
-        """The value that stands for a class or function, which loading would import."""
+        """Return a stand-in for a class or function that unpickling would import."""
         return Described(name)
 
     def storage(self, words: Any) -> Any:
-        """The value that stands for the numbers of a tensor, which a pickle only names."""
+        """Return a stand-in for the numbers of a tensor, which a pickle only refers to."""
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
-        """Carries out the instructions up to the end of one pickle, and returns what it makes."""
+        """Execute the instructions of one pickle and return the value that it makes.
+
+        Raises ValueError for a pickle that is too large or has an unknown instruction, and EOFError
+        for one that ends too early.
+        """
         start = stream.tell()
         for code, arg, place in pickletools.genops(stream):
             if code.name == "STOP":
@@ -123,30 +133,30 @@ class Machine:
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
-                made = _MAKERS[code.name](self, arg)  # which may be with another stack
+                made = _MAKERS[code.name](self, arg)  # which may replace the stack
                 self.stack.append(made)
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a text or bytes
-            else:  # OBJ and extensions, which no torch has ever written
+            else:  # OBJ and extensions, which torch never writes
                 raise ValueError(f"the instruction {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
-        """Begins a stack of its own, until its values are taken together."""
+        """Begin a new stack, whose values will be taken together."""
         self.below.append(self.stack)
         self.stack = []
 
     def since_mark(self) -> list[Any]:
-        """Takes the values since the last mark."""
+        """Return the values since the last mark, and go back to the stack below."""
         found, self.stack = self.stack, self.below.pop()
         return found
 
     def remember(self, place: int | None) -> None:
-        """Keeps the last value for later use; None is the next free place."""
+        """Store the top value in the memo at `place`; None is the next free place."""
         self.memo[len(self.memo) if place is None else place] = self.stack[-1]
 
     def last(self, count: int) -> list[Any]:
-        """Takes the last values off the stack; EOFError where it has fewer."""
+        """Pop the last `count` values off the stack; raise EOFError if it has fewer."""
         if count > len(self.stack):
             raise EOFError("its stack is empty")
         found = self.stack[len(self.stack) - count :]
@@ -154,7 +164,7 @@ class Machine:
         return found
 
     def extend(self, added: list[Any]) -> None:
-        """Adds values to the list or set on the stack, or names and values to the mapping."""
+        """Add values to the list or set on the stack, or alternating keys and values to a dict."""
         target = self.stack[-1]
         if isinstance(target, dict):
             target.update(self.mapping_of(added))
@@ -163,11 +173,11 @@ class Machine:
         elif isinstance(target, set):
             self.look_at(added)
             target.update(added)
-        elif not isinstance(target, Described):  # what somebody's list or mapping holds is unknown
+        elif not isinstance(target, Described):  # values of a custom list or dict are ignored
             raise TypeError("values for what holds none")
 
     def build(self) -> None:
-        """Gives the object on the stack its fields."""
+        """Pop a state off the stack and give it to the object below it."""
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, Described) and isinstance(state, dict):
             self.look_at(state)
@@ -192,7 +202,7 @@ _EFFECTS: Mapping[str, _Step] = {
     "SETITEM": lambda machine, _: machine.extend(machine.last(2)),
     "BUILD": lambda machine, _: machine.build(),
 }
-"""The instructions that put nothing on the stack."""
+"""Instructions that push nothing on the stack."""
 
 _MAKERS: Mapping[str, _Step] = {
     "NONE": lambda *_: None,
@@ -219,7 +229,7 @@ _MAKERS: Mapping[str, _Step] = {
     "PERSID": lambda machine, arg: machine.storage(arg),
     "BINPERSID": lambda machine, _: machine.storage(*machine.last(1)),
 }
-"""The instructions that put a value on the stack which is not their argument."""
+"""Instructions that push a value other than their argument."""
 
 
 # Weights.
@@ -236,7 +246,7 @@ _TYPES: Mapping[str, tuple[str, int]] = {
     "ByteStorage": ("U8", 1),
     "BoolStorage": ("BOOL", 1),
 }
-"""What torch calls the numbers of a tensor: what safetensors calls them, and the bytes of one."""
+"""torch's names of storage types, with the dtype name of safetensors and the bytes per number."""
 
 _TENSOR = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter")
 _REBUILD = ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2")
@@ -252,12 +262,13 @@ _WEIGHTS = frozenset(
         *(f"torch.{kind}" for kind in ("float16", "bfloat16", "float32", "float64", "int64")),
     }
 )
-"""What a file of weights alone names: less than torch's own guard, weights_only, lets through."""
+"""Names that occur in a file of weights alone: fewer than torch's own guard, weights_only,
+permits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Storage:
-    """The numbers that tensors share: their name in the file, their type, how many, from where."""
+    """Numbers that tensors share: the storage's key in the file, its type, start and length."""
 
     key: str
     kind: str
@@ -267,7 +278,7 @@ class _Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """A tensor of a file: the part of a storage that it is, as torch counts."""
+    """A tensor in a file: a view of a storage, in torch's terms of offset, shape and strides."""
 
     storage: _Storage
     start: int
@@ -276,20 +287,21 @@ class Tensor:
 
     @property
     def kind(self) -> str:
-        """The type of its numbers, as safetensors calls it."""
+        """Dtype of the numbers in safetensors' notation."""
         return _TYPES[self.storage.kind][0]
 
     @property
     def width(self) -> int:
-        """The bytes of a number."""
+        """Bytes per number."""
         return _TYPES[self.storage.kind][1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PickledWeights:
-    """The tensors of a file by their names, and all else that it holds: classes of objects.
+    """The tensors of a file by name, and the names of everything else that it holds.
 
-    `inside` are the names of mappings that hold tensors, where the file has them one level deeper.
+    `others` are the classes and functions of other objects. `inside` are the keys of dicts that
+    hold tensors, if the file nests them one level deeper.
     """
 
     tensors: Mapping[str, Tensor]
@@ -297,21 +309,22 @@ class PickledWeights:
     inside: tuple[str, ...]
 
     def count(self) -> int:
-        """How many numbers the tensors have, each once that several share."""
+        """Return the total number of values in the tensors; shared tensors count once."""
         shared = {(t.storage.key, t.start, t.shape): prod(t.shape) for t in self.tensors.values()}
         return sum(shared.values())
 
 
 def read_pickled(path: Path) -> PickledWeights:
-    """The weights in a file of torch.save. One of DAMAGED where it is none, or not whole."""
+    """Read the weights in a file of torch.save; raise one of DAMAGED if that fails."""
     with _opened(path) as (made, _):
         return made
 
 
 def weights_of(path: Path, trust: Trust) -> PickledWeights:
-    """The weights of a file of torch.save; ModelError where it is no file of weights alone.
+    """Read the weights in a file of torch.save; raise ModelError if it is not a file of weights.
 
-    With trust in pickles it may hold more, which is left out: nothing of it is made either.
+    With trust in pickles, the file may also hold other objects, which are skipped: none of them is
+    created. Without it, or if the file holds no tensors or is damaged, ModelError is raised.
     """
     try:
         found = read_pickled(path)
@@ -334,19 +347,19 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
 
 
 def damaged(path: Path, error: Exception) -> ModelError:
-    """The error for pickled weights that cannot be read at all."""
+    """Return the ModelError for pickled weights that cannot be read at all."""
     return ModelError(
         f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
     )
 
 
 def holds_more(weights: Iterable[Path]) -> bool:
-    """Return whether pickled weights hold anything else, which torch's own reader refuses."""
+    """Return whether pickled weights contain other objects, which torch's own reader refuses."""
     return any(read_pickled(path).others for path in weights)
 
 
 class _Weights(Machine):
-    """Tensors for the calls that make tensors, and what else was called."""
+    """Machine that makes a Tensor of each call that rebuilds one, and records all other names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -354,8 +367,8 @@ class _Weights(Machine):
         self.storages: dict[str, _Storage] = {}
 
     def storage(self, words: Any) -> Any:
-        # ("storage", torch.FloatStorage, "0", "cpu", 768), in old files with None or, for a part of
-        # another one, its name, its start and its length behind.
+        # ("storage", torch.FloatStorage, "0", "cpu", 768); old files add None or, for a view of
+        # another storage, the view's key, start and length.
         _, kind, key, _, count, *view = words
         name = kind.name.rpartition(".")[2]
         if name not in _TYPES:
@@ -388,9 +401,9 @@ class _Weights(Machine):
 
 
 def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
-    """A tensor that lies within its storage; ValueError where it does not."""
+    """Return a tensor; raise ValueError if it does not lie within its storage."""
     if not isinstance(storage, _Storage):
-        return Described("torch.Tensor")  # of a kind of numbers that was noted
+        return Described("torch.Tensor")  # an unsupported storage type, already recorded
     if turned:
         raise ValueError("numbers that are to be negated when they are read")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
@@ -402,7 +415,7 @@ def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = No
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any]]]:
-    """The weights in a file, and their numbers, by tensor."""
+    """Yield the weights in a file, and a function that returns the numbers of a tensor."""
     with path.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         machine = _Weights()
@@ -417,7 +430,7 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
                 raise ValueError(f"the numbers of storage {key} are cut off")
 
         def numbers(tensor: Tensor) -> Any:
-            """A tensor's numbers as bytes in their order, each number one item."""
+            """Return a tensor's numbers as an array of raw bytes, one item per number."""
             width = tensor.width
             start = places[tensor.storage.key][0] + tensor.start * width
             strides = tuple(stride * width for stride in tensor.strides)
@@ -427,7 +440,7 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
 
 
 _Places = Mapping[str, tuple[int, int]]
-"""Where in a file the numbers of a storage start, and their bytes."""
+"""For each storage key, the start of its numbers in the file and their size in bytes."""
 
 
 def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> tuple[Any, _Places]:
@@ -449,7 +462,7 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
 
 
 def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
-    """Where a member's bytes are: behind a header of 30 bytes, a name and something more."""
+    """Return the start and size of a zip member's bytes, which follow a variable header."""
     if member.compress_type != zipfile.ZIP_STORED:
         raise ValueError("compressed numbers, which torch.save does not write")
     name, more = struct.unpack_from("<HH", content, member.header_offset + 26)
@@ -459,13 +472,13 @@ def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
 def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
     mark = machine.run(content)
     if mark != _MARK:
-        return mark, {}  # of pickle itself: without tensors, and with anything else
+        return mark, {}  # written by pickle itself: no tensors
     _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
     if not system.get("little_endian", True):
         raise ValueError("numbers of a machine with another order of bytes")
     made = machine.run(content)
     places = {}
-    for key in _Weights().run(content):  # the storages' names, in their order
+    for key in _Weights().run(content):  # the storages' keys, in order
         width = _TYPES[machine.storages[key].kind][1]
         count = int.from_bytes(content.read(8), "little")
         places[key] = (content.tell(), count * width)
@@ -474,11 +487,11 @@ def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
 
 
 _MARK = 0x1950A86A20F9469CFC6C
-"""The number that such a file begins with."""
+"""Magic number at the start of a file of an old torch."""
 
 
 def _sorted(made: Any, others: Sequence[str]) -> PickledWeights:
-    """The tensors of what a pickle makes, and the classes of the rest."""
+    """Return the tensors in the value that a pickle makes, and the names of everything else."""
     if not isinstance(made, dict):
         return PickledWeights(
             tensors={}, others=tuple(dict.fromkeys((*others, _kind(made)))), inside=()
@@ -502,12 +515,12 @@ def _kind(made: Any) -> str:
 
 
 def write_safetensors(path: Path, to: Path) -> list[str]:
-    """Writes the tensors of a file of torch.save as safetensors, and returns their names.
+    """Write the tensors of a file of torch.save as safetensors, and return their names.
 
-    Tensors that share numbers are written each. Raises one of DAMAGED.
+    Tensors that share numbers are each written in full. Raises one of DAMAGED.
     """
     with _opened(path) as (made, numbers), to.open("wb") as file:
-        # The widest numbers first, so that all stand where their width divides.
+        # The widest numbers first, so that every tensor is aligned to its width.
         ordered = sorted(made.tensors.items(), key=lambda item: (-item[1].width, item[0]))
         header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
         end = 0

@@ -1,4 +1,4 @@
-"""What a model is before its weights are loaded."""
+"""Description of a model before its weights are loaded, and the table of known models."""
 
 import re
 import tomllib
@@ -15,26 +15,38 @@ NOTHING = Trust()
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """One encoder checkpoint, or a baseline: its name on a board and where its files are.
+    """An encoder checkpoint or a baseline: its name on a board, and the location of its files.
 
-    `checkpoint` is a hub id, an absolute folder, "builtin:NAME" for one whose weights are drawn
-    from the seed, or "baseline:NAME" for what has no encoder. `revision` is a commit of the hub
-    repository ("main" is resolved when jobs are planned) or a baseline's version, empty elsewhere.
-    `family` is transformers' model_type, empty where only the hub knows it, and `recipe` names the
-    recipe file that fits, where that is not the family's. `parameters` are in millions, as
-    published, else counted; `backbone` is their number without embeddings and pooler; `max_tokens`
-    includes the special tokens. All are None where unknown. `configuration` says of layers and
-    sizes what the paper's table has. `trust` is what the user allows it.
-
-    `is_baseline` is true for what stands below the encoders on a board, without weights and seed.
-    `builtin` is the folder inside the package of an encoder that is drawn from the seed instead of
-    loaded, empty for any other. `start` says that the weights are another checkpoint's than those
-    of the model that it is named after, `stage` which of several of one pretraining run they are.
-
-    `tokenizer` says of what kind it is and whether it keeps the case; `lender` is the repository of
-    the hub, "org/name@COMMIT", whose tokenizer it uses where its own has none; `pretraining` on
-    which texts the checkpoint was trained, `hardware` on what and for how long, and `flops` with
-    how many operations, as ELECTRA's paper counts them (arXiv:2003.10555, tables 3 and 4).
+    Attributes:
+        name: Name on a board.
+        checkpoint: Hub id, absolute folder, "builtin:NAME" for an encoder whose weights are drawn
+            from the seed, or "baseline:NAME" for a baseline without an encoder.
+        revision: Commit of the hub repository ("main" is resolved when jobs are planned) or version
+            of a baseline; otherwise empty.
+        family: transformers' model_type; empty if only the hub knows it.
+        recipe: Name of the recipe file, if it is not the family's.
+        aliases: Other names that a user may type.
+        title: Description for lists of models.
+        parameters: Millions of parameters as published, else as counted; None if unknown.
+        backbone: Millions of parameters without embeddings and pooler; None if unknown.
+        configuration: Layers and sizes as in the paper's table.
+        max_tokens: Most tokens per row, including special tokens; None if unknown.
+        tokenizer: Kind of the tokenizer, and whether it keeps the case.
+        lender: Hub repository, "org/name@COMMIT", whose tokenizer is used if the checkpoint's has
+            none.
+        pretraining: Texts that the checkpoint was pretrained on.
+        flops: Operations of pretraining, as counted in ELECTRA's paper (arXiv:2003.10555, tables 3
+            and 4).
+        hardware: Hardware and duration of pretraining.
+        cite: Source of these facts.
+        note: Remark for users.
+        trust: Permissions that the user gives the checkpoint.
+        is_baseline: True for a baseline, which has no weights and no seed and is listed below the
+            encoders on a board.
+        builtin: Folder inside the package, for an encoder whose weights are drawn from the seed;
+            otherwise empty.
+        start: Origin of the weights, if they come from another checkpoint than the model's own.
+        stage: Place among several checkpoints of one pretraining run.
     """
 
     name: str
@@ -63,27 +75,27 @@ class ModelSpec:
 
     @property
     def is_builtin(self) -> bool:
-        """True for an encoder that is drawn from the seed instead of loaded."""
+        """True for an encoder whose weights are drawn from the seed instead of loaded."""
         return bool(self.builtin)
 
     @property
     def is_folder(self) -> bool:
-        """True where the checkpoint is a folder on this machine."""
+        """True if the checkpoint is a folder on this machine."""
         return Path(self.checkpoint).is_absolute()
 
     @property
     def is_hub(self) -> bool:
-        """True where the checkpoint is fetched from the hub."""
+        """True if the checkpoint is fetched from the hub."""
         return not (self.is_builtin or self.is_baseline or self.is_folder)
 
 
-# The known checkpoints, read from the files in models/known. Anything else runs unregistered.
+# The known checkpoints, read from the files in models/known. Other models need no entry.
 #
-# A file holds one family: what its checkpoints have in common at the top, then [models.NAME] with
-# what is each one's own; the names are the fields of ModelSpec. A revision is the commit whose
-# weights the published numbers are of, "main" where none could be confirmed. Where a comment says
-# that sizes are counted, it was done on the architecture as transformers builds it, pooler
-# included.
+# A file holds one family: the fields that its checkpoints share at the top, then [models.NAME] with
+# the fields of each one; all names are fields of ModelSpec. A revision is the commit of the weights
+# that the published numbers belong to, "main" if none could be confirmed. If a comment says that
+# sizes are counted, they were counted on the architecture as transformers builds it, including the
+# pooler.
 
 UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
@@ -91,14 +103,14 @@ UNPINNED = "no commit could be confirmed, so the one that main names is recorded
 def _known(path: Path) -> Iterator[ModelSpec]:
     shared = tomllib.loads(path.read_text(encoding="utf-8"))
     for name, own in shared.pop("models").items():
-        fields = shared | own  # what is its own wins
+        fields = shared | own  # a checkpoint's own fields win
         if fields.get("revision") == "main":
             fields.setdefault("note", UNPINNED)
         yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 
 def _files() -> list[Path]:
-    """One a family, the built-in encoder's first and the baselines' last."""
+    """Return the files, one per family: the built-in encoder's first, the baselines' last."""
     found = (Path(__file__).parent / "known").glob("*.toml")
     ends = {"tiny": 0, "baselines": 2}
     return sorted(found, key=lambda path: (ends.get(path.stem, 1), path.stem))
@@ -110,7 +122,7 @@ BASELINES = tuple(spec for spec in MODELS.values() if spec.is_baseline)
 
 
 def add_model(model: ModelSpec) -> None:
-    """Puts a model of somebody else's into the table; BenchError where a name of it is taken."""
+    """Add a plugin's model to the table; raise BenchError if one of its names is taken."""
     taken = {name for spec in MODELS.values() for name in _names(spec)}
     if found := sorted(taken.intersection(_names(model))):
         raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
@@ -121,7 +133,7 @@ def _names(spec: ModelSpec) -> tuple[str, ...]:
     return (spec.name.lower(), *(alias.lower() for alias in spec.aliases))
 
 
-# Which files make a checkpoint, by their names: those of a folder, or of a repository's list.
+# The files that make up a checkpoint, by name: in a folder, or in a hub repository's list.
 
 VOCABULARY_FILES = (
     "sentencepiece.bpe.model",
@@ -132,7 +144,8 @@ VOCABULARY_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""Without any of these transformers makes a tokenizer that knows five tokens, and says nothing."""
+"""Files of which a tokenizer needs at least one: without any, transformers silently makes a
+tokenizer that knows five tokens."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -143,31 +156,38 @@ TOKENIZER_FILES = (
 )
 
 ADAPTER = "adapter_config.json"
-"""What peft's save_pretrained writes instead of a checkpoint's config.json."""
+"""File that peft's save_pretrained writes instead of a checkpoint's config.json."""
 
 _SAFETENSORS, _PICKLED = "model{}.safetensors", "pytorch_model{}.bin"
 _PART = re.compile(r"-(\d+)-of-(\d+)\.\w+$")
 
 Groups = dict[str, list[str]]
-"""The names of a checkpoint's files: its "config", "weights", "tokenizer" and "code"."""
+"""Names of a checkpoint's files, keyed by "config", "weights", "tokenizer" and "code"."""
 
 
 def sort_files(
     names: Collection[str], place: str, trust: Trust = NOTHING, folder: Path | None = None
 ) -> Groups:
-    """The files that a loaded checkpoint depends on, of all that a folder or repository has.
+    """Select the files that a loaded checkpoint depends on, of a folder or a repository.
 
-    `names` are relative to it, `place` is its name for people, and `folder` where it is on this
-    machine, unless it is a repository. Safetensors come before pickled weights, one file before
-    parts. Code is among the files where it is trusted. Raises ModelError naming what is missing,
-    and what is there instead.
+    Safetensors take precedence over pickled weights, and a single file over several parts.
+
+    Args:
+        names: Paths of all files, relative to the folder or repository.
+        place: Name of the folder or repository in messages.
+        trust: Permissions that the user gives the checkpoint; code is included only if it is
+            trusted.
+        folder: The folder on this machine; None for a repository.
+
+    Raises:
+        ModelError: A needed file is missing; the message also names the files found instead.
     """
     if "config.json" not in names:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'config.json', folder)}")
     weights = find_weights(names)
     if not weights:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
-    if ADAPTER in names and folder is not None:  # of a repository it is not fetched
+    if ADAPTER in names and folder is not None:  # from a repository it is not fetched
         raise ModelError(
             f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
             "put on them: remove the adapter's files to read the weights alone, or merge it by "
@@ -193,7 +213,7 @@ def sort_files(
 
 
 def find_weights(names: Collection[str]) -> list[str]:
-    """The files of weights that are read, of all names; empty where there are none."""
+    """Return the names of the weights that are read; empty if there are none."""
     for form in (_SAFETENSORS, _PICKLED):
         if (whole := form.format("")) in names:
             return [whole]
@@ -204,13 +224,13 @@ def find_weights(names: Collection[str]) -> list[str]:
 
 
 def index_of(weights: str) -> str:
-    """The file that says which weight is in which part; empty of weights in one file."""
+    """Return the name of the index that maps weights to parts; "" for weights in a single file."""
     found = _PART.search(weights)
     return f"{weights[: found.start()]}{Path(weights).suffix}.index.json" if found else ""
 
 
 def _parts_of(weights: str) -> list[str]:
-    """All files that belong to one part of weights, its index among them."""
+    """Return the names of all parts of weights, given one of them, and of their index."""
     found = _PART.search(weights)
     if found is None:
         return []
@@ -220,7 +240,7 @@ def _parts_of(weights: str) -> list[str]:
     return [*parts, index_of(weights)]
 
 
-# What people have instead of a checkpoint, and the way from there to one.
+# Other files that people have instead of a checkpoint, and how to get a checkpoint from them.
 
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TensorFlow's": (
@@ -240,11 +260,11 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "load them where they were made (variant=...) and save_pretrained them to a folder",
     ),
 }
-"""Weights that are not read: the names of their files, and what to do."""
+"""Weights in formats that are not read: patterns of their file names, and advice."""
 
 
 def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
-    """What a folder or repository has where the `lacks` is not, and what to do with it."""
+    """Return what a folder or repository has instead of the missing `lacks`, with advice."""
     if ADAPTER in names:
         return merging("another model", "MERGED", "peft's merge_and_unload()")
     if inner := _inner(names):
@@ -262,11 +282,11 @@ def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
 
 
 _FEW = 5
-"""Folders in an error."""
+"""Number of folders in an error message."""
 
 
 def _inner(names: Iterable[str]) -> list[str]:
-    """The folders one level below that hold checkpoints, or adapters, by the numbers in them."""
+    """Return subfolders that hold checkpoints or adapters, by the numbers in their names."""
     inside: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -276,12 +296,12 @@ def _inner(names: Iterable[str]) -> list[str]:
 
 
 def _natural(path: Path) -> tuple[list[int], str]:
-    """Folders by the numbers in their names, checkpoint-9 before checkpoint-10."""
+    """Return a sort key with the numbers in a folder's name: checkpoint-9 before checkpoint-10."""
     return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    """The names that fit one of the patterns, wherever they are."""
+    """Return the paths whose file name matches one of the patterns."""
     inner = {name: name.rpartition("/")[2] for name in names}
     return sorted(n for n, last in inner.items() if any(fnmatchcase(last, p) for p in patterns))
 
@@ -294,7 +314,7 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def bare(weights: Collection[str]) -> str:
-    """The end of a sentence about files of weights without their config.json, if there are any."""
+    """Return the end of an error sentence about weights (or nothing) without a config.json."""
     if not weights:
         return (
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
@@ -307,26 +327,26 @@ def bare(weights: Collection[str]) -> str:
 
 
 def merging(base: str, merged: str, way: str) -> str:
-    """The end of a sentence about an adapter of peft: how a checkpoint is made of it."""
+    """Return the end of an error sentence about a peft adapter: how to merge it."""
     return (
         f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by {way}, and give "
         f"{merged}."
     )
 
 
-# How a checkpoint is called in a sentence.
+# Names of a checkpoint in messages.
 
 
 def called(hub_id: str) -> str:
-    """A repository of the hub by the name of the known model too, as people type either."""
+    """Return a hub id for messages, preceded by the name of the known model if there is one."""
     names = [spec.name for spec in MODELS.values() if spec.checkpoint == hub_id]
     return f"{names[0]} ({hub_id})" if names else hub_id
 
 
 def shown(path: Path) -> str:
-    """A checkpoint's folder, or a file in it, as people know it.
+    """Return the name of a checkpoint's folder, or of a file in it, for messages.
 
-    A model of the hub has its own name, and not that of a folder of its cache.
+    For a model in the hub's cache it is the model's name instead of a path.
     """
     hub_id, inside = _on_hub(path)
     if not hub_id:
@@ -335,13 +355,13 @@ def shown(path: Path) -> str:
 
 
 def known_family(path: Path) -> str:
-    """The family that the table gives the model whose folder or file this is; mostly empty."""
+    """Return the family of the known model of a path in the hub's cache; "" if there is none."""
     hub_id, _ = _on_hub(path)
     return next((spec.family for spec in MODELS.values() if spec.checkpoint == hub_id), "")
 
 
 def _on_hub(path: Path) -> tuple[str, str]:
-    """Of a path in the hub's cache, the repository and the file in it; else nothing."""
+    """Return the hub id and the relative file of a path in the hub's cache; else empty strings."""
     for folder in (path, *path.parents):
         # CACHE/models--ORG--NAME/snapshots/COMMIT
         repository = folder.parent.parent.name

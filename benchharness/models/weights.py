@@ -1,4 +1,7 @@
-"""What identifies the weights that a job starts from, so that equal weights are equal jobs."""
+"""The identity of the weights that a job starts from, so that equal weights make equal jobs.
+
+Also downloads checkpoints from the hub, and checks them before jobs are run.
+"""
 
 import hashlib
 import os
@@ -37,20 +40,21 @@ from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
 _TOKENIZERS = ("tokenizer*", "vocab*", "sentencepiece*", *TOKENIZER_FILES)
-"""What is fetched of a repository besides its config, its weights and the code that is trusted."""
+"""Patterns of files that are fetched in addition to a repository's config, weights and trusted
+code."""
 
 
 def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
-    """The cached folder of a hub repository's revision, fetched where it is not there yet.
+    """Return the cached folder of a hub repository's revision, downloading missing files.
 
-    Its files are asked for first, so that nothing is fetched of one that cannot be loaded. Raises
-    ModelError where it cannot, where the hub does not give it, or cannot be reached and the cache
-    lacks it.
+    The list of files is requested first, so that nothing is downloaded of a repository that cannot
+    be loaded. Raises ModelError if the checkpoint cannot be loaded, if the hub refuses it, or if
+    the hub cannot be reached and the cache lacks the checkpoint.
     """
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # its config alone was fetched
+            raise _unreachable(hub_id)  # only its config was fetched
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
@@ -64,17 +68,18 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
         folder = cache_folder(hub_id) / "snapshots" / str(revision)
         if not folder.is_dir() or not find_weights([path.name for path in folder.iterdir()]):
             raise
-        return folder  # a hub that has no answer today does not stop what was fetched before
-    # By the name that was given, for which the library then knows the commit without a network.
+        return folder  # the cached files serve if the hub does not answer
+    # With the revision as given, for which the library then finds the commit offline.
     folder = _download(hub_id, revision, _wanted(hub_id, names, trust))
     _borrow_tokenizer(hub_id, revision, folder)
     return folder
 
 
 def fetch_code(folder: Path, trust: Trust) -> None:
-    """Brings trusted code into the cache that a checkpoint has in another repository of the hub.
+    """Download trusted code that a checkpoint's config refers to in another hub repository.
 
-    A config names it as "org/name--module.Class". What is in the cache stays as it is.
+    The config names it as "org/name--module.Class". A repository that is cached already is not
+    updated.
     """
     if not trust.remote_code:
         return
@@ -86,7 +91,7 @@ def fetch_code(folder: Path, trust: Trust) -> None:
 
 
 def _names(hub_id: str, revision: str | None) -> tuple[str, ...]:
-    """The files of a repository, and those of the tokenizer that another one lends it."""
+    """Return the files of a repository, plus those of the tokenizer that another one lends it."""
     names = _ask(hub_id, revision).names
     lender = _lender(hub_id)
     if lender is None or not set(VOCABULARY_FILES).isdisjoint(names):
@@ -101,7 +106,7 @@ def _lender(hub_id: str) -> tuple[str, str] | None:
 
 
 def _borrow_tokenizer(hub_id: str, revision: str | None, folder: Path) -> None:
-    """Puts links to another repository's tokenizer into the folder of one without any."""
+    """Link another repository's tokenizer into the folder of a checkpoint that has none."""
     own = set(_ask(hub_id, revision).names)
     if (lender := _lender(hub_id)) is None or not own.isdisjoint(VOCABULARY_FILES):
         return
@@ -113,7 +118,7 @@ def _borrow_tokenizer(hub_id: str, revision: str | None, folder: Path) -> None:
 
 
 def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
-    """The files of a repository that are fetched; ModelError where it cannot be loaded."""
+    """Return the files of a repository to download; raise ModelError if it cannot be loaded."""
     files = _sorted(hub_id, names, trust)
     index = [name for weights in files["weights"] if (name := index_of(weights))]
     tokenizer = [name for name in names if any(fnmatchcase(name, each) for each in _TOKENIZERS)]
@@ -123,7 +128,7 @@ def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
 
 
 def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
-    """A repository's files by what they are; ModelError where it cannot be loaded."""
+    """Group a repository's files by purpose; raise ModelError if it cannot be loaded."""
     try:
         return sort_files(names, called(hub_id), trust)
     except ModelError as error:
@@ -146,7 +151,7 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except hub.errors.LocalEntryNotFoundError:
         raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
-        reason = str(error).partition("\n")[0]  # the library adds a page of advice
+        reason = str(error).partition("\n")[0]  # without the library's page of advice
         raise ModelError(
             f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
             "give a folder with --model."
@@ -160,12 +165,13 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
 
 
 def _import_hub() -> Any:
-    """The hub's library, after `go_offline_if_unreachable`: it reads HF_HUB_OFFLINE on import.
+    """Import the hub's library; call `go_offline_if_unreachable` first.
 
-    Its `errors.HTTPError` is the HTTP library's own (httpx or httpx2, by version): a refused
-    connection is neither a HfHubHTTPError nor an OSError.
+    The library reads HF_HUB_OFFLINE on import. Its `errors.HTTPError` is that of the HTTP library
+    (httpx or httpx2, depending on the version): a refused connection is neither a HfHubHTTPError
+    nor an OSError.
     """
-    # Not imported with the package itself; it brings `constants` and `errors`.
+    # The package does not import this submodule itself; it brings `constants` and `errors`.
     import huggingface_hub.file_download  # noqa: PLC0415  (as said above)
 
     return huggingface_hub
@@ -174,11 +180,11 @@ def _import_hub() -> Any:
 def require_checkpoint(
     checkpoint: str, revision: str | None, trust: Trust = NOTHING, *, whole: bool = False
 ) -> None:
-    """Raises ModelError for a checkpoint that cannot be loaded, as far as that is quickly told.
+    """Raise ModelError for a checkpoint that cannot be loaded, as far as quick checks can tell.
 
-    A hub id at a revision must be cached or within reach; nothing is fetched, and only the list of
-    its files is asked for. Its config is looked at where it is cached, that of a folder always;
-    `whole` asks for a decoder too. Our own encoders and baselines need nothing.
+    A hub id at a revision must be cached or reachable; only its list of files is requested, and
+    nothing is downloaded. The config is checked for a folder, and for a hub id if it is cached.
+    `whole` also requires a decoder. Built-in encoders and baselines always pass.
     """
     folder = Path(checkpoint)
     if revision is not None:
@@ -190,10 +196,10 @@ def require_checkpoint(
 
 
 def require_listed(spec: ModelSpec) -> None:
-    """Raises ModelError for a model of the hub whose repository lacks what a checkpoint needs.
+    """Raise ModelError for a hub model whose repository lacks files that a checkpoint needs.
 
-    The list of its files is asked for, so this comes before any rows are read. Commits of our table
-    are known to be whole, and without a network nothing is said.
+    Only the list of files is requested, before any rows are read. Commits pinned in benchharness's
+    table are known to be complete. Without a network nothing is checked.
     """
     is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
     if is_asked and not go_offline_if_unreachable():
@@ -202,9 +208,10 @@ def require_listed(spec: ModelSpec) -> None:
 
 
 def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
-    """Raises ModelError where a hub repository cannot be had, or lacks what a checkpoint needs.
+    """Raise ModelError if a hub repository is unavailable, or lacks files that a checkpoint needs.
 
-    It is as `require_checkpoint`, but for the config. Of a cached one the hub is not asked.
+    Like `require_checkpoint`, but without a look at the config. For a cached repository the hub is
+    not asked.
     """
     folder = cache_folder(hub_id) / "snapshots" / revision
     if folder.is_dir() and find_weights([path.name for path in folder.iterdir()]):
@@ -216,12 +223,12 @@ def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
 
 
 def cache_folder(hub_id: str) -> Path:
-    """Where the hub's library keeps a model, fetched or not."""
+    """Return the folder in which the hub's library keeps a model, whether or not it exists."""
     return Path(_import_hub().constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
 def _unreachable(hub_id: str) -> ModelError:
-    """The error for a model that can be had from nowhere, with everything that needs no hub."""
+    """Return the error for a model that is not cached while the hub cannot be reached."""
     return ModelError(
         f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: `bench run "
         "fetch` it where there is a network, or give a checkpoint folder (`--model DIR`) with rows "
@@ -229,7 +236,7 @@ def _unreachable(hub_id: str) -> ModelError:
     )
 
 
-# From a revision on the hub to the commit that it names, without ever hanging.
+# Resolution of a hub revision to its commit, with a timeout.
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -237,33 +244,33 @@ _TIMEOUT = 5.0
 
 
 def _resolve_commit(hub_id: str, revision: str) -> str:
-    """The 40-digit commit of a hub repository's revision.
+    """Return the 40-digit commit of a hub repository's revision.
 
-    A commit of our table, and one that is in the cache, is returned as it is. Anything else is
-    asked of the hub, or of the local cache where the hub is switched off (HF_HUB_OFFLINE) or
-    silent. Raises ModelError where neither knows it.
+    A commit that is pinned in benchharness's table or cached is returned unchanged. Any other
+    revision is looked up on the hub, or in the local cache if the hub is switched off
+    (HF_HUB_OFFLINE) or cannot be reached. Raises ModelError if it is unknown there.
     """
     cached = cache_folder(hub_id) / "snapshots" / revision
     if _COMMIT.fullmatch(revision) and ((hub_id, revision) in _pinned() or cached.is_dir()):
         return revision
     if go_offline_if_unreachable():
         if _COMMIT.fullmatch(revision):
-            return revision  # whether it can be had is said before anything starts
+            return revision  # whether it is available is checked before jobs start
         ref = cache_folder(hub_id) / "refs" / revision
         if not ref.is_file():
             raise _unreachable(hub_id)
-        return ref.read_text(encoding="ascii").strip()  # the commit that it was when it was fetched
+        return ref.read_text(encoding="ascii").strip()  # its commit when it was fetched
     return _ask(hub_id, revision).commit
 
 
 def _pinned() -> set[tuple[str, str]]:
-    """The commits of the table, by the repositories that they are of."""
+    """Return the (hub id, commit) pairs that the table pins."""
     known = ((spec.checkpoint, spec.revision) for spec in MODELS.values())
     return {pair for pair in known if _COMMIT.fullmatch(pair[1])}
 
 
 class _Listed(NamedTuple):
-    """A revision on the hub: its commit, and the files that it has."""
+    """A revision on the hub: its commit and its files."""
 
     commit: str
     names: tuple[str, ...]
@@ -294,12 +301,12 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
 
 
 def weights_identity(spec: ModelSpec) -> str:
-    """What the job records as its weights.
+    """Return the string that identifies a model's weights in a job.
 
-    "hub:ID@COMMIT" for the hub, "sha256:DIGEST" over the config, weights and tokenizer files of a
-    folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder (its code is covered by
-    the job's method number), "baseline:NAME@VERSION" for a baseline. Raises ModelError where a hub
-    name cannot be resolved to a commit.
+    It is "hub:ID@COMMIT" for a hub model; "sha256:DIGEST" over the config, weights, tokenizer and
+    trusted code of a folder; "builtin:NAME@DIGEST" over the data files of a built-in encoder (its
+    code is covered by the job's method number); or "baseline:NAME@VERSION". Raises ModelError if a
+    hub revision cannot be resolved to a commit.
     """
     if spec.is_baseline:
         return f"{spec.checkpoint}@{spec.revision}"
@@ -312,27 +319,28 @@ def weights_identity(spec: ModelSpec) -> str:
 
 
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers")
-"""What families call the number of their layers in config.json."""
+"""Names that families give to the number of layers in config.json."""
 
 
 def count_layers(spec: ModelSpec) -> int | None:
-    """How many layers a checkpoint has above its embeddings; None where its config leaves it open.
+    """Return a checkpoint's number of layers; None if its config does not state it.
 
-    As `config_of`, it may ask the hub.
+    May download the config from the hub, like `config_of`.
     """
     config = config_of(spec)
     return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
 
 
 def config_of(spec: ModelSpec) -> Mapping[str, Any]:
-    """What a checkpoint's config.json says; that of a model on the hub is fetched, once."""
+    """Return a checkpoint's config.json; for a hub model it is downloaded once."""
     return read_config(config_folder(spec) / "config.json")
 
 
 def family_config(spec: ModelSpec) -> Mapping[str, Any]:
-    """Return what is known of a model's family: its config.json, or the family in the table.
+    """Return the known family of a model as a config: from the table, else its whole config.json.
 
-    Empty where only the hub could tell and does not: no job of such a model can start either.
+    Returns {} if only the hub knows the family and does not answer: no job of such a model can
+    start anyway.
     """
     if spec.family:
         return {"model_type": spec.family}
@@ -343,7 +351,7 @@ def family_config(spec: ModelSpec) -> Mapping[str, Any]:
 
 
 def config_folder(spec: ModelSpec) -> Path:
-    """The folder of a checkpoint's config and tokenizer; those of one on the hub are fetched."""
+    """Return the folder of a checkpoint's config and tokenizer, downloaded for a hub model."""
     if spec.is_builtin:
         return _builtin_folder(spec)
     if spec.is_folder:
@@ -358,9 +366,9 @@ def _config_on_hub(hub_id: str, revision: str) -> Path:
 
 
 def reach(spec: ModelSpec) -> int | None:
-    """The most tokens of a row that a model reads; None where it has no limit, or none is known.
+    """Return the most tokens per row that a model can read; None if unlimited or unknown.
 
-    That is so of a model on the hub that cannot be reached: no job of it can start either.
+    It is unknown for a hub model that cannot be reached: no job of such a model can start anyway.
     """
     if spec.is_baseline:
         return None
@@ -375,12 +383,12 @@ def reach(spec: ModelSpec) -> int | None:
 
 
 def hub_revision(weights: str) -> str | None:
-    """The commit in "hub:ID@COMMIT", None for weights that are not from the hub."""
+    """Return the commit in "hub:ID@COMMIT"; None for weights that are not from the hub."""
     return weights.rpartition("@")[2] if weights.startswith("hub:") else None
 
 
 def _builtin_folder(spec: ModelSpec) -> Path:
-    """The folder inside the package that holds a built-in encoder's config and vocabulary."""
+    """Return the folder inside the package with a built-in encoder's config and vocabulary."""
     folder = Path(str(files("benchharness"))) / spec.builtin
     if not folder.is_dir():
         raise ModelError(
@@ -390,14 +398,14 @@ def _builtin_folder(spec: ModelSpec) -> Path:
 
 
 def files_digest(paths: Iterable[Path]) -> str:
-    """The SHA-256 (hex) over names and contents of files, whatever their folder and order."""
+    """Return the SHA-256 (hex) over names and contents of files, in any folder and order."""
     # Lines as sha256sum prints them; sorted, because folders list their files in any order.
     lines = sorted(f"{file_digest(path)}  {path.name}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 (hex) of a file's bytes."""
+    """Return the SHA-256 (hex) of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

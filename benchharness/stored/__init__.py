@@ -1,4 +1,4 @@
-"""The boards of what is stored: of the suites that are asked for, or of those that ran last."""
+"""Boards of stored runs: of the requested suites, or of those that ran last."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,14 +27,15 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
 LARGE_STORE = 2_000
-"""Runs of more than so many are not all read to show what a few jobs have brought."""
+"""Number of runs above which a store is not read whole to show the results of a few jobs."""
 
 MANY_RUNS = 5_000
-"""Runs of several suites that are shown unasked; reading and ranking so many takes a second."""
+"""Number of runs of several suites that are shown by default; reading and ranking them takes a
+second."""
 
 
 def lacking_plugins(store: Store) -> Iterator[str]:
-    """A sentence for each suite that has runs and is not known: which plugin it is of."""
+    """Yield a sentence for each stored suite that is unknown, with the plugin that it needs."""
     for suite in (name for name in store.suites() if name not in SUITES):
         newest = store.result(store.runs(suite=suite)[-1].key)
         named = " and ".join(newest.job.plugins)
@@ -52,7 +53,7 @@ T = TypeVar("T")
 def _naming_plugins(
     read: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
-    """Adds to what `read` complains of that runs of the store need plugins which are not loaded."""
+    """Decorate `read` so that its errors also name the plugins that stored runs need."""
 
     @wraps(read)
     def explained(store: Store, /, *words: P.args, **options: P.kwargs) -> T:
@@ -67,7 +68,11 @@ def _naming_plugins(
 
 
 class Recent(NamedTuple):
-    """The suites to show where none is named, those that would be too much, and unknown ones."""
+    """Suites to show if none is named, and the suites and plugins that are left out.
+
+    `left_out` are suites with too many runs, and `lacking` sentences about suites whose plugin is
+    not loaded.
+    """
 
     shown: tuple[str, ...]
     left_out: tuple[str, ...]
@@ -75,7 +80,7 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """What is left out, and how to see it."""
+        """Sentences about what is not shown, and how to show it."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
@@ -83,10 +88,10 @@ class Recent(NamedTuple):
 
 
 def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
-    """The suites with runs, those that ran last first, as far as they have no more than `most`.
+    """Return the suites that ran last, as many as have at most `most` runs together.
 
-    Those of `first` come before them. One is always shown; in a small store it is all of them, in
-    the order of the list of suites.
+    Suites of `first` take precedence. At least one is shown; in a small store all are, in the order
+    of the list of suites.
     """
     found = [name for name in store.suites() if name in SUITES]
     stored = sorted(found, key=lambda name: name not in first)
@@ -105,7 +110,7 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """The boards and tasks that are asked for, and the source of their rows; all where empty."""
+    """Filter for boards: suites, tasks and source of the rows; an empty field does not filter."""
 
     suites: Sequence[str] = ()
     tasks: Sequence[str] = ()
@@ -124,16 +129,25 @@ def gather_boards(
     with_hidden: bool = False,
     paths: bool = False,
 ) -> list[Board]:
-    """The boards within these suites and data, with all of their tasks; a suite may have none.
+    """Return the boards of these suites and data, with all of their tasks.
 
-    `models` keeps only the runs of these; `paths` is as `build_boards` takes it. Raises BenchError
-    where a suite is unknown, or all that have runs are.
+    A suite has one board for each set of evaluation data, or none.
+
+    Args:
+        store: Store of the runs.
+        within: Suites and data to include; its tasks are ignored.
+        models: Names of the models whose runs to include; None for all.
+        with_hidden: Include hidden runs.
+        paths: Show whole paths of this machine, as in `build_boards`.
+
+    Raises:
+        BenchError: A suite is unknown, or no stored run is of a known suite.
     """
     named = {suite.name: suite for name in within.suites for suite in find_suites(name)}
     stored, data = set(named or store.suites()), within.data
     if stored and not stored & set(SUITES):
         raise BenchError("none of the stored runs is of a known suite.")
-    # A folder may be named as it lies here, or as a board without paths calls it.
+    # A folder may be given by its path, or by the label that a board without paths shows.
     whole = "" if data is None else str(Path(data).resolve())
     places = {data, whole, path_label(whole)}
     return [
@@ -148,14 +162,14 @@ def gather_boards(
 def _runs(
     store: Store, suite: str, models: Collection[str] | None, with_hidden: bool
 ) -> list[RunRow]:
-    """The runs of a suite, and those that they have started from."""
+    """Return the runs of a suite, and the runs whose weights they started from."""
     runs = store.runs(suite=suite, model=models)
     if with_hidden:
         runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
     known, found = {run.key for run in runs}, list(runs)
     while wanted := {run.start_from for run in runs if run.start_from} - known:
-        # A start may have one of its own, so until none is new. What is stored no more counts as
-        # known too, or it would be asked for again and again.
+        # Such a run may have started from another one, so repeat until none is new. Runs that are
+        # no longer stored also count as known, or they would be requested forever.
         known |= wanted
         runs = store.runs_with(wanted)
         found += runs
@@ -163,7 +177,7 @@ def _runs(
 
 
 def gained(boards: Sequence[Board], store: Store) -> list[Board]:
-    """The boards with what students gained; few stores have any."""
+    """Return the boards with the gains of distilled students; unchanged if there are none."""
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)
     from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (numpy, the tests)
@@ -172,7 +186,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
 
 
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
-    """A sentence for each board that is not shown whole."""
+    """Yield a sentence for each board of which only the best rows are shown."""
     for board, shown in zip(whole, boards, strict=True):
         if len(shown.entries) < len(board.entries):
             yield (
@@ -181,11 +195,11 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
             )
 
 
-# The rows of stored boards that a command's words name, such as those of two models on a suite.
+# Rows of stored boards that the user names, such as two models on a suite.
 
 
 class Rows(NamedTuple):
-    """Entries of one board and the tasks that are asked for and that all of them have."""
+    """Entries of one board, and the requested tasks that all of them have."""
 
     board: Board
     entries: tuple[Entry, ...]
@@ -201,10 +215,17 @@ def find_rows(
     select: Select = select_entry,
     paths: bool = False,
 ) -> list[Rows]:
-    """The named systems on every board that has all of them.
+    """Return the rows of the named systems on every board that has all of them.
 
-    `select` says what a system's name stands for, and `paths` is as `build_boards` takes it.
-    Raises BenchError where a name is unknown or no task has results of all systems.
+    Args:
+        store: Store of the runs.
+        systems: Names of rows, models or keys of runs.
+        within: Suites, tasks and data to include.
+        select: Function that picks the entry that a name stands for.
+        paths: Show whole paths of this machine, as in `build_boards`.
+
+    Raises:
+        BenchError: A name is unknown, or no task has results of all systems.
     """
     systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, within.suites, within.tasks)
@@ -229,9 +250,10 @@ def find_rows(
 
 
 def _models(store: Store, systems: Sequence[str]) -> set[str]:
-    """The models that these may be runs of: MODEL, MODEL:RECIPE..., or the beginning of a key."""
+    """Return the models that names may refer to: MODEL, MODEL:RECIPE..., or start of key."""
     parted = [name.split(":") for name in systems]
-    # A model's name may hold colons: "a:b:lr=3e-4" may be of "a", of "a:b", or all of it a name.
+    # A model's name may contain colons: "a:b:lr=3e-4" may refer to "a", to "a:b", or be a whole
+    # name.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]
@@ -239,12 +261,13 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
 
 
 def stored_name(store: Store, name: str) -> str:
-    """The name of a row with that of its model as it is stored, where it is told otherwise.
+    """Return a row's name with its model's stored name instead of an alias or an abbreviation.
 
-    A model may be called by an alias, and by the beginning of its name if that is enough.
+    A model may be given by an alias, or by the beginning of its name if that is unambiguous.
     """
     stored = store.models()
-    # "bert:lr=3e-4" may be a model's whole name, or a row of "bert": the longest is tried first.
+    # "bert:lr=3e-4" may be a model's whole name, or a row of "bert": the longest name is tried
+    # first.
     heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
     if any(head in stored or head in map(unquoted, stored) for head in heads):
         return name
@@ -263,13 +286,15 @@ def stored_name(store: Store, name: str) -> str:
 _KEY = re.compile("[0-9a-fA-F]{6,64}")
 
 LEAST_BEGINNING = 3
-"""Characters of a model's name; "a" and "b" are names that a notebook's cell has from elsewhere."""
+"""Least number of characters that abbreviate a model's name; shorter names, such as "a" and "b"
+in a notebook, may stand for something else."""
 
 
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
-    """Full names of tasks; none where nothing narrows them.
+    """Return the full names of the requested tasks; empty if neither suites nor tasks are given.
 
-    A name that several suites have is the task's with runs, if only one of them has any.
+    A task's name that several suites share stands for the one with runs, if only one of them has
+    any.
     """
     if not suites and not tasks:
         return ()
@@ -279,11 +304,11 @@ def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> t
 
 
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
-    """Whether the report of these boards stands in the file already, word for word."""
+    """Return whether the file already holds the report of these boards, word for word."""
     mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
-            return mark.encode() in file.read(4096)  # the policy before it takes a few hundred
+            return mark.encode() in file.read(4096)  # after a policy of a few hundred bytes
     except OSError:
         return False
 
@@ -291,9 +316,9 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 def report_mark(
     store: Store, suites: Sequence[str], last: Sequence[Board], options: Sequence[object] = ()
 ) -> str:
-    """A digest of what a report's content follows from, for its head.
+    """Return a digest of everything that a report's content depends on, for the head of the page.
 
-    `options` are those of `bench report`, empty where nothing but the boards was asked for.
+    `options` are those of `bench report`, empty if none was given.
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
     return digest([__version__, made_by(), store.name, store.newest(), asked])
@@ -302,14 +327,17 @@ def report_mark(
 def read_outcomes(
     store: Store, keys: Iterable[str], *, paths: bool = False
 ) -> Iterator[Result | Failure]:
-    """The runs as pages and files tell of them: with their families, without paths unless asked."""
+    """Yield runs for pages and files: with families, and with local paths only if `paths`."""
     found = map(with_family, store.results(keys))
     return found if paths else map(shared_outcome, found)
 
 
 def with_family(run: Result | Failure) -> Result | Failure:
-    """The run with its encoder's family, where only the known checkpoints tell it: older runs."""
-    # The last of several specifications of a checkpoint, without a table for each of many runs.
+    """Return the run with its encoder's family, which older runs do not record.
+
+    The family is known for checkpoints in the table of models only.
+    """
+    # The last ModelSpec of the checkpoint, found without building a table for each of many runs.
     specs = reversed(MODELS.values())
     family = next((spec.family for spec in specs if spec.checkpoint == run.job.checkpoint), "")
     if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):

@@ -1,4 +1,4 @@
-"""What systems have answered to every example: for pages, and as rows for other tools."""
+"""Predictions of systems for every example: as HTML pages, and as rows for other tools."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,11 +31,11 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import SUITES, find_suites, find_task, split_title, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
-"""Stands in the first 4,096 bytes of every page, to tell those of an earlier report."""
+"""Text in the first 4,096 bytes of every page, which identifies pages of an earlier report."""
 
 
 class Written(NamedTuple):
-    """The pages that were written, and a sentence for each task that has none or has no texts."""
+    """The pages that were written, and a sentence for each task without a page or without texts."""
 
     pages: Pages
     notes: tuple[str, ...]
@@ -44,10 +44,10 @@ class Written(NamedTuple):
 def write_pages(
     store: Store, boards: Iterable[Board], folder: Path, home: str, *, texts: bool = True
 ) -> Written:
-    """A page for each cell of the boards, compared with the best other model of its task.
+    """Write a page for each cell of the boards, compared with the best other model on its task.
 
     `home` is the file name of the leaderboard, in the folder above. Pages of an earlier report that
-    are not written again are deleted. Raises BenchError where the folder cannot be written.
+    are not written again are deleted. Raises BenchError if the folder cannot be written.
     """
     check_folder(folder)
     pages: dict[tuple[str, str], str] = {}
@@ -90,7 +90,7 @@ def _delete_others(folder: Path, kept: set[str]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises BenchError where pages cannot be written into the folder; changes nothing."""
+    """Raise BenchError if pages cannot be written into the folder; nothing is changed."""
     try:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError("it is a file")
@@ -108,7 +108,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 
 
 def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
-    """Write one page; BenchError where it cannot be written."""
+    """Write one page; raise BenchError if it cannot be written."""
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         write_html(path, render_predictions(predicted, generated, home))
@@ -117,26 +117,35 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 
 
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
-    """A file name that says what is in it, and is the same for the same rows of a board."""
+    """Return a descriptive file name, which is always the same for the same rows of a board."""
     said = [title_of(task), *(entry.model for entry in entries)]
-    # "SST-2" becomes "sst-2". Words may be alike after that; the anchor's digest is not.
+    # "SST-2" becomes "sst-2". Different words may become equal; the digest in the anchor stays
+    # distinct.
     words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
     names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
     anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")
     return f"{words}-{anchor}.html"
 
 
-# The predictions of one task, with the examples where they can be read.
+# Predictions of one task, with the examples if they can be read.
 
 
 def predicted_task(
     stored: StoredPredictions, data: str, name: str, entries: Sequence[Entry], kind: str = "dev"
 ) -> PredictedTask:
-    """What one or two entries of a board have predicted of a task; `kind` is "dev" or "test".
+    """Return the predictions of one or two entries of a board for a task.
 
-    `data` is what a page calls the data. Where the examples cannot be read, or are others now, they
-    are left out, and the reason says why. Raises BenchError where a run has not predicted such a
-    split.
+    If the examples cannot be read or have changed, they are left out and `reason` explains it.
+
+    Args:
+        stored: Stored runs and their examples.
+        data: Name of the data on the page.
+        name: Full name of the task.
+        entries: One or two entries of a board.
+        kind: "dev" or "test".
+
+    Raises:
+        BenchError: A run has not predicted such a split.
     """
     task = find_task(name)
     sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
@@ -145,7 +154,7 @@ def predicted_task(
     for whole in wholes:
         examples, reason = _examples(stored, whole, [run for side in sides for run in side])
         read.append(examples)
-        if reason:  # of one split: a page has the gold answers of all or of none
+        if reason:  # a page shows the gold answers of all splits or of none
             read = [()] * len(wholes)
             break
     runs = [
@@ -156,7 +165,7 @@ def predicted_task(
         for whole, examples in zip(wholes, read, strict=True)
     ]
     names = [entry.name for entry in entries]
-    # Two rows may have one name: then what differs between them.
+    # If two rows have the same name, use labels that differ.
     labels = names if len(set(names)) == len(names) else heads(entries)
     return PredictedTask(
         task=task,
@@ -198,7 +207,7 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
 def _examples(
     stored: StoredPredictions, name: str, results: Sequence[Result]
 ) -> tuple[tuple[Example, ...], str]:
-    """The rows that all results have predicted; or none, and why."""
+    """Return the rows that all results have predicted; else none, and the reason."""
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)
     if len(digests) > 1:
@@ -216,17 +225,16 @@ def _examples(
     return (), reason
 
 
-# The same as rows for other tools.
+# The same predictions as rows for other tools.
 
 
 def exported_boards(
     store: Store, within: Within, models: Sequence[str], *, paths: bool = False
 ) -> list[Board]:
-    """The boards with the rows and tasks that are named, all where nothing is named.
+    """Return the boards, reduced to the named rows and tasks; empty names do not filter.
 
-    A word for models is a row's name, or several with commas; `paths` is as `build_boards` takes
-    it. Raises BenchError where nothing
-    matches.
+    `models` are names of rows; one string may hold several, separated by commas. `paths` shows
+    whole paths of this machine, as in `build_boards`. Raises BenchError if nothing matches.
     """
     wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
     names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
@@ -244,9 +252,9 @@ def exported_boards(
 
 
 def has_boards(store: Store, within: Within) -> bool:
-    """Whether there surely is a board to export, told without reading any row.
+    """Return whether there surely is a board to export, without reading any row.
 
-    Raises BenchError where a suite is unknown.
+    Raises BenchError if a suite is unknown.
     """
     named = {suite.name for name in within.suites for suite in find_suites(name)} or {*SUITES}
     narrowed = within.tasks or within.data or store.annotations()
@@ -254,7 +262,7 @@ def has_boards(store: Store, within: Within) -> bool:
 
 
 def with_parity(store: Store, board: Board) -> Board:
-    """The board with what the certificate says of its runs."""
+    """Return the board with the certificate's statement on the parity of each run."""
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
     runs = map(with_family, store.origins(keys))
     return replace(board, parity={run.job.key: parity_of(run) for run in runs})
@@ -263,9 +271,9 @@ def with_parity(store: Store, board: Board) -> Board:
 def exported_splits(
     store: Store, boards: Iterable[Board], *, texts: bool = True
 ) -> Iterator[ExportedSplit]:
-    """Every split that the runs of the boards' entries have predicted, run by run.
+    """Yield every split that the runs of the boards' entries have predicted, run by run.
 
-    Where its examples cannot be read it has none, and its reason says why.
+    If the examples of a split cannot be read, it has none, and its `reason` explains it.
     """
     for board in boards:
         stored = StoredPredictions(store, paths=board.paths)

@@ -38,18 +38,17 @@ RUN_TYPES = {
     "finished": "datetime64[us, UTC]",
     "error": "str",
 }
-"""The columns of `runs_frame`, in their order, with their dtypes; a column a score follows."""
+"""Columns of `runs_frame`, in order, with their dtypes; a column for each score follows."""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
-    """A line a run and task that it scored; a failed run has one line, without scores.
+    """Return a frame with one row per run and task that it scored; a failed run has one row.
 
-    `score` is what the suite's board has in the task's column, `flags` what must be known of it
-    ("constant predictions": the run has learned nothing), empty for nothing; after `error` every
-    score of any of the runs has a float64 column of its own ("accuracy", "f1_mm"), NaN where a task
-    has none.
-    `seconds` are those of the whole job, `parameters` are counted, `limit` is <NA> without one.
-    `data` and `error` have no paths of this machine, as in exports.
+    `score` is the value in the task's column of the suite's board. `flags` are warnings about it
+    ("constant predictions": the run has learned nothing), empty if there are none. After `error`,
+    every score of any run has a float64 column of its own ("accuracy", "f1_mm"), NaN for tasks
+    without it. `seconds` is the time of the whole job, `parameters` the counted number, and `limit`
+    is <NA> if there is none. `data` and `error` contain no local paths, as in exports.
     """
     lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
@@ -76,12 +75,12 @@ def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def board_frame(board: Board) -> pd.DataFrame:
-    """A line a row of the board, best first: rank, names, score and a task's median a column.
+    """Return a frame with one row per row of the board, best first, and a column per task.
 
-    Scores and medians are not rounded; `name` is what the board calls the row, `rank` is <NA> for
-    what is not ranked, and `seeds` is the fewest that a task has. `flags` say by tasks what must be
-    known of their values ("RTE: 2 of 2 seeds collapsed (constant predictions)"), empty for nothing.
-    A column of scores that no row has a value in is left out.
+    The columns are rank, names, score and the median of each task, not rounded. `name` is the
+    board's name of the row, `rank` is <NA> for rows that are not ranked, and `seeds` is the
+    smallest number of seeds of a task. `flags` are warnings by task ("RTE: 2 of 2 seeds collapsed
+    (constant predictions)"), empty if there are none. A score column without any value is left out.
     """
     lines = [
         {
@@ -106,21 +105,22 @@ def board_frame(board: Board) -> pd.DataFrame:
 
 
 def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]]) -> pd.DataFrame:
-    """A line an example of every split that a run has predicted, in the splits' order.
+    """Return a frame with one row per example of every split that a run has predicted.
 
-    `task` and `split` say which, and `gold` is what is right, None where that is hidden or
-    `examples` (by "task:split") has it not: a label or a number, several labels, an option's index,
-    tags, clusters, or the texts of all right answers, of which a question without an answer has
-    none. Of a split where an example has several right options it is a list of them. `predicted`
-    has the same form; the others are fields of the head type's prediction: `id`, `scores` (a list:
-    the probability of every class or option), `no_answer_score` (logits).
+    `task` and `split` name the split, and `id` the example. `gold` is the right answer: a label, a
+    number, several labels, the index of an option, tags, clusters, or the list of all right answers
+    to a question (empty for a question without an answer). In a split in which an example has
+    several right options it is a list of options. It is None if it is hidden, or missing in
+    `examples` (keyed by "task:split"). `predicted` has the same form. Other columns are fields of
+    the head type's prediction: `scores` (a list with the probability of each class or option) and
+    `no_answer_score` (in logits).
     """
     return pd.DataFrame(
         [
             {"task": each.task, "split": each.split, "id": row["id"], "gold": gold}
             | {("predicted" if name == answer else name): value for name, value in row.items()}
             for each in result.evaluations
-            # The first field behind the id is the answer itself, of every kind of answer.
+            # The first field after the id is the answer itself, for every kind of answer.
             for answer in [fields(answer_type(find_task(each.task)).prediction)[1].name]
             for row, gold in zip(
                 each.predictions, _golds(each, examples.get(each.name, ())), strict=True
@@ -130,7 +130,7 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
 
 
 def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[object]:
-    """What is right of each example that was predicted; None where that is not known."""
+    """Return the right answer for each predicted example; None if it is not known."""
     kind = answer_type(find_task(evaluation.task))
     several = any(len(kind.golds(example)) > 1 for example in examples)
     known = {
@@ -141,10 +141,10 @@ def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[obje
 
 
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
-    """A line a point of the run's learning curve, by step.
+    """Return a frame with one row per point of the run's learning curve, indexed by step.
 
-    `loss` is the mean since the point before, `learning_rate` the step's; what was scored on the
-    way has a column a score, NaN between evaluations.
+    `loss` is the mean since the previous point, and `learning_rate` that of the step. Each score
+    that was measured during training has a column, NaN between evaluations.
     """
     points = result.curve if isinstance(result, Result) else ()
     names = ["step", "epoch", "loss", "learning_rate"]
@@ -154,10 +154,11 @@ def curve_frame(result: Result | Failure) -> pd.DataFrame:
 
 
 def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
-    """A line a printed number with its source; what is printed in percent is 0 to 1 here.
+    """Return a frame with one row per published number, with its source.
 
-    An average has its suite for a task. `metric` names the task's score, several joined by " or "
-    where the source does not say which it prints.
+    Scores printed in percent are divided by 100. For an average, `task` is the suite. `metric`
+    names the task's score; if the source does not say which one it prints, all candidates, joined
+    by " or ".
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
     lines = [
@@ -175,12 +176,13 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
 
 
 def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
-    """A line a task on which two systems were compared; scores in the metric's own unit.
+    """Return a frame with one row per task on which two systems were compared.
 
-    `low` and `high` end the 95 % interval of the difference, `p_value` is one test's and
-    `corrected` the same by Holm for so many tasks of the frame's board as `corrected_for` says;
-    `is_shown` says that they differ. `flags` are what must be known of the first's runs,
-    `other_flags` of the other's, empty for nothing.
+    Scores are in the metric's own unit. `low` and `high` are the ends of the 95 % interval of the
+    difference. `p_value` is that of a single test, and `corrected` that after Holm's correction for
+    `corrected_for` tasks of the frame's board; `is_shown` is true if the difference is significant.
+    `flags` are warnings about the first system's runs and `other_flags` about the second's, empty
+    if there are none.
     """
     lines = [
         {
@@ -207,9 +209,9 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
 
 
 def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
-    """A line an example; the columns are the fields of the head type's example.
+    """Return a frame with one row per example; the columns are fields of the head type's example.
 
-    Of a question `answers` is SQuAD's {"text": [...], "answer_start": [...]}, None where hidden.
+    For a question, `answers` is SQuAD's {"text": [...], "answer_start": [...]}, None if hidden.
     """
     names = [field.name for field in fields(examples[0]) if field.compare]
     return pd.DataFrame([_columns_of(example) for example in examples], columns=names)
@@ -217,7 +219,7 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
 
 def _columns_of(example: Any) -> dict[str, Any]:
     if hasattr(example, "document"):
-        example = replace(example, document=None)  # too much for a line
+        example = replace(example, document=None)  # too large for a frame
     columns = asdict(example)
     answers = getattr(example, "answers", None)
     if answers is not None:

@@ -1,4 +1,4 @@
-"""What stored runs have predicted, and what that shows: intervals, contrasts, curves."""
+"""Stored predictions, and the intervals, contrasts and curves that follow from them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,32 +52,32 @@ from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
-    """The examples cannot be had; says why."""
+    """Raised if examples cannot be read; its message is the reason."""
 
 
 class StoredPredictions:
-    """The finished runs of a store, with their predictions, and the rows that these are for.
+    """The finished runs of a store with their predictions, and the examples that were predicted.
 
-    A store keeps no examples, which may not be passed on. They are read again as the run read them
-    and must have the fingerprint that it saw. Rows of one fingerprint are read once and kept, so an
-    object of this class should live no longer than the runs that share them are looked at.
+    A store keeps no examples, because they may not be redistributed. They are read again from the
+    run's source and must have the fingerprint that the run recorded. Rows are cached by
+    fingerprint, so keep an object of this class only while runs that share rows are processed.
     """
 
     def __init__(self, store: Store, *, paths: bool = False) -> None:
         self._store = store
-        self._paths = paths  # whole in what is said of rows that cannot be read
+        self._paths = paths  # keep whole paths in error messages
         self._rows: dict[str, SplitRows] = {}
 
     def result(self, key: str) -> Result:
-        """A finished run, complete."""
+        """Return a finished run with its predictions."""
         result = self._store.result(key)
         assert isinstance(result, Result), "a finished run has a result"
         return result
 
     def rows(self, job: Job, name: str) -> SplitRows:
-        """The rows of "task:split" that the job predicted.
+        """Return the rows of "task:split" that the job predicted.
 
-        Raises DataError where they cannot be read, and ChangedRowsError where they are others now.
+        Raises DataError if they cannot be read, and ChangedRowsError if they have changed.
         """
         fingerprint = job.fingerprints[name]
         if fingerprint not in self._rows:
@@ -85,17 +85,17 @@ class StoredPredictions:
         return self._rows[fingerprint]
 
     def said_of(self, job: Job, reason: str) -> str:
-        """Why the rows of a job cannot be read or scored, for others unless they see paths."""
+        """Return a message about the rows of a job, without local paths unless `paths` was set."""
         known = [job.data, *(code.place for code in code_of(job.definition))]
         return reason if self._paths else without_paths(reason, known)
 
     def labelled_examples(self, name: str, jobs: Iterable[Job]) -> tuple[Example, ...]:
-        """The examples of "task:split" with their labels, from the first source that has them.
+        """Return the labelled examples of "task:split" from the first job whose source has them.
 
-        Raises UnreadableError where no job's source has them any more, or where labels are hidden.
+        Raises UnreadableError if no job's source has them any more, or if their labels are hidden.
         """
         reasons = []
-        # Seeds have read the same source, which is asked once.
+        # Seeds read the same source, so each source is tried once.
         for job in {job.data: job for job in jobs}.values():
             try:
                 examples = self.rows(job, name).examples
@@ -109,21 +109,24 @@ class StoredPredictions:
 
 
 def splits_of(task: Task, kind: str) -> tuple[str, ...]:
-    """The dev splits or the test splits; of a diagnostic set the only one."""
+    """Return the dev or test splits of a task; for a diagnostic set, its only split.
+
+    Raises BenchError if the task has no such split.
+    """
     found = (task.dev_splits or task.test_splits) if kind == "dev" else task.test_splits
     if not found:
         raise BenchError(f"{task.name} has no {kind} split: leave it out with --task.")
     return found
 
 
-# How sure a board is.
+# Uncertainty of a board.
 
 
 def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
-    """The board with intervals, which every prediction of its runs is read for.
+    """Return the board with intervals, which requires reading all predictions of its runs.
 
-    Where the examples of a task cannot be read, its intervals are over seeds alone, and say why.
-    `is_pooled` is as `with_uncertainty` takes it.
+    If the examples of a task cannot be read, its intervals are over seeds alone, and state the
+    reason. `is_pooled` is passed to `with_uncertainty`.
     """
     known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
     tried = {task: _tried_cells(board, task, store) for task in board.tasks}
@@ -131,7 +134,7 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
 
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
-    """What is known of the points that each entry's own was chosen from."""
+    """Return the outcomes of the other points of a sweep that each entry's cell was chosen from."""
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
     cells = [entry.cells.get(task) for entry in board.entries]
@@ -141,7 +144,10 @@ def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
 def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
-    """What is known of a task's cell of some entries; one entry's runs are held at a time."""
+    """Return the outcomes of a task's cell for some entries, keeping one entry's runs in memory.
+
+    An entry without a cell gets None, and one whose outcomes are not available a reason.
+    """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
     return [
@@ -168,9 +174,10 @@ def predicted_split(
     one: Sequence[Result],
     other: Sequence[Result] = (),
 ) -> PredictedSplit:
-    """A split as the runs of one system, or of two, have predicted it; seeds are in one order.
+    """Return a split with its predictions by one system's runs or two systems' runs.
 
-    Raises DataError where two runs have predicted different rows.
+    Runs of both systems must be in the same order of seeds. Raises DataError if two runs have
+    predicted different rows.
     """
     name = f"{task.name}:{split}"
     results = [*one, *other]
@@ -197,22 +204,22 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
             )
 
 
-# Two systems.
+# Comparison of two systems.
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
-    """A contrast for each task of two entries of a board, with p-values corrected for all of them.
+    """Return a contrast per task of two entries of a board, with p-values corrected for all tasks.
 
-    `kind` is "dev" or "test". Raises BenchError where no seed is shared, where a run has not
-    predicted such a split, or where two have predicted different rows of it.
+    `kind` is "dev" or "test". Raises BenchError if the entries share no seed, if a run has not
+    predicted such a split, or if two runs have predicted different rows of it.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
 
 def with_gains(board: Board, store: Store) -> Board:
-    """The board with what each student gained over the same model without its teacher.
+    """Return the board with each student's gain over the same model without its teacher.
 
-    That stands on the board where its runs are stored; their predictions are read. Seeds are
+    The board must contain the runs without a teacher; predictions of both are read. Seeds are
     matched, and tasks that cannot be compared are left out.
     """
     homes = {run.key: entry for entry in board.entries for run in entry.runs}
@@ -226,7 +233,7 @@ def with_gains(board: Board, store: Store) -> Board:
 
 
 def _alone(entry: Entry, homes: Mapping[str, Entry]) -> Entry | None:
-    """The entry that a student would be without its teacher."""
+    """Return the entry of the same model without its teacher; None if it is not on the board."""
     keys = (run.teacher.alone for run in entry.runs if run.teacher)
     return next((homes[key] for key in keys if key in homes), None)
 
@@ -254,7 +261,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
     stored = StoredPredictions(store, paths=rows.board.paths)
-    # From a list of pairs of runs to the runs of each system, in the same order of seeds.
+    # Convert pairs of runs into the runs of each system, in the same order of seeds.
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
@@ -273,7 +280,10 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
-    """The mean of the stored scores that the headline is made of, on these splits."""
+    """Return the mean of the stored scores in the headline on these splits.
+
+    Raises BenchError if a score is missing.
+    """
     every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
     found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
     scores = [score for score in found if score is not None]
@@ -286,7 +296,10 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
 
 
 def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:
-    """What the stored scores alone say: an interval over seeds, where there are several."""
+    """Return the contrast with an interval over seeds, from stored scores alone.
+
+    The contrast is unchanged if there is only one seed.
+    """
     if len(scores) == 1:
         return found
     one, other = (sample_of_table(np.array([side])) for side in zip(*scores, strict=True))
@@ -294,17 +307,17 @@ def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interv
 
 
 class Ties(NamedTuple):
-    """By task, the labels of entries that are not told apart from the best; what is not tested."""
+    """Labels of the entries tied with the best, keyed by task, and notes on what was not tested."""
 
     found: Mapping[str, frozenset[str]]
     notes: tuple[str, ...]
 
 
 def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
-    """By task, the labels of the models that the test does not tell apart from the best of a board.
+    """Find, for each task, the models that do not differ significantly from the best of a board.
 
-    P-values are corrected for all that are compared with the best of a column. A task of which a
-    pair cannot be tested has none, and a note says why.
+    P-values are corrected for all models that are compared with the best of a column. A task with a
+    pair that cannot be tested has no ties, and a note explains it.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -329,11 +342,14 @@ def _has_learned(entry: Entry, task: str) -> bool:
 
 
 def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
-    """Of entries, the best first, those that are not told apart from it."""
+    """Yield the entries that do not differ significantly from the first; `ranked` is best first.
+
+    Raises BenchError if a pair cannot be tested.
+    """
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # Not tested is not the same as not told apart, so the task then has no ties at all.
+        # "Not tested" is not "no difference", so the task then has no ties at all.
         if each.corrected is None:
             raise BenchError(
                 f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
@@ -353,14 +369,22 @@ def find_curves(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, StageCurve]]:
-    """The curves of a pretraining run on every board that has two of its checkpoints.
+    """Return the curves of a pretraining run on every board with at least two of its checkpoints.
 
-    `name` is that of the run, or the pattern of its folders, which also finds what was run of them
-    one by one. `suites`, `tasks` and `data` narrow the boards; empty they do not. Raises BenchError
-    where there is no such run, it has no two checkpoints on one board, or not of one family.
+    Args:
+        store: Store of the runs.
+        name: Name of the pretraining run, or the pattern of its folders, which also finds results
+            of folders that were run separately.
+        suites: Suites to include; empty for all.
+        tasks: Tasks to include; empty for all.
+        data: Source of the rows to include; None for all.
+
+    Raises:
+        BenchError: The run is unknown, no board has two of its checkpoints, or their families
+            differ.
     """
     if has_magic(name):
-        # Runs of the folders count by their weights, whatever they were called when they were run.
+        # Runs of the folders are matched by weights, whatever name they were run under.
         by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
     stages, models = dict[str, Stage](), set[str]()
     for row in store.runs():
@@ -375,7 +399,7 @@ def find_curves(
         raise _unknown(store, name)
 
     def stage_of(entry: Entry) -> Stage | None:
-        """An entry's runs are all of the same weights."""
+        """Return the stage of an entry, all of whose runs have the same weights."""
         return next((stages[run.key] for run in entry.runs if run.key in stages), None)
 
     boards = _narrowed(store, suites, tasks, data, models) if stages else []
@@ -395,7 +419,7 @@ def find_layers(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, LayerCurve]]:
-    """The curves over layers of a model on every board that has two of its layers or more."""
+    """Return the curves over layers of a model on every board with at least two of its layers."""
     boards = _narrowed(store, suites, tasks, data, {model})
     return [(board, curve) for board in boards for curve in layer_curves(board)]
 
@@ -407,7 +431,7 @@ def _narrowed(
     data: str | None,
     models: Collection[str],
 ) -> Iterator[Board]:
-    """The boards of some models, with the tasks that are asked for."""
+    """Yield the boards of some models, reduced to the requested tasks."""
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     for board in gather_boards(store, Within(suites=tuple(names), data=data), models):
@@ -429,7 +453,7 @@ def _unknown(store: Store, name: str) -> BenchError:
 def curves_of(
     store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
 ) -> Iterator[StageCurve]:
-    """By what is known of each task's cells; without examples that is nothing."""
+    """Yield the pretraining curves of a board; without `examples` noise is over seeds alone."""
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}
         for task in board.tasks:

@@ -1,4 +1,4 @@
-"""The report of what is stored: which boards it shows, and what of them is read for it."""
+"""The HTML report of stored runs: the choice of boards, and the data that is read for it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -33,31 +33,41 @@ from benchharness.stored.predictions import add_uncertainty, contrasts_of, curve
 from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
-"""Reading every prediction of more than so many runs takes longer than a report should."""
+"""Number of runs above which a report does not read every prediction by default, to save time."""
 
 MOST_RUNS = 500
-"""Runs of which plots against cost are drawn where the details stand in a folder of their own."""
+"""Number of runs in plots against cost, if run details are in a separate folder."""
 
 MOST_DETAILS = 5_000
-"""Runs whose details are written unasked; those of a hundred thousand take minutes."""
+"""Number of runs whose details are written by default; for a hundred thousand runs it takes
+minutes."""
 
 PACKED_RUNS = 250
-"""Runs whose details stand in the page; those of more would make it slow to write and to open."""
+"""Number of runs whose details fit into the page; more would make it slow to write and to open."""
 
 MOST_PAIRS = 12
-"""Of neighbours on a board that are tested; each pair takes as long as `bench compare`."""
+"""Number of pairs of neighbours on a board that are tested; each takes as long as
+`bench compare`."""
 
 NOT_DENSE = ("albert", "funnel")
-"""Families in which a token does not pass every weight once: shared layers, pooled tokens."""
+"""Families in which a token does not pass every weight exactly once: shared layers, pooled
+tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a report is to be like: of which suites (none: all that have runs), and how.
+    """Options of a report.
 
-    `intervals` None: where few runs need be read. `split`: the details of runs in a folder next
-    to the page; None: where they are many, and of very many those of the best rows alone.
-    `show_paths`: whole paths of this machine. `last`: boards whose suites are shown in any case.
+    Attributes:
+        suites: Suites to show; empty for all with runs.
+        title: Title of the page.
+        description: A sentence or two below the title.
+        intervals: Whether to compute intervals from predictions; None to do it if there are few
+            runs.
+        split: Whether to write run details to a folder next to the page; None to do it if there are
+            many runs, and then only for the best rows.
+        show_paths: Whether to show whole paths of this machine.
+        last: Boards whose suites are always shown.
     """
 
     suites: Sequence[str] = ()
@@ -73,10 +83,11 @@ _ANY = Wanted()
 
 Outcomes = Iterator[Result | Failure]
 Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
-"""Says to people how many of so many runs have gone by, as `cli.tables.counting` does."""
+"""Progress display: called with a label and a total, it returns a context whose function wraps
+an iterator and counts its runs, as `cli.tables.counting` does."""
 
 Pager = Callable[[Sequence[Board]], Pages]
-"""Writes the pages of every prediction."""
+"""Function that writes the pages of every prediction and returns their places."""
 
 
 def make_report(
@@ -87,14 +98,22 @@ def make_report(
     pages: Pager | None = None,
     counting: Counting = lambda *_: nullcontext(iter),
 ) -> None:
-    """Writes the report of some suites, or of all that have runs.
+    """Write the report of some suites, or of all that have runs.
 
-    Of a large store that is the suites that ran last, before them those of `wanted.last`, and the
-    report says so; a board has all of its rows. `pages` writes the boards' pages of every
-    prediction, to which the report then leads; `counting` counts the runs with details. Raises
-    BenchError where a file cannot be written.
+    For a large store it shows the suites that ran last, preceded by those of `wanted.last`, and a
+    note explains that; each board has all of its rows.
+
+    Args:
+        store: Store of the runs.
+        out: HTML file to write.
+        wanted: Options of the report.
+        pages: Function that writes the pages of every prediction, to which the report then links.
+        counting: Progress display for runs with details.
+
+    Raises:
+        BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before others store more
+    mark = _mark(store, wanted)  # before other processes store more
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
@@ -144,7 +163,7 @@ def _mark(store: Store, wanted: Wanted) -> str:
 
 @contextmanager
 def _writing(out: Path) -> Iterator[None]:
-    """Raises BenchError where the report, or a file of the folder next to it, cannot be written."""
+    """Raise BenchError if the report, or a file in the folder next to it, cannot be written."""
     try:
         yield
     except OSError as error:
@@ -159,7 +178,10 @@ def _writing(out: Path) -> Iterator[None]:
 def _background(
     store: Store, boards: Sequence[Board], pages: Pager | None, *, sure: bool
 ) -> tuple[Background, list[str]]:
-    """What plots and comparisons know besides, and why some have no plot; `sure` reads examples."""
+    """Return facts for plots and comparisons, and reasons why some boards have no plot.
+
+    With `sure`, examples are read for intervals and tests.
+    """
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
@@ -173,9 +195,9 @@ def _background(
 def _curve_figures(
     store: Store, boards: Iterable[Board], *, examples: bool
 ) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
-    """The plots of all pretraining runs on some boards, and why some have none.
+    """Return the plots of all pretraining runs on some boards, and reasons why some have none.
 
-    Noise is that of the examples too where they are to be read, else that of the seeds alone.
+    With `examples` the noise is over examples and seeds, else over seeds alone.
     """
     figures: dict[BoardKey, tuple[Figure, ...]] = {}
     faults: list[str] = []
@@ -195,7 +217,7 @@ _DRAWN = ("the plots against cost have", "the table has all")
 def _in_part(
     boards: Sequence[Board], shown: Sequence[Board], what: str, rest: str
 ) -> Iterator[str]:
-    """A sentence for each board of which something is shown of the best rows alone."""
+    """Yield a sentence for each board of which only the best rows are shown."""
     for board, part in zip(boards, shown, strict=True):
         if len(part.entries) < len(board.entries):
             some, every = len(part.entries), len(board.entries)
@@ -203,9 +225,9 @@ def _in_part(
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:
-    """The paired tests of rows next to each other, then of those with one row between them.
+    """Return paired tests of adjacent rows, then of rows with one row between them.
 
-    None where two rows share no seed, or were scored on other examples.
+    Two rows that share no seed, or were scored on different examples, are left out.
     """
     places = [place for place, entry in enumerate(board.entries) if entry.competes]
     pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
@@ -220,7 +242,7 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 
 
 def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
-    """The boards, what is said of suites that are not shown, and whether models may be timed."""
+    """Return the boards, notes on suites that are left out, and whether models may be timed."""
     last = wanted.last
     known = {board.suite for board in last}
     recent = None if wanted.suites else recent_suites(store, first=known)
@@ -238,9 +260,10 @@ def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
 
 
 def known_sizes() -> Sizes:
-    """By every name that a checkpoint goes by here, in lower case; those of unknown size have none.
+    """Return the sizes of checkpoints, keyed by all of their names in lower case.
 
-    A folder goes by its own name, which mostly is the last part of the hub's.
+    Checkpoints of unknown size are left out. A folder is looked up by its own name, which is
+    usually the last part of the hub id.
     """
     found: dict[str, ModelSize] = {}
     for spec in MODELS.values():

@@ -1,4 +1,4 @@
-"""Results that no training made: of prediction files, and of ensembles of stored predictions."""
+"""Results that need no training: of prediction files, and of ensembles of stored predictions."""
 
 import hashlib
 import json
@@ -33,12 +33,12 @@ from benchharness.tasks.task import Task, check_labels, ending_of
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSplit:
-    """One split of a file: its evaluation, as its official script counts.
+    """A split of a prediction file: its evaluation with its official metrics.
 
-    `official` are the same scores by the keys and in the unit of the script that the task names
-    (SQuAD's, conlleval), which `unit` names; empty for other tasks.
-    `notes` say what is odd about the rows and had to be read leniently of the file, `missing` how
-    many answers are left out.
+    `official` holds the same scores with the keys and in the unit of the official script that the
+    task names (such as SQuAD's or conlleval), and `unit` names that unit; both are empty for other
+    tasks. `notes` are remarks on odd rows and on deviations that were tolerated in the file, and
+    `missing` is the number of answers that the file lacks.
     """
 
     evaluation: Evaluation
@@ -52,7 +52,7 @@ class ScoredSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """Every split of one task that was scored; `seconds` is what it took."""
+    """All splits of a task that were scored; `seconds` is the time that it took."""
 
     task: Task
     data: str
@@ -67,11 +67,20 @@ def score_files(
     splits: Sequence[str] = (),
     no_answer: NoAnswer | None = None,
 ) -> Scored:
-    """The scores of one prediction file for each split; by default the task's dev splits in turn.
+    """Score one prediction file per split of a task.
 
-    Raises BenchError where files and splits do not pair or labels are hidden, and DataError where
-    a file does not say clearly what was predicted for every row. Missing answers count as wrong
-    where the official script does so.
+    Missing answers count as wrong if the official script counts them so.
+
+    Args:
+        files: Prediction files, one for each split.
+        task: Name of the task.
+        data: Source of the rows, as in --data.
+        splits: Splits in the order of the files; by default the task's first dev splits.
+        no_answer: Threshold for unanswered questions, and the file of no-answer scores.
+
+    Raises:
+        BenchError: Files and splits do not pair, or labels are hidden.
+        DataError: A file does not clearly contain a prediction for every row.
     """
     start = time.monotonic()
     found, source = find_task(task, holds(data)), parse_data(data)
@@ -112,10 +121,10 @@ def _score(
 
 
 def to_result(scored: Scored, model: str) -> Result:
-    """The scores as a result of `model` by the recipe "scored here", for the leaderboard.
+    """Convert the scores to a result of `model` with the recipe "scored here", for the leaderboard.
 
-    Nothing was trained, so there are no steps, no parameters and no training rows. The files'
-    digests are the job's settings: the same answers are the same job.
+    Nothing was trained, so there are no steps, parameters or training rows. The digests of the
+    predictions are the job's settings: the same answers make the same job.
     """
     evaluations = tuple(split.evaluation for split in scored.splits)
     job = Job(
@@ -143,7 +152,7 @@ def _result(
     code: Mapping[str, object] = MappingProxyType({}),
     **provenance: object,
 ) -> Result:
-    """The result of a job that has trained nothing, made now."""
+    """Return the result of a job without training, finished now."""
     return Result(
         job=job,
         evaluations=evaluations,
@@ -163,7 +172,7 @@ def _result(
 
 
 def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
-    """What was predicted by its digest, read from which file, decided by which threshold."""
+    """Yield the settings of a scoring job: digest and file of predictions, and thresholds."""
     for split in splits:
         text = json.dumps(split.evaluation.predictions, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -180,25 +189,25 @@ def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
             yield name, Setting(value=split.missing, source="--allow-missing")
 
 
-# Ensembles: the stored predictions of several runs made into one.
+# Ensembles: one prediction from the stored predictions of several runs.
 
 
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
-    """The predictions of an ensemble, from those of its members for the same examples in one order.
+    """Return the predictions of an ensemble, from its members' predictions for the same examples.
 
-    Each kind of answer says how (tasks/answers). Ties go to the label that the task names first,
-    else to the first member.
+    All members list the examples in the same order. Each type of answer defines its average
+    (tasks/answers). A tie goes to the label that the task names first, else to the first member.
     """
     kind = answer_type(task)
     return tuple(kind.average(predictions) for predictions in zip(*members, strict=True))
 
 
 def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
-    """The ensemble of results of one task, each with what the user calls its system.
+    """Make an ensemble from results of one task, each paired with the user's name for its system.
 
-    It predicts the splits that all members have predicted. Raises BenchError where that leaves no
-    split or fewer than two members, and DataError where their rows are not the same, or no longer
-    those of the source.
+    The ensemble predicts the splits that all members have predicted. Raises BenchError if there is
+    no such split or fewer than two members, and DataError if the members' rows differ, or have
+    changed at their source.
     """
     start = time.monotonic()
     results = [result for _, result in members]
@@ -210,7 +219,10 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
 
 
 def _shared_splits(results: Sequence[Result]) -> dict[str, str]:
-    """The fingerprints of the splits that all have predicted, by "task:split"."""
+    """Return the fingerprints of the splits that all results have predicted, keyed by "task:split".
+
+    Raises BenchError if there is none, and DataError if the fingerprints differ.
+    """
     if len({result.job.key for result in results}) < 2:
         raise BenchError("an ensemble needs at least two runs of a task.")
     first, *others = [{e.name: e.fingerprint for e in r.evaluations} for r in results]
@@ -258,7 +270,7 @@ def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What each member is; its own row of the leaderboard has the rest."""
+    """Yield a description of each member; its own row of the leaderboard has the rest."""
     for number, (_, result) in enumerate(members, start=1):
         job = result.job
         yield (

@@ -1,4 +1,4 @@
-"""The files of a submission from what is stored: predictions of the best runs, and fillings."""
+"""Files of a submission, made from stored predictions of the best runs, or filled in."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ Split = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """One file of a submission: its path, its bytes, and the run it is of (None: filled)."""
+    """A file of a submission: its path, task, content, and run (None if it was filled in)."""
 
     path: Path
     task: str
@@ -50,11 +50,14 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The submission that is wanted: of which suite, and of which seed (None: the best on dev).
+    """Options of a submission.
 
-    `fill` writes one answer throughout for tasks that were not run. `threshold` is SQuAD 2.0's: a
-    question whose no-answer score exceeds it is left unanswered (None: what the predictions say,
-    which is 0 for a model).
+    Attributes:
+        suite: Suite to submit.
+        seed: Seed of the runs; None for the best runs on the dev split.
+        fill: True to write one constant answer for tasks that were not run.
+        threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
+            None for the threshold of the predictions, which is 0 for a model.
     """
 
     suite: Suite
@@ -64,10 +67,10 @@ class Wanted:
 
 
 def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """The files of a submission, from these runs of one model.
+    """Return the files of a submission, made from these runs of one model.
 
-    Raises BenchError where a task has no run (unless it may be filled), where what is stored is not
-    of the official set, and for `fill` and `threshold` where the suite has no use for them.
+    Raises BenchError if a task has no run (unless it may be filled in), if stored results are not
+    of the official data, and if the suite has no use for `fill` or `threshold`.
     """
     stored, suite = StoredPredictions(store), wanted.suite.name
     if wanted.fill and suite not in SUBMISSIONS:
@@ -109,7 +112,7 @@ def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -
 
 
 def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
-    # The task whose run predicts this one: itself, or for AX that of MNLI.
+    # The task whose run predicts this one: itself, or for AX the task MNLI.
     run = chosen.get(find_task(file.task).trained_on or file.task)
     return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
 
@@ -122,7 +125,7 @@ def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes
 
 
 def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
-    """The rows that the run predicted."""
+    """Return the rows that the run predicted; raise DataError if they have changed."""
     try:
         return stored.rows(result.job, name).examples
     except ChangedRowsError as error:
@@ -133,7 +136,7 @@ def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Exa
 
 
 def _filled(file: AnswerFile, data: str) -> bytes:
-    """One answer throughout; rows that must be seen for it come from the other tasks' source."""
+    """Return a file with a constant answer; rows that it needs are read from `data`."""
     examples: tuple[Example, ...] = ()
     if needs_examples(file, fill=True):
         examples = read(find_task(file.task), file.split, parse_data(data)).examples
@@ -141,18 +144,18 @@ def _filled(file: AnswerFile, data: str) -> bytes:
     return compose(file, kind, filled(file, kind, examples), examples)
 
 
-# Suites without a zip: the files of each task by their names, mostly what its script reads.
+# Suites without a zip file: the files of each task by name, mostly in the format that its script
+# reads.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """Which splits a suite's files are of, and what they hold, by name ("" where there is one).
+    """The splits that a suite's files are made from, and the content of the files.
 
-    A split is one of these whose name begins so, or with one of several; "{}" in a file's name is
-    its language.
-
-    `write(task, predictions, examples, threshold)` gets no examples unless it `needs_rows`.
-    `ending` is that of a single file's name.
+    `split` is a prefix, or several prefixes, of the splits' names. `write(task, predictions,
+    examples, threshold)` returns the content of each file, keyed by its name ("" for a single
+    file); "{}" in a name stands for the language. It gets no examples unless `needs_rows`. `ending`
+    is the extension of a single file.
     """
 
     split: str | tuple[str, ...]
@@ -218,7 +221,10 @@ def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
 
 
 def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
-    """A label or a tag a line, an empty line after each sentence; answers by question."""
+    """Return files of labels or tags, one per line; answers to questions are JSON instead.
+
+    An empty line follows each sentence of tags.
+    """
     kind = answer_type(task)
     if kind.is_words:
         return {"test-{}.json": write_predictions(predictions, None)}
@@ -242,28 +248,29 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(
         ("beir", "retrieval"),
         Form(
-            split=("test", "dev"),  # dev of MS MARCO, which has no other
+            split=("test", "dev"),  # MS MARCO has only dev
             write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
         ),
     ),
 }
-"""By suite."""
+"""Forms of submissions, keyed by suite."""
 
 SUBMITTED = (*SUBMISSIONS, *FORMS)
-"""The suites that there is a submission of."""
+"""Suites that have a submission."""
 
 
-# Which stored runs a submission is made of: of each task's, the best on its dev split.
+# Choice of the stored runs for a submission: for each task, the best on its dev split.
 
 
 def choose_runs(
     rows: Iterable[RunRow], wanted: Sequence[Split], suite: Suite, seed: int | None = None
 ) -> Mapping[str, RunRow]:
-    """For each task with runs that predicted the wanted splits, the run to submit, by task.
+    """Return the run to submit for each task, from runs that predicted the wanted splits.
 
-    Left out are mini data and limited rows, which no server knows. Of one model name only the
-    checkpoint that was run last counts: a submission is one model's. Among its runs the score on
-    dev decides, as papers do that report "the best of n"; BenchError where there is no run at all.
+    Runs on mini data or with limited rows are left out, because no server accepts them. If a model
+    name covers several checkpoints, only the one that ran last counts, because a submission is of
+    one model. Among its runs the dev score decides, as in papers that report "the best of n".
+    Raises BenchError if there is no run at all.
     """
     able = [row for row in rows if _is_able(row, wanted) and seed in (None, row.seed)]
     if not able:
@@ -289,14 +296,14 @@ def _is_able(row: RunRow, wanted: Sequence[Split]) -> bool:
 
 
 def _covered(row: RunRow, wanted: Sequence[Split]) -> int:
-    """How many of the wanted splits the run has predicted."""
+    """Return how many of the wanted splits the run has predicted."""
     return sum(f"{task}:{split}" in row.fingerprints for task, split in wanted)
 
 
 def _preference(
     row: RunRow, task: str, wanted: Sequence[Split], suite: Suite
 ) -> tuple[int, float, str]:
-    """The more splits, then the better on dev, then the newer."""
+    """Return a sort key that prefers more splits, then a better dev score, then a newer run."""
     scores = row.scores.get(task, {})
     ruled = suite.rule.task_score(task, scores) if task in suite.rule.cells else None
     return _covered(row, wanted), -1.0 if ruled is None else ruled, row.finished

@@ -1,7 +1,7 @@
-"""The model card of a taken folder: what it is, how it was made, what it scores, how to ask it.
+"""The model card of an exported folder: the model, its origin, its scores and its use.
 
-Its first lines are the hub's metadata. Facts that nobody has told are left out: a licence above
-all, which is not that of the checkpoint alone but of the rows too.
+Its first lines are the hub's metadata. Unknown facts are left out; above all the license, which
+depends on the rows as well as on the checkpoint.
 """
 
 import json
@@ -34,13 +34,22 @@ from benchharness.tasks.text_to_text import cast_of
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a card tells of a folder called `name`.
+    """The facts in the model card of an exported folder.
 
-    `splits` has of each "task:split" the `scores`, the number of `rows` and their `fingerprint`,
-    and `auto_class` is transformers' class, empty where `lacking` says why there is none. `texts`
-    of an example are one or two. `seeds` are the headline scores of the same run by its seeds, its
-    own among them. `flags` are what must be known of the scores, and `notes` sentences on what the
-    folder cannot do.
+    Attributes:
+        name: Name of the folder.
+        job: Job of the run.
+        task: Task that the model was trained on.
+        splits: For each "task:split", the `scores`, the number of `rows` and their `fingerprint`.
+        versions: Versions of the libraries.
+        auto_class: Class of transformers that loads the folder; empty if there is none.
+        lacking: Reason why no class of transformers loads it; empty if there is one.
+        license: License that the user gave; None if unknown.
+        texts: Number of texts per example, one or two.
+        seeds: Headline scores of the same run with each seed, including this run's own.
+        checks: Comparisons of the model's variants with the original.
+        flags: Warnings about the scores.
+        notes: Sentences about limitations of the folder.
     """
 
     name: str
@@ -59,7 +68,7 @@ class Card:
 
     @property
     def on_hub(self) -> str:
-        """The checkpoint's name on the hub; empty for a folder's, which says nothing to others."""
+        """The checkpoint's hub id; empty for a folder and for a built-in encoder."""
         named = self.job.checkpoint
         is_folder = Path(named).is_absolute() or is_label(named)
         is_local = is_folder or named.startswith("builtin:")
@@ -67,17 +76,17 @@ class Card:
 
     @property
     def is_official(self) -> bool:
-        """Whether its rows are all those of a data set of the hub."""
+        """True if the rows are all rows of a data set on the hub."""
         return bool(self.task.source.hub) and self.job.data != "mini" and self.job.limit is None
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Writes README.md."""
+    """Write the card to README.md in the folder."""
     (folder / "README.md").write_text(card_text(card), encoding="utf-8")
 
 
 def card_of(folder: Path, data: str) -> Card:
-    """The card of a folder that `bench model` has written, whose rows are read from `data`."""
+    """Build the card of a folder that `bench model` wrote; `data` is the source of its rows."""
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
@@ -95,7 +104,7 @@ def card_of(folder: Path, data: str) -> Card:
 
 
 def _texts_of(task: Task, data: str, limit: int | None) -> int:
-    """How many texts an example has; two where it is no pair."""
+    """Return the number of texts in an example, 1 or 2; 2 for tasks other than pair tasks."""
     if not isinstance(task, PairTask):
         return 2
     split = (*task.dev_splits, *task.test_splits)[0]
@@ -104,7 +113,7 @@ def _texts_of(task: Task, data: str, limit: int | None) -> int:
 
 
 def card_text(card: Card) -> str:
-    """The card, Markdown below YAML."""
+    """Return the card as Markdown with YAML metadata on top."""
     parts = [
         f"---\n{_metadata(card)}\n---",
         f"# {visible(card.name)}",
@@ -185,7 +194,7 @@ def _rows_of(card: Card) -> str:
     return made if limit is None else f"{made}, {limit} of a split"
 
 
-# Snippets: transformers alone, for one row each.
+# Code snippets that use transformers alone to answer a single row.
 
 _LOAD = """\
 import torch
@@ -287,7 +296,10 @@ def _usage(card: Card) -> Iterator[str]:
 
 
 def snippet(card: Card) -> str:
-    """Code that asks the folder, which lies where it is run, by transformers alone."""
+    """Return code that loads the folder from the working directory and answers a row.
+
+    It uses transformers alone, or sentence-transformers for a model without a head.
+    """
     task: Any = card.task
     if card.auto_class == BODY:
         return _VECTORS.format(name=card.name)
@@ -365,7 +377,10 @@ CHECK_COLUMNS = (
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, ...]]:
-    """The original's line, and that of each variant; times are a processor's, on one thread."""
+    """Yield the table rows of the original model and of each variant.
+
+    Times are measured on one thread of the processor.
+    """
     for side in (0, 1):
         for each in checks if side else checks[:1]:
             verdict, cost = each.verdict, each.costs[side]

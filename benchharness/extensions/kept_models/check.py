@@ -1,4 +1,4 @@
-"""Whether a folder gives, by transformers alone, what the run's own network gives."""
+"""Check that transformers alone computes with an exported folder what the run's network did."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,17 +28,19 @@ from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 
 SAMPLE = 64
-"""How many examples are read as texts by both."""
+"""Number of examples whose logits are compared between the two."""
 
 BATCH = 8
-"""Rows of a batch of them, of unlike lengths, so that all but the longest are padded."""
+"""Rows per batch of the comparison; their lengths differ, so that all but the longest are
+padded."""
 
 FORBIDDEN = -1e5
-"""Below it is what a class gives where it allows no answer: BigBird's in the question."""
+"""Upper bound of the logits that a class gives where no answer is allowed, such as BigBird's in
+the question."""
 
 
 class Dev(NamedTuple):
-    """A split that the run has predicted: "task:split", its rows, and what was stored."""
+    """A split that the run has predicted: "task:split", its rows, and the stored predictions."""
 
     name: str
     rows: SplitRows
@@ -47,14 +49,18 @@ class Dev(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What a check has found: `apart` is the largest difference of a logit, of `sampled` examples.
+    """The result of a check.
 
-    Of a vector's number where a text has one; no `rows` are ranked again then. None are sampled
-    where transformers has no class, and the run's own network has answered.
-
-    Of `rows` examples transformers gave `differ` another answer than is stored, and a probability
-    changed by `largest_change` at most (a number, or a span's score of no answer, by as much).
-    `unexplained` answers differ by more than the rounding of the run's precision.
+    Attributes:
+        sampled: Number of examples whose logits were compared (for a retrieval model, the numbers
+            of their vectors); 0 if transformers has no class and the run's own network was checked
+            instead.
+        apart: Largest difference of a logit.
+        rows: Number of examples whose answers were compared with the stored ones; 0 for a retrieval
+            model.
+        differ: Number of answers that differ from the stored ones.
+        largest_change: Largest change of a probability, a number, or a span's no-answer score.
+        unexplained: Number of answers that differ by more than the rounding of the run's precision.
     """
 
     sampled: int
@@ -66,7 +72,7 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """The result as a sentence for users."""
         if not self.sampled:
             return (
                 f"checked by the run's own network: {self.differ} of {self.rows} answers differ "
@@ -88,9 +94,9 @@ class Checked:
 
 
 def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
-    """Reads dev rows as texts by the folder's files and by the run's network, which is in fp32.
+    """Compare a folder, loaded by transformers, with the run's fp32 network on dev rows.
 
-    Raises JobError, with the row, both logits and the likely cause, where they do not agree.
+    Raises JobError, with the row, both logits and the likely cause, if they do not agree.
     """
     kind = "text" if model.recipe.text else model.task.head
     try:
@@ -148,17 +154,19 @@ def _together(splits: Sequence[Checked]) -> Checked:
     )
 
 
-# Whether the answers are those that the run has stored.
+# Comparison of the answers with those that the run has stored.
 
 EXACT = 1e-3
-"""How far fp32 moves a probability, or a share of a number, between two machines at most."""
+"""Largest change of a probability, or of a number's relative value, between two machines in
+fp32."""
 
 TIMES = 4
-"""How many times farther than here the run's precision may round elsewhere, or in how many times
-as many rows."""
+"""Factor by which rounding in the run's precision may be larger on another machine than on this
+one, in size and in the number of rows."""
 
 FARTHEST = 0.1
-"""No rounding moves a probability, or a share of a number, farther in more than a row of 100."""
+"""Largest change of a probability, or of a number's relative value, that rounding is accepted to
+cause in more than one row of 100."""
 
 
 def _unexplained(
@@ -167,13 +175,15 @@ def _unexplained(
     answers: Sequence[Prediction],
     stored: Sequence[Prediction],
 ) -> int:
-    """How many answers in fp32 differ from the stored ones by more than rounding explains.
+    """Return how many fp32 answers differ from the stored ones by more than rounding explains.
 
-    How far a run's bf16 moves them is found out here, by the same network on the same rows: 99 of
-    100, since one row may be far from all others. As many times more may be farther as are here,
-    up to a tenth. Answers that do not follow from their numbers may be others in one row of 1,000,
-    in three more whose best two are as good as equal (a tenth of a small split at most), and in as
-    many times more as here.
+    For a run in a lower precision, the effect of bf16 is measured here, by the same network on the
+    same rows. A change may reach EXACT plus TIMES the 99th percentile of the measured changes (a
+    single row may be far from all others), at most FARTHEST. Farther changes are accepted in TIMES
+    as many rows as are farther here, at most in a tenth. Answers that do not follow from their
+    numbers, such as spans, may differ in one row of 1,000, in three more rows whose best two
+    answers are nearly equal (at most a tenth of a small split), and in TIMES as many rows as differ
+    here.
     """
     count, reach, far = len(examples), EXACT, 0
     few = count // 1000 + min(3, count // 10)
@@ -189,7 +199,10 @@ def _unexplained(
 
 
 def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
-    """How the run's own network, in fp32, answers dev rows, where no class of transformers does."""
+    """Compare the fp32 answers of the run's own network with the stored ones.
+
+    This check is for models that no class of transformers can load.
+    """
     found = list[Checked]()
     for each in dev if model.task.kind != "ranking" else ():
         examples = each.rows.examples
@@ -199,7 +212,7 @@ def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
 
 
 def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
-    """JobError where a model does not answer what its run has stored."""
+    """Raise JobError if a model's answers differ from those that its run has stored."""
     if checked.unexplained:
         key = model.job.key[:12]
         raise _wrong(
@@ -213,7 +226,10 @@ def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:
-    """What is in the last layer of the class: a number's scale; GPT's has no place for its zero."""
+    """Return the (zero, unit) of a regression task's scale as built into the class's last layer.
+
+    The zero is left at 0 if the layer has no bias (GPT). It is UNSCALED for other tasks.
+    """
     task, network = model.task, model.network
     if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
         return UNSCALED
@@ -222,7 +238,7 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
 
 
 def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
-    """The task by which a class's logits are decoded: they have what its last layer has scaled."""
+    """Return the task whose scale decodes a class's logits, given the scale in its last layer."""
     if task.kind != "number":
         return task
     return replace(task, scale=(0.0 if in_last_layer[0] else task.scale[0], 1.0))
@@ -234,22 +250,23 @@ def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
 
 
 def name_fault(plain: PlainModel, task: Task) -> str:
-    """That a config calls the outputs otherwise than the task; empty where it does not."""
+    """Describe how a config's names of outputs differ from the task's; "" if they are equal."""
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
     return f"its config calls the outputs {known}, the task {names}" if is_wrong else ""
 
 
-# The rows, as a tokenizer alone makes them of texts, and as the run read them.
+# Rows of token ids: as a tokenizer alone makes them from texts, and as the run encoded them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
-    """Examples, their features, and the rows that a tokenizer alone makes of each.
+    """Examples, their features, and the rows that a tokenizer alone makes of each example.
 
-    Where that cannot make what the run read they are the run's own: it cuts no question, leaves no
-    option without a context, and knows of no document around a sentence.
+    If a tokenizer alone cannot make the run's rows, they are copied from the features: the run cuts
+    no question, leaves no option without a context, and reads the document around a sentence.
+    `by_ids` is true for such examples.
     """
 
     examples: Sequence[Any]
@@ -259,10 +276,10 @@ class _Read:
 
     @classmethod
     def of(cls, model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> Self:
-        """Of examples, as the run's head encodes them."""
+        """Encode examples with the run's head, and with the tokenizer alone."""
         features: Any = model.head.encode(examples, model.tokenizer, model.limits)
         if plain.kind == "tag" and model.recipe.tag and model.recipe.tag.context == DOCUMENT:
-            rows = [own_rows(features, range(len(features)))]  # of all examples
+            rows = [own_rows(features, range(len(features)))]  # rows of all examples together
             return cls(examples=examples, features=features, rows=rows, by_ids=np.array([True]))
         by_ids = np.zeros(len(examples), dtype=np.bool_)
         if plain.kind == "span":
@@ -283,22 +300,25 @@ class _Read:
 
     @property
     def all_rows(self) -> list[Row]:
-        """In the order of the features."""
+        """Rows of all examples, in the order of the features."""
         return [row for rows in self.rows for row in rows]
 
     def name(self, row: int) -> str:
-        """Which example a row is of."""
+        """Return the id of the example that a row belongs to."""
         ends = np.cumsum([len(rows) for rows in self.rows])
         return str(self.examples[min(int(np.searchsorted(ends, row, "right")), len(ends) - 1)].id)
 
 
 def starts_of(features: Any) -> Any:
-    """The first row of each example, and the number of rows; not of sentences in windows."""
+    """Return the first row of each example, followed by the number of rows.
+
+    Not for sentences in windows of a document.
+    """
     return getattr(features, "windows", features.item_starts)
 
 
 def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
-    """Rows as a run's head has encoded them."""
+    """Return rows of features as a run's head has encoded them."""
     columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
     known = {name: column for name, column in columns.items() if column is not None}
     edges = [slice(*features.starts[row : row + 2]) for row in rows]
@@ -306,9 +326,9 @@ def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
 
 
 def _sample(read: _Read) -> list[Any]:
-    """Examples of all lengths, the longest and the shortest among them."""
+    """Return up to SAMPLE examples of all lengths, including the longest and the shortest."""
     examples = read.examples
-    if len(read.rows) < len(examples):  # in documents
+    if len(read.rows) < len(examples):  # sentences in documents
         lengths = np.array([len(example.words) for example in examples])
         known = np.arange(len(examples))
     else:
@@ -319,12 +339,12 @@ def _sample(read: _Read) -> list[Any]:
     return [examples[number] for number in order[places]]
 
 
-# What both make of them.
+# Logits of both.
 
 
 def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
-    """The largest difference of a logit; JobError where those of a row are apart."""
-    if plain.kind == "tag":  # a sentence alone, which the class reads by the same weights
+    """Return the largest difference of a logit; raise JobError if a row differs too much."""
+    if plain.kind == "tag":  # a sentence alone, with the same weights
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
     rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))
@@ -341,7 +361,7 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
     largest = 0.0
     pairs = zip(plain.logits(rows, batches), _own_logits(model, read, batches), strict=True)
     for number, (one, own) in enumerate(pairs):
-        apart = np.where(one > FORBIDDEN, np.abs(one - own), 0.0)  # NaN is not within anything
+        apart = np.where(one > FORBIDDEN, np.abs(one - own), 0.0)  # NaN fails the next check
         if not (apart <= NEAR * np.maximum(1.0, np.abs(own))).all():
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
@@ -359,7 +379,7 @@ def _ids(rows: Sequence[Row], number: int) -> list[int]:
 
 
 def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
-    """Batches of rows of unlike lengths: of all but the longest some are padded."""
+    """Return batches of rows of different lengths, so that most rows are padded."""
     if plain.network.config.model_type in SEES_PADDING:
         return [np.array([row]) for row in range(len(features))]
     order = np.argsort(-features.lengths, kind="stable")
@@ -368,7 +388,7 @@ def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
 
 
 def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
-    """What `PlainModel.logits` gives, by the run's own network."""
+    """Compute what `PlainModel.logits` returns, with the run's own network."""
     network: Any = model.network
     layout: Layout = "packed" if is_packed(network) else "padded"
     by_rows = replace(read.features, items=None)
@@ -397,7 +417,7 @@ def _scaled(model: TrainedModel, logits: Logits) -> Logits:
 
 
 def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logits) -> str:
-    """What is likely wrong where the tokens are right."""
+    """Return the likely cause of a difference in logits whose tokens are equal."""
     if not same_types:
         return "the token types (model_input_names)"
     (alone,) = plain.logits([row], [np.array([0])])
@@ -415,7 +435,7 @@ def _numbers(logits: Logits) -> str:
 
 
 def _answers(model: TrainedModel, plain: PlainModel, read: _Read) -> Sequence[Prediction]:
-    """What transformers' logits of all examples are read as."""
+    """Decode transformers' logits of all examples, or its generated texts, into predictions."""
     rows = read.all_rows
     if plain.kind == "text":
         said = plain.answers(rows, plain.batches(rows))

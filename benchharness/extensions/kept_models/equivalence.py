@@ -1,10 +1,11 @@
-"""May a variant of a model take its place? A verdict by paired answers to the same rows. Pure.
+"""Verdict on whether a variant of a model may replace it, from paired answers to the same rows.
 
-That two scores do not differ significantly shows nothing on few rows. What is shown instead is that
-the variant is not worse by more than a margin: non-inferiority, beside whether it is worse at all.
-Both are exact unconditional tests (Berger and Sidik, Statistical Methods in Medical Research, 2003;
-Sidik, Statistics in Medicine, 2003) ordered by the score statistic (Tango, Statistics in Medicine,
-1998). Its normal limit and McNemar's mid-p miss 5 % where few rows change, up to 7.3 % of cases.
+That two scores do not differ significantly shows nothing on few rows. This module tests instead
+whether the variant is not worse by more than a margin (non-inferiority), and whether it is worse at
+all. Both are exact unconditional tests (Berger and Sidik, Statistical Methods in Medical Research,
+2003; Sidik, Statistics in Medicine, 2003) ordered by the score statistic (Tango, Statistics in
+Medicine, 1998). Its normal approximation and McNemar's mid-p exceed 5 % if few rows change, up to
+7.3 % of cases. All functions are pure.
 """
 
 import math
@@ -24,19 +25,21 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.tasks.errors import BenchError
 
 ALPHA = 0.05
-"""The chance to call a variant worse that is as good, and one not worse that is, by the margin."""
+"""Chance of calling a variant worse that is as good, and of calling one not worse that is worse
+by the margin."""
 
 POWER = 0.8
-"""The chance with which the rows that would do tell."""
+"""Chance of a conclusive verdict on the number of rows that `Verdict.needed` states."""
 
 MANY_ROWS = 3_000
-"""From here on a point can be told where one answer in 40 changes; below it two are asked for."""
+"""Number of rows from which on a margin of one point can be tested if one answer in 40 changes;
+on fewer rows the default margin is two points."""
 
 REACH = NormalDist().inv_cdf(1 - ALPHA)
-"""A limit of 95 % is so many standard errors away."""
+"""Distance of a 95 % limit in standard errors."""
 
 GAMMA = 1e-4
-"""The chance that the true share of changed rows is outside of those that are tried."""
+"""Chance that the true share of changed rows lies outside the shares that are tried."""
 
 _DRAWS = 4_000
 _MOST_ROWS = 10**8
@@ -49,14 +52,24 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What paired rows say of a variant's loss: the original's score less its own, 0.01 a point.
+    """A verdict on a variant's loss: the original's score minus the variant's (0.01 is a point).
 
-    `interval` has a limit of 95 % at each end: the true loss is above `high` in one case of twenty.
-    `lost` rows are wrong now and `gained` ones right now; both are None where no answer is right or
-    wrong. `p_value` is that of no loss, one-sided, None where the interval decides. `power` is the
-    chance that a true loss of the margin is found on such rows, and `needed` how many rows would
-    tell in 80 % of cases, were they like these; None where there is nothing more to tell, or where
-    no number would.
+    Attributes:
+        told: "worse", "not worse" or "cannot be told".
+        margin: Accepted loss.
+        loss: Measured loss.
+        interval: Interval of the loss with a one-sided limit of 95 % at each end: the true loss is
+            above `high` in one case of twenty.
+        rows: Number of rows, or of units that are scored together.
+        lost: Number of rows that only the original answers right; None if answers are not right or
+            wrong.
+        gained: Number of rows that only the variant answers right; None if answers are not right or
+            wrong.
+        p_value: One-sided p-value of the hypothesis that there is no loss; None if the interval
+            decides.
+        power: Chance that a true loss of the margin is detected on such rows.
+        needed: Approximate number of such rows that would be conclusive in 80 % of cases; None if
+            the verdict is conclusive or no number would do.
     """
 
     told: Told
@@ -72,11 +85,14 @@ class Verdict:
 
     @property
     def is_within(self) -> bool:
-        """Whether the loss is shown to be below the margin, also one that is shown."""
+        """True if the loss is shown to be below the margin, even if there is a loss."""
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
-        """How "int8: " goes on; `than` names the original and the rows, "fp32 on SST-2"."""
+        """Return the end of the sentence "int8: ..."; `than` is the original and the rows.
+
+        An example of `than` is "fp32 on SST-2".
+        """
         low, high = self.interval.low, self.interval.high
         least = f"at least {_points(-high)} better than {than}"
         most = least if high < 0 else f"at most {_points(high)} worse than {than}"
@@ -94,29 +110,29 @@ class Verdict:
 
     @property
     def power_sentence(self) -> str:
-        """What these rows are worth."""
+        """Sentence about the power of the test on these rows."""
         found = f"{100 * self.power:.0f} % of cases"
         return f"A loss of {_points(self.margin)} would be found on such rows in {found}."
 
 
 def _points(share: float) -> str:
-    # Upwards, so that no limit looks lower than it is.
+    # Rounded up, so that no limit looks lower than it is.
     points = math.ceil(1000 * share - 1e-6) / 10
     return f"{points:g} point{'' if points == 1 else 's'}"
 
 
 def default_margin(rows: int) -> float:
-    """The loss that is allowed unless told otherwise: one point, of few rows two."""
+    """Return the loss that is accepted by default: one point, or two points on few rows."""
     return 0.01 if rows >= MANY_ROWS else 0.02
 
 
 def judge(
     splits: Sequence[PredictedSplit], names: Sequence[str], margin: float | None = None
 ) -> Verdict:
-    """The verdict on `other`, a variant of `one`, by the score that is the mean of these names.
+    """Judge `other`, a variant of `one`, by the mean of the scores with these names.
 
     An accuracy is judged by exact tests, any other score by the paired bootstrap over examples.
-    Raises BenchError where the score cannot be taken apart by examples, or an answer is no finite
+    Raises BenchError if the score cannot be broken down by example, or an answer is not a finite
     number.
     """
     headline = headline_pairs(splits, names)
@@ -133,7 +149,10 @@ def judge(
 
 
 def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None) -> Verdict:
-    """The verdict by how many of `rows` only the original has right, and only the variant."""
+    """Judge a variant by how many of `rows` only the original has right, and only the variant.
+
+    Raises BenchError if the counts are impossible.
+    """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:
         raise BenchError(f"{lost} and {gained} of {rows} rows cannot have changed.")
@@ -143,8 +162,8 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
         low=_limit(rows, lost, gained, 0.0, is_excluded=is_worse),
         high=-_limit(rows, gained, lost, -margin, is_excluded=is_within),
     )
-    # Of few rows none may have changed by chance: one more is counted among two more. And very few
-    # say nothing of how large the loss is.
+    # With few rows it may be chance that none has changed: add one changed row in two more rows.
+    # And very few rows do not show how large the loss is.
     churn = (lost + gained + 1) / (rows + 2)
     likely = loss if rows >= FEWEST else 0.0
     told = _told(is_worse=is_worse, is_within=is_within)
@@ -165,11 +184,11 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
 def _judge_pairs(
     pairs: Pairs, lost: int | None, gained: int | None, margin: float | None
 ) -> Verdict:
-    """The verdict by the paired bootstrap; of fewer than FEWEST units it tells nothing."""
+    """Judge a variant by the paired bootstrap; with fewer than FEWEST units it is inconclusive."""
     units = len(pairs.one.parts)
     margin = _checked(units, margin)
     if units == 1 or np.array_equal(pairs.one.parts, pairs.other.parts):
-        # Where no unit has changed others may: how many, is told by their number alone.
+        # If no unit has changed, others still may: their number alone bounds how many.
         same = judge_counts(units, 0, 0, margin)
         return replace(same, loss=pairs.difference, lost=lost, gained=gained, p_value=None)
     found = bootstrap_interval(pairs, level=1 - 2 * ALPHA)
@@ -217,8 +236,8 @@ def _told(*, is_worse: bool, is_within: bool) -> Told:
 
 
 def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
-    """How many standard errors the counts are above a true loss (Tango, 1998)."""
-    # The likeliest share of rows gained where the loss is this one: the root of 2 n q^2 + b q - c.
+    """Return by how many standard errors the counts exceed a true `loss` (Tango, 1998)."""
+    # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
     share = (root - b) / (4 * rows)
@@ -231,12 +250,13 @@ def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Arr
 def exact_p(
     rows: int, lost: int, gained: int, loss: float, over: tuple[float, int] = (GAMMA, 17)
 ) -> float:
-    """The chance of a statistic as large, or larger, where the true loss is this one.
+    """Return the chance of a statistic this large or larger if the true loss is `loss`.
 
-    The largest over the shares of changed rows in their interval of 1 - gamma, which is added
-    (Berger and Boos, JASA 1994): the chance to reject is never above the level. `over` is gamma and
-    how many shares are tried; more move it by less than 1e-5. Of lost and gained exchanged, and
-    -loss, it is that of a statistic as small.
+    It is the maximum over the shares of changed rows in their confidence interval of 1 - gamma,
+    plus gamma (Berger and Boos, JASA 1994), so the chance to reject never exceeds the level. `over`
+    is gamma and the number of shares that are tried; more shares change the result by less than
+    1e-5. With lost and gained exchanged, and -loss, the result is the chance of a statistic this
+    small or smaller.
     """
     gamma, shares = over
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9
@@ -246,7 +266,7 @@ def exact_p(
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
-    fewest, most = np.zeros_like(counts), counts + 1  # lost rows of so many, by bisection
+    fewest, most = np.zeros_like(counts), counts + 1  # lost rows for each count, by bisection
     while (fewest < most).any():
         middle = (fewest + most) // 2
         is_large = score_statistic(middle, counts - middle, rows, loss) >= least
@@ -258,7 +278,10 @@ def exact_p(
 
 
 def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -> float:
-    """The least loss that the counts do not exclude, where it is known of the loss `at`."""
+    """Return the least loss that the counts do not exclude, by bisection.
+
+    `is_excluded` states whether the counts exclude the loss `at`.
+    """
     loss = (lost - gained) / rows
     low, high = (at, loss) if is_excluded else (-1.0, min(at, loss))
     while high - low > 1e-5:
@@ -270,11 +293,14 @@ def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -
     return high
 
 
-# What so many rows would show.
+# Power: what a number of rows would show.
 
 
 def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float, float]:
-    """How often such a loss is called worse, and how often not worse; always the same draws."""
+    """Return how often a true `loss` would be called worse, and how often not worse.
+
+    The estimate uses the same random draws each time.
+    """
     churn = min(1.0, max(churn, abs(loss)))
     shares = [(churn + loss) / 2, (churn - loss) / 2, 1 - churn]
     lost, gained, _ = np.random.default_rng(0).multinomial(rows, shares, size=_DRAWS).T
@@ -284,7 +310,11 @@ def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float
 
 
 def _needed(rows: int, told: Told, chance: Callable[[int], float]) -> int | None:
-    """About the fewest rows beyond these that tell in 80 % of cases, in two digits."""
+    """Return the approximate number of rows that would be conclusive in 80 % of cases.
+
+    It is rounded up to two digits. None if the verdict is conclusive, or if no number is large
+    enough.
+    """
     if told != "cannot be told":
         return None
     low, high = rows, 2 * rows

@@ -1,7 +1,7 @@
-"""A model as whoever has transformers alone uses it: texts in, logits out.
+"""A model as users of transformers alone have it: texts in, logits out.
 
-Nothing of ours computes here but which texts an example is, so what a folder gives is what its
-files say.
+benchharness's own code only selects the texts of an example, so the results show what the files of
+a folder compute by themselves.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,19 +36,21 @@ from benchharness.training.batching import Indices, length_batches
 from benchharness.training.predict import PREDICTION_TOKENS
 
 Row = dict[str, list[int]]
-"""The token ids of a row, without padding, and its token types where the tokenizer gives any."""
+"""Token ids of a row without padding, and its token types if the tokenizer returns any."""
 
 Logits = NDArray[np.float32]
 
 OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""How transformers reads a folder: it fetches nothing, runs none of its code, and does not ask."""
+"""Options with which transformers reads a folder: it downloads nothing, runs no code and does
+not ask."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainModel:
-    """A network of one of transformers' classes, with its tokenizer; `kind` is its head type.
+    """A network of a transformers class, with its tokenizer.
 
-    Of text to text the `kind` is "text". `pooling` is how a text's states become its vector.
+    `kind` is its head type, or "text" for a text-to-text model. `pooling` is the way in which
+    states become a text's vector.
     """
 
     network: Any
@@ -58,7 +60,7 @@ class PlainModel:
 
     @classmethod
     def load(cls, folder: Path, auto_class: str, kind: str) -> "PlainModel":
-        """From a folder, by transformers; KeyError where the weights are not those of the class."""
+        """Load a folder with transformers; raise KeyError if its weights do not match the class."""
         network, said = getattr(transformers, auto_class).from_pretrained(
             folder, output_loading_info=True, **OFFLINE
         )
@@ -70,7 +72,7 @@ class PlainModel:
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
-        """The rows of an example as the tokenizer makes them of its texts."""
+        """Return the rows of an example, tokenized from its texts."""
         if self.kind == "text":
             return self._encoded(cast_of(task).words(example), truncation=True)
         made: dict[str, Callable[[Any, Limits], list[Row]]] = {
@@ -106,7 +108,7 @@ class PlainModel:
         return [row for text in texts for row in self._encoded(text, truncation=True)]
 
     def has_room(self, example: ChoiceExample) -> bool:
-        """Whether a token of the context stands beside each of the options."""
+        """Return whether each option leaves room for at least one token of the context."""
         room = self.tokenizer.model_max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
         tails = [_readable(filled(example.question, option)) for option in example.options]
         return all(
@@ -114,7 +116,7 @@ class PlainModel:
         )
 
     def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
-        """Windows of the last text, of `room` tokens, that begin every `step`."""
+        """Return windows of the last text with `room` tokens each, starting every `step` tokens."""
         cut = "only_second" if len(texts) > 1 else True
         return self._encoded(
             *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True
@@ -128,21 +130,22 @@ class PlainModel:
         return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
 
     def batches(self, rows: Sequence[Row]) -> list[Indices]:
-        """Rows of like lengths together; each alone where it would see its padding."""
+        """Return batches of rows with similar lengths; single rows if the network sees padding."""
         if self.network.config.model_type in SEES_PADDING:
             return [np.array([row]) for row in range(len(rows))]
         lengths = np.array([len(row["input_ids"]) for row in rows])
         return length_batches(lengths, PREDICTION_TOKENS["cpu"])
 
     def decodable(self, rows: Sequence[Row]) -> Logits:
-        """The logits of all rows, as a head decodes them."""
+        """Return the logits of all rows in the shape that a head decodes."""
         found = self.logits(rows, self.batches(rows))
         return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
-        """The logits of each row (outputs,), or of each of its tokens (tokens, outputs).
+        """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
 
-        Of text to text those of the first token of the answer. Batches are padded on their own.
+        For text-to-text they are those of the answer's first token, and for retrieval the vector of
+        the text. Each batch is padded separately.
         """
         found: dict[int, Logits] = {}
         for batch in batches:
@@ -170,7 +173,7 @@ class PlainModel:
         return outputs.logits  # type: ignore[no-any-return]
 
     def _vectors(self, states: Tensor, mask: Tensor) -> Tensor:
-        """(rows, size) of length 1, by the folder's pooling of states (rows, tokens, size)."""
+        """Return unit vectors `[rows, size]`, pooled from states `[rows, tokens, size]`."""
         weights = mask.to(states.dtype)
         if self.pooling != MEAN:
             place = 0 if self.pooling == FIRST else mask.sum(1, keepdim=True) - 1
@@ -182,7 +185,7 @@ class PlainModel:
         return int(self.network.config.decoder_start_token_id)
 
     def answers(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[str]:
-        """What text to text answers to each row."""
+        """Return the text that a text-to-text model generates for each row."""
         found: dict[int, str] = {}
         for batch in batches:
             said = self.network.generate(**self.padded([rows[number] for number in batch]))
@@ -191,7 +194,7 @@ class PlainModel:
         return [found[number] for number in range(len(rows))]
 
     def padded(self, rows: Sequence[Row]) -> Mapping[str, Tensor]:
-        """Rows as a batch."""
+        """Return rows as a padded batch of tensors."""
         names = rows[0].keys()
         columns = {name: [row[name] for row in rows] for name in names}
         found: Mapping[str, Tensor] = self.tokenizer.pad(columns, return_tensors="pt", padding=True)
@@ -199,4 +202,4 @@ class PlainModel:
 
 
 def _readable(text: str) -> str:
-    return SURROGATES.sub("\ufffd", text)  # a tokenizer refuses half a pair
+    return SURROGATES.sub("\ufffd", text)  # a tokenizer refuses lone surrogates

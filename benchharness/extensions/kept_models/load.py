@@ -1,4 +1,4 @@
-"""A trained model from the folder that a run has left it in."""
+"""Loading of a trained model from the folder in which a run left it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,11 @@ from benchharness.worker.kept_network import kept_network
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A network that predicts, with all that reads rows for it and reads its logits.
+    """A network that predicts, with everything that encodes rows for it and decodes its logits.
 
-    `folder` is where it was loaded from and `job` the run that has left it there, with the `flags`
-    of its scores of the task. `network` has the head on its encoder, in eval mode on the device of
-    `compute`.
+    `folder` is the folder it was loaded from, `job` the run that left it there, and `flags` are
+    warnings about the run's scores on the task. `network` has the head on its encoder, in eval mode
+    on the device of `compute`.
     """
 
     folder: Path
@@ -50,13 +50,18 @@ class TrainedModel:
 def load_trained(
     folder: Path, task: str | None = None, *, trust: bool = False, precision: str | None = None
 ) -> TrainedModel:
-    """The model in a folder that a run or bench model has left; checks the digest of every file.
+    """Load the model in a folder that a run or `bench model` left; check the digest of every file.
 
-    `task` is one of those that it was trained on, where they are several. `trust` allows the code
-    that its checkpoint came with to run. `precision` is the run's own, unless another is asked for
-    or this device has not its own: then fp32. Raises ModelError where the folder holds no model or
-    another version's, is damaged, or needs trust; BenchError for a task that it does not know, and
-    where a plugin of its task has changed.
+    Args:
+        folder: Folder of the model.
+        task: Task to predict, if the model was trained on several.
+        trust: Whether the code that came with its checkpoint may run.
+        precision: Precision of the computation; by default the run's own, or fp32 if this device
+            does not support that.
+
+    Raises:
+        ModelError: The folder holds no model or another version's, is damaged, or needs trust.
+        BenchError: The model was not trained on the task, or a plugin of its task has changed.
     """
     job = read_job(folder)
     is_class = is_published(folder)
@@ -77,9 +82,9 @@ def load_trained(
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     try:
-        with torch.random.fork_rng(devices=[]):  # the caller's draws stay as they are
+        with torch.random.fork_rng(devices=[]):  # keeps the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # whose advice is for a run that starts or learns from the folder
+    except UnfitError as error:  # its advice is for runs only
         raise ModelError(f"{str(error).rpartition(': ')[0]}: keep it again.") from error
     (setup,) = run.setups
     return TrainedModel(
@@ -97,14 +102,14 @@ def load_trained(
 
 
 def _precision_here(of_run: str) -> str:
-    """The run's precision where this device computes it natively, else fp32."""
+    """Return the run's precision if this device computes it natively, else fp32."""
     if torch.cuda.is_available():
         return of_run if of_run != "bf16" or torch.cuda.is_bf16_supported() else "fp32"
     return "bf16" if of_run == "bf16" and cpu_has_bf16() else "fp32"
 
 
 def read_job(folder: Path) -> Job:
-    """The run that has left a whole model in a folder; ModelError where none has."""
+    """Read the job of the run that left a complete model in a folder; else raise ModelError."""
     if not (folder / MANIFEST).is_file():
         what = "has no manifest.json" if folder.is_dir() else "is no folder"
         raise ModelError(

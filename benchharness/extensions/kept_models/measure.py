@@ -1,4 +1,4 @@
-"""A variant of a taken model beside the original: answers, speed, size and memory."""
+"""Comparison of a variant of an exported model with the original: answers and cost."""
 
 import subprocess
 import sys
@@ -48,11 +48,15 @@ STATUS = Path("/proc/self/status")
 
 WEIGHTS = ("*.safetensors", "*.bin")
 TIMED_ROWS, TIMED_BATCHES, LEFT_OUT, AT_ONCE = 120, 4, 5, 32
-"""Examples that are timed alone, and batches; examples that are not counted, rows of a batch."""
+"""Numbers of examples that are timed singly, of timed batches, of first examples that are not
+counted, and of rows per batch."""
 
 
 def load_original(folder: Path) -> TrainedModel:
-    """The run's own network of a taken folder; BenchError where no class answers as it does."""
+    """Load the run's own network of an exported folder, in fp32.
+
+    Raises BenchError if no transformers class computes the same, or if it generates text.
+    """
     model, kind = load_trained(folder, precision="fp32"), "text to text has no logits of answers"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
         raise BenchError(f"{folder} cannot be compared: {lacking}.")
@@ -60,7 +64,10 @@ def load_original(folder: Path) -> TrainedModel:
 
 
 def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ...]]:
-    """The dev rows that a run was scored on, by split; `data` is where they are now."""
+    """Read the dev rows that a run was scored on, keyed by split; `data` is their source now.
+
+    Raises DataError if they are not found, and BenchError if their labels are hidden.
+    """
     names = model.task.dev_splits or model.task.test_splits
     job = replace(model.job, data=data) if data else model.job
     if is_label(job.data) and not Path(job.data).exists():
@@ -76,7 +83,7 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A network of one of transformers' classes, or an ONNX file of one, with its tokenizer."""
+    """A network of a transformers class, or an ONNX file of one, with its tokenizer."""
 
     name: str
     path: Path
@@ -85,7 +92,10 @@ class Variant:
     def answers(
         self, original: TrainedModel, examples: Sequence[Example]
     ) -> tuple[list[list[Row]], tuple[Prediction, ...]]:
-        """The rows of each example, and what is answered; BenchError for logits not finite."""
+        """Return the rows of each example, and the predictions.
+
+        Raises BenchError if a logit is not a finite number.
+        """
         features = original.head.encode(examples, self.plain.tokenizer, original.limits)
         rows = own_rows(features, range(len(features)))
         logits = self.plain.decodable(rows)
@@ -97,16 +107,16 @@ class Variant:
 
     @property
     def bytes(self) -> int:
-        """Of the weights on the disk."""
+        """Size of the weights on disk."""
         if self.path.is_file():
             return self.path.stat().st_size
         return sum(p.stat().st_size for pattern in WEIGHTS for p in self.path.glob(pattern))
 
 
 def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
-    """A folder that transformers loads, or an ONNX file in one.
+    """Load a folder with transformers, or an ONNX file in such a folder.
 
-    Raises BenchError where it cannot be loaded, or answers another kind of task or other labels.
+    Raises BenchError if it cannot be loaded, or is for another type of task or other labels.
     """
     folder = next((p for p in (path, *path.parents[:2]) if (p / "config.json").is_file()), None)
     kind = model.task.head
@@ -131,23 +141,24 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """As people call the files of a taken folder: "onnx", "int8"; else the name it has."""
+    """Return the usual name of a file of an exported folder, "onnx" or "int8"; else its own."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
 
 
 def variants_in(folder: Path) -> list[Path]:
-    """The ONNX files of a folder, by name."""
+    """Return the ONNX files of a folder, sorted by name."""
     return sorted({*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one answer takes of a processor's one thread, and what the model takes of the machine.
+    """The cost of answers on one thread of the processor, and the model's size.
 
-    Milliseconds of the processor for a row alone, rows a second in batches of 32 sorted rows; bytes
-    on the disk, and of memory above those of the libraries, at most.
+    `p50` and `p95` are milliseconds of processor time for a single example, `rows_per_second` is
+    measured in batches of 32 rows sorted by length, `bytes` is the size on disk, and `memory` the
+    peak in bytes above that of the libraries.
     """
 
     p50: float
@@ -159,13 +170,28 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A variant beside the original.
+    """The comparison of a variant with the original.
 
-    `differ` answers are others, `flips` those of them that are wrong now or right now. `change` is
-    the largest of a probability or a number, and `loss` how much larger its log loss is, with its
-    error; None where there are none. `time` is the median over rows of the ratio of processor
-    times. `tokens` are the median and the 95th percentile of the rows' lengths. `flags` are what
-    must be known of the original's answers: where all are one, no loss of a variant can be seen.
+    In pairs, the original comes first.
+
+    Attributes:
+        variant: Name of the variant.
+        original: Name of the original.
+        task: Name of the task.
+        split: Names of the splits.
+        scores: Scores of both.
+        verdict: Verdict on the variant's loss.
+        differ: Number of answers that differ.
+        flips: Differing answers that are wrong now or right now.
+        change: Largest change of a probability or a number; None if there are none.
+        loss: Increase of the log loss of right answers, and half the width of its 95 % interval;
+            None without probabilities.
+        costs: Costs of both.
+        time: Median over examples of the variant's processor time divided by the original's.
+        tokens: Median and 95th percentile of the rows' lengths.
+        machine: Processor, threads and versions of libraries.
+        flags: Warnings about the original's answers: if all are the same, no loss of a variant can
+            show.
     """
 
     variant: str
@@ -186,7 +212,7 @@ class Check:
 
     @property
     def sentence(self) -> str:
-        """The verdict as a sentence, with what it costs and what it saves."""
+        """The verdict as a sentence, with the variant's relative time and size."""
         verdict, rows = self.verdict, f"95 %, {self.verdict.rows:,} rows"
         if verdict.lost is not None:
             rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
@@ -199,7 +225,7 @@ class Check:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields and the sentence as plain data."""
         return {**asdict(self), "sentence": self.sentence}
 
 
@@ -210,9 +236,10 @@ def check(
     rows: Mapping[str, tuple[Example, ...]],
     margin: float | None = None,
 ) -> Check:
-    """The variant beside the original on rows of the model's task, by split.
+    """Compare a variant with the original on rows of the model's task, keyed by split.
 
-    Raises BenchError where there are none, a logit is not finite, or the score has no parts.
+    Times are measured on rows of the first split. Raises BenchError if a logit is not finite, or if
+    the score cannot be broken down by example.
     """
     sides = (original, other)
     found = [
@@ -239,7 +266,7 @@ def check(
     _, ones, others = zip(*pairs, strict=True)
     differ, change = compare_answers(task, others, ones)
     verdict, flags = judge(splits, names, margin), answer_type(task).flags(ones)
-    if CONSTANT in flags:  # what learned nothing has nothing to lose
+    if CONSTANT in flags:  # a model that has learned nothing cannot get worse
         verdict = replace(verdict, power=0.0)
     times, ratio = _times(sides, asked)
     lengths = [len(row["input_ids"]) for example in asked[0] for row in example]
@@ -265,10 +292,10 @@ def check(
 def check_folder_with(
     folder: Path, other: Path | None = None, *, data: str = "", margin: float | None = None
 ) -> list[Check]:
-    """The ONNX files of a taken folder beside its model, or those and the model of another folder.
+    """Compare an exported folder's model with its ONNX files, or with another folder's models.
 
-    `data` is where the rows are now, as for a run. Raises BenchError where there is nothing to
-    compare, or as `check`.
+    `other` is that folder, or a single ONNX file, and `data` is the source of the rows now, as for
+    a run. Raises BenchError if there is nothing to compare, or as `check` does.
     """
     model = load_original(folder)
     place = folder if other is None else other
@@ -282,7 +309,7 @@ def check_folder_with(
 
 
 def _score(splits: Sequence[PredictedSplit], names: Sequence[str], side: str) -> float:
-    """The mean of the scores that count, of all splits."""
+    """Return the mean of the scores that count, over all splits."""
     found: dict[str, float] = {}
     for each in splits:
         (predictions,) = getattr(each, side)
@@ -291,11 +318,14 @@ def _score(splits: Sequence[PredictedSplit], names: Sequence[str], side: str) ->
 
 
 Pairs = Sequence[tuple[Any, Any, Any]]
-"""Examples, each with the prediction of the original and that of the variant."""
+"""Examples, each with the predictions of the original and of the variant."""
 
 
 def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
-    """How much larger the log loss of the right answer is, and the reach of its 95 % interval."""
+    """Return the increase of the right answer's log loss, and half the width of its 95 % interval.
+
+    Returns None for tasks whose answers have no single probability of the right one.
+    """
     if task.kind == "class":
         places = [task.labels.index(example.label) for example, _, _ in pairs]
     elif isinstance(task, ChoiceTask):
@@ -313,16 +343,17 @@ def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
     return float(larger.mean()), float(reach)
 
 
-# What they take: of one thread, because a machine that others use too has no idle clock.
+# Costs, on one thread, because a machine that is shared has no idle clock.
 
 
 def _times(
     sides: Sequence[Variant], asked: Sequence[Sequence[Sequence[Row]]]
 ) -> tuple[list[tuple[float, float, float]], float]:
-    """Of each side p50 and p95 of an example alone, in processor seconds, and rows a second.
+    """Return (p50, p95, rows per second) of each side, and the median ratio of their times.
 
-    The last is the median over examples of how much longer the second took. Both are asked the same
-    example one after the other, in an order that turns: whatever slows the machine down meets both.
+    p50 and p95 are processor seconds of a single example; the ratio is the second side's time
+    divided by the first's. Both sides answer the same example one after the other, in alternating
+    order, so that anything that slows the machine down affects both.
     """
     chosen = np.linspace(0, len(asked[0]) - 1, min(TIMED_ROWS, len(asked[0]))).astype(int).tolist()
     singly = [[rows[place] for place in chosen] for rows in asked]
@@ -344,14 +375,14 @@ def _times(
 
 
 def _in_batches(asked: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-    """Some batches of 32 rows each, of like lengths."""
+    """Return some batches of 32 rows each, of similar lengths."""
     rows = sorted((row for rows in asked for row in rows), key=lambda row: len(row["input_ids"]))
     batches = [rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE)]
     return batches[:: max(1, len(batches) // TIMED_BATCHES)]
 
 
 def _turns(sides: Sequence[Variant], given: Sequence[Sequence[Sequence[Row]]]) -> Any:
-    """The processor seconds of each batch of rows, (batches, 2)."""
+    """Return the processor seconds of each batch of rows on each side, `[batches, 2]`."""
     found = np.empty((len(given[0]), 2))
     for place in range(len(found)):
         for side in (0, 1) if place % 2 else (1, 0):
@@ -374,7 +405,7 @@ def _cost(variant: Variant, times: tuple[float, float, float], lengths: Sequence
 
 
 def _memory(variant: Variant, tokens: int) -> int:
-    """The most that a process of its own takes for it and a batch of 32 of the longest rows."""
+    """Return the peak memory that a separate process needs for 32 rows of `tokens` tokens."""
     names = ("input_ids", "attention_mask", "token_type_ids")
     known = [name for name in names if name in variant.plain.tokenizer.model_input_names]
     kind = variant.plain.kind
@@ -387,7 +418,7 @@ def _memory(variant: Variant, tokens: int) -> int:
 
 
 def tell_memory() -> None:
-    """Prints what a model takes, in bytes; argv has its path, head type, tokens and inputs."""
+    """Print the peak memory of a model in bytes; argv is its path, head type, tokens, inputs."""
     path, kind, tokens, *names = sys.argv[1:]
     before = _own_peak()
     if Path(path).is_file():
@@ -402,7 +433,10 @@ def tell_memory() -> None:
 
 
 def _own_peak() -> int:
-    """Since this program began; Linux's getrusage also counts what the one that started it held."""
+    """Return this process's peak memory since it started.
+
+    Linux's getrusage would also count the memory of the process that started it.
+    """
     if STATUS.is_file():
         found = STATUS.read_text(encoding="utf-8").partition("VmHWM:")[2]
         return 1024 * int(found.split()[0])

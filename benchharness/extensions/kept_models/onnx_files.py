@@ -1,7 +1,7 @@
-"""A taken model as ONNX files: in fp32, and in int8 for a processor like this one.
+"""ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
 
-`torch.onnx.export` and ONNX Runtime's own quantizer do the work; what is ours is that each file is
-asked beside the original, whole, before it takes its name.
+`torch.onnx.export` and ONNX Runtime's own quantizer do the work. benchharness compares each file
+with the original before the file gets its final name.
 """
 
 import logging
@@ -26,48 +26,49 @@ from benchharness.recipes.classes import KINDS
 from benchharness.tasks.errors import BenchError, first_line
 
 ONNX = Path("onnx/model.onnx")
-"""Of a taken folder, as sentence-transformers and optimum call it."""
+"""Path of the fp32 file in an exported folder, as sentence-transformers and optimum name it."""
 
 CLOSE = 1e-4
-"""The largest difference of a logit in fp32."""
+"""Largest accepted difference of a logit in fp32."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Families whose code torch.export cannot follow, here and in transformers.exporters."""
+"""Families whose code torch.export cannot trace, neither here nor in transformers.exporters."""
 
 MOST_BYTES = 2**31
-"""Of a file without others beside it: what protobuf can hold."""
+"""Largest size of a file without external data, limited by protobuf."""
 
 _TRACED, _TRIED = (3, 9, 14), ((5,), (40, 2, 11, 25), (1, 1))
-"""Words of the rows that are traced, never one row alone, and of those that are compared."""
+"""Numbers of words of the rows that are traced (more than one row), and of the batches of rows
+that are compared."""
 
 
 class Exported(NamedTuple):
-    """A file, and the largest difference of its logits from the original's."""
+    """An ONNX file, and the largest difference of its logits from the original's."""
 
     path: Path
     difference: float
 
 
 class OnnxNetwork:
-    """An ONNX file in place of the class of transformers that it was made from; on one thread."""
+    """An ONNX file that replaces the transformers class it was made from; runs on one thread."""
 
     def __init__(self, path: Path, config: Any) -> None:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors
+        options.log_severity_level = 3  # errors only
         self.config = config
         try:
             self._session = runtime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # its own classes of errors, one for each cause
+        except Exception as error:  # it raises classes of its own
             raise BenchError(f"ONNX Runtime cannot load {path}: {first_line(error)}") from error
         self._inputs = [each.name for each in self._session.get_inputs()]
         self._outputs = [each.name for each in self._session.get_outputs()]
 
     def __call__(self, **inputs: Tensor) -> Any:
-        """The outputs by name, as the class gives them."""
+        """Return the outputs by name, as the transformers class does."""
         given = {name: inputs[name].numpy() for name in self._inputs}
         found = map(torch.from_numpy, self._session.run(None, given))
         return SimpleNamespace(**dict(zip(self._outputs, found, strict=True)))
@@ -83,7 +84,7 @@ def _runtime() -> Any:
 
 
 def check_exportable(config: Any) -> None:
-    """Raises BenchError, before anything is computed, where a model has no ONNX file."""
+    """Raise BenchError, before anything is computed, if a model cannot be exported to ONNX."""
     _runtime()
     (name,) = config.architectures
     if config.model_type in REFUSED or not name.endswith(tuple(ENDINGS)):
@@ -93,28 +94,28 @@ def check_exportable(config: Any) -> None:
 ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
     "ForQuestionAnsweringSimple": "span"
 }
-"""The head type by the end of a class's name."""
+"""Head types, keyed by the ending of a class's name."""
 
 
 def load_class(folder: Path) -> Any:
-    """The network of the class that a folder's config names, in fp32 on the CPU.
+    """Load the network of the class that a folder's config names, in fp32 on the CPU.
 
-    Raises BenchError where transformers cannot load it.
+    Raises BenchError if transformers cannot load it.
     """
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         (name,) = config.architectures
         found = getattr(transformers, name).from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # whatever a folder that is none makes transformers run into
+    except Exception as error:  # transformers may raise anything
         raise BenchError(f"transformers cannot load {folder}: {first_line(error)}") from error
     return found.eval()
 
 
 def export(folder: Path, *, int8: bool = False) -> list[Exported]:
-    """Writes onnx/model.onnx into a taken folder, and what quantizes it for this processor.
+    """Write onnx/model.onnx into an exported folder, and with `int8` a file for this processor.
 
-    Raises BenchError where the extra is missing, the model cannot be exported, or a file gives
-    other logits than the original; what was there before stays then.
+    Raises BenchError if the extra is not installed, the model cannot be exported, or a file's
+    logits differ from the original's; the previous file is then kept.
     """
     network = load_class(folder)
     check_exportable(network.config)
@@ -150,12 +151,12 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
             dynamo=True,
             verbose=False,
         )
-        # Each node has the stack that made it, with the paths of this machine's files.
+        # Each node records its stack trace, with local paths.
         for graph in (*made.model.graphs(), *made.model.functions.values()):
             for node in graph.all_nodes():
                 node.metadata_props.clear()
         made.save(path, external_data=False)
-    except Exception as error:  # of torch, onnxscript or the model's code, whatever it meets
+    except Exception as error:  # any error of torch, onnxscript or the model
         name = type(network).__name__
         raise BenchError(
             f"{name} cannot be exported to ONNX by torch {torch.__version__} "
@@ -167,7 +168,7 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
 
 
 def head_type(config: Any) -> str:
-    """The head type of the class that a config names."""
+    """Return the head type of the class that a config names."""
     (name,) = config.architectures
     return next(kind for ending, kind in ENDINGS.items() if name.endswith(ending))
 
@@ -182,7 +183,7 @@ def _quantize(source: Path, target: Path) -> None:
         quantization.quantize_dynamic(
             source,
             target,
-            per_channel=True,  # of 872 answers 22 change and not 34 (SST-2)
+            per_channel=True,  # 22 of 872 answers change instead of 34 (SST-2)
             weight_type=quantization.QuantType.QInt8,
             # Sums of two products overflow 16 bits on processors without VNNI.
             reduce_range=processor() in ("avx2", "avx512"),
@@ -190,7 +191,7 @@ def _quantize(source: Path, target: Path) -> None:
 
 
 def processor() -> str:
-    """What an int8 file is for, in the words of optimum: avx512_vnni, avx2, arm64."""
+    """Return the processor type for an int8 file, in optimum's terms: avx512_vnni, avx2, arm64."""
     flags = cpu_flags()
     for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):
         if name in flags:
@@ -199,11 +200,11 @@ def processor() -> str:
     return "arm64" if machine in ("arm64", "aarch64") else machine
 
 
-# Rows of any words, for tracing and comparing.
+# Rows of random words, for tracing and comparing.
 
 
 def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Tensor]:
-    """A batch with a row of so many words each; of a choice two questions with such options."""
+    """Return a batch with a row for each number of words; of a choice task, two questions."""
     kind, draws = head_type(network.config), np.random.default_rng(len(words))
     vocabulary = sorted(tokenizer.get_vocab())
     texts = [" ".join(draws.choice(vocabulary, count)) for count in words]
@@ -216,7 +217,7 @@ def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Ten
 
 
 def _compared(network: Any, tokenizer: Any, draft: Path, target: Path, most: float) -> Exported:
-    """The file, where its logits of real tokens are finite and as near as asked."""
+    """Compare a file's logits with the original's; raise BenchError if they differ too much."""
     other, worst = OnnxNetwork(draft, network.config), 0.0
     for words in _TRIED:
         inputs = _inputs(network, tokenizer, words)
@@ -239,7 +240,7 @@ def _compared(network: Any, tokenizer: Any, draft: Path, target: Path, most: flo
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what exporters log and warn of: packages that are not needed, signatures."""
+    """Suppress log messages and warnings of exporters about optional packages and signatures."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

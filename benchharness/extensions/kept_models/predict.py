@@ -1,4 +1,4 @@
-"""Predictions of a trained model, by the road of a run's splits."""
+"""Predictions of a trained model for new rows, computed as a run predicts its splits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from benchharness.training.predict import predict as logits_of
 
 
 class Answers(NamedTuple):
-    """A prediction for each example in their order, and how many examples have lost words.
+    """A prediction per example in order, and the number of examples that were truncated.
 
-    `counts` are as in Features.
+    `counts` are token counts as in Features.
     """
 
     predictions: tuple[Prediction, ...]
@@ -29,11 +29,11 @@ class Answers(NamedTuple):
 def predict(
     model: TrainedModel, examples: Sequence[Example], report: Reporter = lambda _: None
 ) -> Answers:
-    """What a model answers to examples of its task, whose labels are not looked at.
+    """Predict examples of a model's task, ignoring their labels.
 
-    Rows are encoded as the run's own were, and computed sorted by length and packed where the
-    family allows that. Raises DataError for a row that cannot be encoded, DivergedError where
-    logits are not finite, and JobError where memory does not suffice for one row.
+    Rows are encoded as in the run, sorted by length, and packed if the family allows it. Raises
+    DataError for a row that cannot be encoded, DivergedError if logits are not finite, and JobError
+    if memory does not suffice for one row.
     """
     if not examples:
         return Answers((), 0, (0, 0, 0, 0))
@@ -46,10 +46,10 @@ def predict(
 
 
 class Part(NamedTuple):
-    """What is answered to a part of some rows: a line each in their order.
+    """Answers to one part of some rows, a dict per row in order.
 
-    `cut` is how many of them have lost words, `counts` are as in Features, and `notes` what was
-    guessed about how they are written.
+    `cut` is the number of truncated examples, `counts` are token counts as in Features, and `notes`
+    describe guesses about how the rows are written.
     """
 
     lines: list[dict[str, Any]]
@@ -61,9 +61,10 @@ class Part(NamedTuple):
 def predict_parts(
     model: TrainedModel, parts: Iterable[Table], columns: str = "", *, scores: bool = False
 ) -> Iterator[Part]:
-    """What a model answers to rows of tables, a part at a time.
+    """Yield a model's answers to the rows of tables, one part per table.
 
-    `columns` are as in --columns, `scores` as for `answer`. Raises as `reader_of` and `predict`.
+    `columns` is as in --columns, and `scores` as in `answer`. Raises BenchError for a ranking task,
+    and errors as `reader_of` and `predict` do.
     """
     if model.task.kind == "ranking":
         title = model.task.title
@@ -81,9 +82,9 @@ def predict_parts(
 
 
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
-    """A prediction as people read it: plain data, beside the example's id.
+    """Return a prediction as plain data for people, with the example's id.
 
-    With `scores` each of the task's labels has its probability too.
+    With `scores` it also holds the probability of each of the task's labels.
     """
     found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:

@@ -1,4 +1,4 @@
-"""Rows of anybody's table as examples of a model's task, whose labels are not looked at."""
+"""Conversion of rows of any table to examples of a model's task, ignoring labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,20 +21,21 @@ KINDS: Mapping[str, Kind] = {
     "choice": "choice",
     "tag": "tags",
 }
-"""The kinds of tasks whose rows can be told by roles of columns."""
+"""Kinds of tasks whose rows can be described by roles of columns, with the roles' kind of data."""
 
 TEXTS = ("text", "sentence")
-"""What the column of a single text is called."""
+"""Names of the column of a single text."""
 
 Reader = Callable[[Table], list[Example]]
 
 
 def reader_of(task: Task, columns: str = "") -> Reader:
-    """What makes examples of tables: by roles that are given, by the task's own columns, or names.
+    """Return a function that reads a table's rows as examples of a task.
 
-    `columns` is as in --columns, without labels. The reader raises DataError for a table without
-    the columns and, with its place, for a row that is none of the task; both give BenchError where
-    roles are not the task's.
+    Columns are found by the roles in `columns`, as in --columns without labels; else by the task's
+    own column names; else by usual names of the roles. The function raises DataError for a table
+    without the columns, or for an invalid row, whose place it names. Both functions raise
+    BenchError if roles do not fit the task.
     """
     given = parse_roles(columns) if columns else {}
     kind = KINDS.get(task.kind)
@@ -61,16 +62,16 @@ def reader_of(task: Task, columns: str = "") -> Reader:
 
 
 def _as_own(task: Task, roles: Mapping[str, tuple[str, ...]], table: Table) -> OwnData:
-    """What is read of a table by roles; DataError where there are none."""
+    """Return the description of a table's columns by roles; raise DataError if there are none."""
     if not roles:
         raise _no_columns(task, table)
     kind = KINDS[task.kind]
-    labels = dict.fromkeys(SHAPES[kind].needed, ("",))  # which are of no column
+    labels = dict.fromkeys(SHAPES[kind].needed, ("",))  # labels have no column
     return OwnData(title=task.title, kind=kind, columns={**labels, **roles}, metrics=())
 
 
 def _by_roles(own: OwnData, table: Table) -> list[Example]:
-    """Examples without labels; a row may be a word or an option, as those that were trained on."""
+    """Return examples without labels; several rows may form one example, as in training."""
     hidden = {name for role in HIDDEN for name in own.columns.get(role, ())} | {""}
     inputs = {n for r, names in own.columns.items() if r not in HIDDEN for n in names}
     columns = {n: v for n, v in table.columns.items() if n in inputs or n not in hidden}
@@ -82,9 +83,10 @@ def _by_roles(own: OwnData, table: Table) -> list[Example]:
 
 
 def _with_plain_text(own: OwnData, table: Table) -> tuple[OwnData, Table]:
-    """A table of one text a row under the names of the columns that the model was trained on.
+    """Give a table with a single text per row the columns that the model was trained on.
 
-    The text stands for those that were joined, and its words for a sentence of words.
+    The text replaces all columns that were joined, and its words a sentence of words. Other tables
+    are returned unchanged.
     """
     name = next((n for n in ("text", *table.columns) if n in table.columns), "")
     is_plain = len(table.columns) == 1 or name == "text"
@@ -112,7 +114,7 @@ def _check_roles(task: Task, given: Mapping[str, Sequence[str]], own: OwnData | 
         )
 
 
-# Rows as the benchmark has them.
+# Rows in the benchmark's own format.
 
 
 def _row(task: Task, table: Table, number: int) -> dict[str, Any]:
@@ -121,13 +123,13 @@ def _row(task: Task, table: Table, number: int) -> dict[str, Any]:
 
 
 def _is_official(task: Task, table: Table) -> bool:
-    """Whether a table has all columns that the task's own rows have, but for labels."""
+    """Return whether a table has all columns of the task's own rows, except for labels."""
     try:
         task.convert(_row(task, table, 0))
     except KeyError:
         return False
     except (BenchError, TypeError, ValueError, IndexError):
-        return True  # a row that is none is said with its place
+        return True  # an invalid row is reported later, with its place
     return True
 
 
@@ -138,11 +140,11 @@ def _official(task: Task, table: Table, number: int) -> Example:
         raise DataError(f"{table.place(number)} is no row of {task.title}: {error}.") from error
 
 
-# Rows whose columns are called as their roles are, or as people call them.
+# Rows whose columns have the names of their roles, or other usual names.
 
 
 def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
-    """The columns of each role; nothing where one that is needed is not there."""
+    """Return the columns of each role; {} if a required role has no column."""
     if task.kind not in KINDS or getattr(task, "classes", False):
         return {}
     by_key = {key_of(name): name for name in reversed(list(table.columns))}
@@ -173,14 +175,14 @@ def _text_roles(task: Task, table: Table, by_key: Mapping[str, str]) -> dict[str
 
 
 class _AnyRow(dict[str, Any]):
-    """A row that has a text in every column."""
+    """A row with a text in every column."""
 
     def __missing__(self, column: str) -> str:
         return "text"
 
 
 def _wants_two(task: Task) -> bool | None:
-    """Whether a row of a task has two texts; None where that is not known."""
+    """Return whether a row of a task has two texts; None if it is unknown."""
     try:
         example: Any = task.convert(_AnyRow({task.source.label: None}))
         return example.text_b is not None
@@ -189,7 +191,7 @@ def _wants_two(task: Task) -> bool | None:
 
 
 def _no_columns(task: Task, table: Table) -> DataError:
-    """What to say of a table without what a task reads."""
+    """Return the error for a table that lacks the columns of a task."""
     try:
         task.convert(_row(task, table, 0))
     except KeyError as error:

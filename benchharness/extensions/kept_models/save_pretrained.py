@@ -1,12 +1,13 @@
-"""A trained model as a folder in transformers' own form, which is checked before it is sealed.
+"""Export of a trained model to a folder in transformers' format, checked before it is published.
 
     DIR/config.json model.safetensors tokenizer.json tokenizer_config.json ...
-    DIR/benchharness.json     the run, its task, limits and scores, and what the check has found
+    DIR/benchharness.json     the run, its task, limits and scores, and the result of the check
     DIR/manifest.json         the digest of every file
-    DIR/modules.json sentence_bert_config.json 1_Pooling/ 2_Normalize/    of a retrieval run, for
-                              sentence-transformers
+    DIR/modules.json sentence_bert_config.json 1_Pooling/ 2_Normalize/    for a retrieval run, in
+                              the format of sentence-transformers
 
-What no class of transformers can say is written as a run keeps it, for `bench predict` alone.
+A model that no class of transformers can represent is written as a run keeps it, for `bench
+predict` only.
 """
 
 import json
@@ -46,9 +47,9 @@ from benchharness.worker.frozen import LiveEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """A folder that was written, and what its check has found.
+    """An exported folder and the result of its check.
 
-    `flags` are what must be known of the run's scores of its task.
+    `flags` are warnings about the run's scores on its task.
     """
 
     folder: Path
@@ -57,14 +58,17 @@ class Taken:
     flags: tuple[str, ...] = ()
 
     def load(self) -> tuple[Any, Any]:
-        """The model and the tokenizer, by transformers; BenchError where no class has it."""
+        """Load the model and the tokenizer with transformers.
+
+        Raises BenchError if no class of transformers represents the model.
+        """
         if self.published.lacking:
             raise BenchError(f"{self.published.sentence}: `bench predict` alone reads it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the fields as plain data."""
         return {
             "folder": str(self.folder),
             "class": self.published.auto_class or None,
@@ -75,7 +79,7 @@ class Taken:
 
 
 def class_of(model: TrainedModel) -> Published:
-    """The class of transformers that a model is, or what none can say."""
+    """Return the transformers class that represents a model, or the reason why there is none."""
     encoder = _encoder_of(model)
     return published_class(
         model.task, model.recipe, encoder.config.model_type, is_foreign=is_foreign(encoder)
@@ -83,7 +87,7 @@ def class_of(model: TrainedModel) -> Published:
 
 
 def _encoder_of(model: TrainedModel) -> Any:
-    """The encoder itself, without what chooses among a frozen one's states."""
+    """Return the encoder itself, without the wrapper that selects states of a frozen encoder."""
     encoder: Any = model.network.encoder
     return encoder.encoder if isinstance(encoder, LiveEncoder) else encoder
 
@@ -91,11 +95,19 @@ def _encoder_of(model: TrainedModel) -> Any:
 def take(
     model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev], *, anyway: bool = False
 ) -> Taken:
-    """Writes a model's folder, whole or not at all; JobError where transformers reads another.
+    """Write a model's folder, complete or not at all, and check it.
 
-    `dev` are the rows that the check reads, with what the run has answered to them: JobError too
-    where answers differ by more than rounding, unless `anyway`. The model is to be in fp32. Raises
-    BenchError for a folder that is there and is not this run's.
+    Args:
+        model: Trained model, in fp32.
+        result: Result of its run.
+        to: Folder to write.
+        dev: Rows that the check reads, with the run's stored predictions.
+        anyway: Accept answers that differ from the stored ones by more than rounding.
+
+    Raises:
+        JobError: transformers computes something else from the folder, or answers differ by more
+            than rounding.
+        BenchError: The folder exists and is not this run's.
     """
     check_place(to, result.job.key)
     found = class_of(model)
@@ -110,7 +122,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # in fp32 they are its last states
+            model.network.encoder = _encoder_of(model)  # its states are the last in fp32
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
@@ -126,37 +138,39 @@ def take(
 
 
 def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
-    """Writes a model's config, weights and tokenizer as transformers' class has them."""
+    """Write a model's config, weights and tokenizer as the transformers class expects them."""
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
-    with torch.device("meta"):  # for the names and the shapes alone
+    with torch.device("meta"):  # for names and shapes only
         theirs = getattr(transformers, auto_class).from_config(config)
     config.architectures = [type(theirs).__name__]
     body = "" if model.recipe.text or auto_class == BODY else theirs.base_model_prefix
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
-    # A class fills them from the others, but for T5 1.1's output layer, which it names too.
+    # A class fills tied weights from their counterparts, except T5 1.1's output layer, which it
+    # also lists as tied.
     tied = getattr(theirs, "all_tied_weights_keys", {})
     kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     save_tokenizer(tokenizer, folder)
-    if model.recipe.text:  # how many tokens, and that the likeliest one is said
+    if model.recipe.text:  # maximum length and greedy decoding
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
 
 
 MODULES = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
-"""What sentence-transformers makes a vector by, one after the other, and their folders."""
+"""Modules that sentence-transformers applies one after the other, and their folders."""
 
 MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 
 
 def write_modules(model: TrainedModel, folder: Path) -> None:
-    """Writes how tokens' states become a vector, as sentence-transformers' releases 2 to 6 read it.
+    """Write the pooling of tokens' states into vectors, for sentence-transformers 2 to 6.
 
-    The names are those that 5 writes; 6 reads them, and what it writes no earlier one does.
+    The names are those that release 5 writes: 6 reads them too, but earlier releases cannot read
+    what 6 writes.
     """
     assert model.recipe.ranking, "of a retrieval run"
     encoder: Any = model.network.encoder
@@ -194,9 +208,9 @@ def write_modules(model: TrainedModel, folder: Path) -> None:
 
 
 def _tokenizer_of(model: TrainedModel) -> Any:
-    """A copy of the tokenizer that says by itself all that a run knows of it."""
+    """Return a copy of the tokenizer with all settings that a run applies to it."""
     tokenizer: Any = deepcopy(model.tokenizer)
-    if tokenizer.is_fast:  # what encoding has left in it would be saved too
+    if tokenizer.is_fast:  # settings left by encoding would be saved too
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     encoder: Any = model.network.encoder
@@ -212,10 +226,11 @@ def _tokenizer_of(model: TrainedModel) -> Any:
 
 
 def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
-    """Return a token to pad with, which stands around no text if a class looks for it.
+    """Return a padding token; if the class looks for it, one that does not occur around texts.
 
-    Transformers' text classes of decoders read the last token of a row that is not the one they pad
-    with, and some pad with the token at which a text ends. Raises BenchError where none is left.
+    transformers' text classes for decoders read the last token of a row that is not the padding
+    token, and some tokenizers pad with the token that ends a text. Raises BenchError if no token is
+    left.
     """
     around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
@@ -244,11 +259,11 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
 
 
 def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
-    """What the folder says of the run; its paths are as on a page for others."""
+    """Return the record of the run for the folder, without local paths, as on a shared page."""
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "of a result"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # whose code is there alone
+    if job.trust.remote_code and class_of(model).lacking:  # needed to find its code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

@@ -1,4 +1,4 @@
-"""Which of some encoders is the best on some tasks, by the stored runs of a grid."""
+"""Choice of the best encoder for some tasks, from the stored runs of a grid."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,22 @@ from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_sui
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An encoder as an answer ranks it.
+    """An encoder as ranked in an answer.
 
-    `score` is in the score's own unit: the median over seeds at the best of its points, for several
-    tasks their mean. `interval` is that of 95 %, over examples and seeds as far as they are known
-    (`scope`). `seeds` are the fewest and the most that a task has at that point, `points` the
-    values of the grid that were best, by task, `runs` its runs with their scores by key, and `gain`
-    what the best of several points is
-    expected to gain by chance, None where that is not known. `flags` are by task what must be known
-    of its score: "1 of 2 seeds collapsed (constant predictions)"; `has_learned` is as of a row.
+    Attributes:
+        encoder: Name of the model.
+        score: Median over seeds at the best point of the grid, in the score's own unit; for several
+            tasks their mean.
+        interval: 95 % interval of the score.
+        scope: Sources of variation that the interval covers: examples and seeds, as far as known.
+        seeds: Smallest and largest number of seeds of a task at that point.
+        points: Best values of the grid, keyed by task.
+        runs: Scores of the runs at that point, keyed by task and then by key of the run.
+        gain: Gain that choosing the best of several points is expected to bring by chance; None if
+            unknown.
+        flags: Warnings about the scores, keyed by task: "1 of 2 seeds collapsed (constant
+            predictions)".
+        has_learned: False if the runs have collapsed, as for a row of a board.
     """
 
     encoder: str
@@ -41,12 +48,15 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Which encoder is the best on some tasks.
+    """The ranking of encoders on some tasks.
 
-    `candidates` are those with a score on each, the best first, and last those whose runs have
-    collapsed; `tied` are the encoders that are not significantly different from the first, and
-    `missing` those without a score. `majority` is the score of one answer for every row, None where
-    that is not known.
+    Attributes:
+        tasks: Names of the tasks.
+        candidates: Encoders with a score on every task, best first; those with collapsed runs are
+            last.
+        tied: Encoders that do not differ significantly from the first.
+        missing: Encoders without a score.
+        majority: Score of the majority baseline; None if unknown.
     """
 
     tasks: tuple[str, ...]
@@ -57,9 +67,9 @@ class Answer:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The first and what does not differ from it, as far as they beat the majority.
+        """Names of the first encoder and those tied with it, if they beat the majority baseline.
 
-        Nothing whose runs collapsed is the best.
+        Encoders whose runs collapsed are left out.
         """
         return tuple(
             each.encoder
@@ -71,13 +81,13 @@ class Answer:
 
     @property
     def title(self) -> str:
-        """The task's title, or whose mean it is."""
+        """Title of the task, or "mean of" several titles."""
         names = ", ".join(map(distinct_title, self.tasks))
         return names if len(self.tasks) == 1 else f"mean of {names}"
 
     @property
     def sentence(self) -> str:
-        """What is the best, and whether it is significantly."""
+        """Sentence that names the best encoder and whether it is significantly better."""
         if not self.candidates:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
@@ -98,11 +108,12 @@ class Answer:
 def find_answers(
     store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[str] = ()
 ) -> list[Answer]:
-    """An answer for each task, and where there are several the one for their mean last.
+    """Return an answer for each task and, if there are several, one for their mean at the end.
 
-    `jobs` are those of the grid that were run, `majority` the keys of that baseline's. Boards,
-    intervals and who differs are as `bench leaderboard --intervals` has them, but for the spread of
-    seeds: that of a task is pooled over its encoders, because most have too few seeds to show one.
+    `jobs` are all jobs of the grid that were run, and `majority` the keys of the majority
+    baseline's jobs. Boards, intervals and tests are those of `bench leaderboard --intervals`,
+    except that the spread over seeds of a task is pooled over its encoders, because most have too
+    few seeds for an estimate of their own.
     """
     by_key = {job.key: job for job in jobs}
     rows = [_row(row, by_key[row.key]) for row in store.runs_with(by_key)]
@@ -115,7 +126,7 @@ def find_answers(
 
 
 def _row(row: RunRow, job: Job) -> RunRow:
-    """The stored run as a part of this grid, whatever it was run as."""
+    """Return the stored run relabelled as a part of this grid, whatever job it was stored by."""
     return replace(
         row,
         model=job.model,
@@ -167,7 +178,7 @@ def _answer(
 
 
 def _suite(tasks: tuple[str, ...]) -> Suite:
-    """The tasks as a suite of its own, each by the scores that its own suite counts."""
+    """Return the tasks as a suite, each with the scores that its own suite counts."""
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
     rule = ScoreRule(name="mean", cells=cells, cite="ours: the tasks weigh the same")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)
@@ -195,7 +206,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
 
 
 def _point(jobs: Mapping[str, Job], key: str) -> str:
-    """What sets the job's point apart from the others of its encoder and task: "lr 3e-4"."""
+    """Return the settings that distinguish a job from others of its encoder and task: "lr 3e-4"."""
     job = jobs[key]
     peers = [o for o in jobs.values() if (o.task, o.model) == (job.task, job.model)]
     differing = [n for n in job.values if len({peer.values.get(n) for peer in peers}) > 1]

@@ -81,15 +81,15 @@ def which(
 
 
 def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
-    """A line an answer and an encoder that it ranks, the best first.
+    """Return a frame with one row per answer and encoder that it ranks, best first.
 
-    `task` is the task's name, or "mean" of several; `score` is in the metric's own unit, from `low`
-    to `high` with 95 %. `is_tied` says that it is the best or not significantly different from it,
-    and better than the majority. `gain` is what the best of several points is expected to gain by
-    chance, `seeds` the fewest of a task.
-    `flags` say by tasks what must be known of the score, empty for nothing.
-    `tokens_per_second`, `peak_memory_bytes` and `parameters` are of predicting, NaN where that was
-    not measured.
+    `task` is the task's name, or "mean" for several tasks. `score` is in the metric's own unit,
+    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and those
+    not significantly different from it, if they are better than the majority baseline. `gain` is
+    the gain that choosing the best of several points is expected to bring by chance. `seeds` is the
+    smallest number of seeds of a task, and `flags` are warnings by task, empty if there are none.
+    `tokens_per_second`, `peak_memory_bytes` and `parameters` are measured while predicting, NaN if
+    they were not measured.
     """
     lines = [
         {
