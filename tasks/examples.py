@@ -89,8 +89,7 @@ class Example:
         return getattr(self, self.gold_field) is None
 
     def count_words(self) -> int:
-        """Return the number of words if the row is read whole and truncated when too long; else 0.
-        """
+        """Return the number of words of a row that is read whole and may be truncated; else 0."""
         return 0
 
 

@@ -58,8 +58,7 @@ def modules_digest(files: Mapping[str, Path]) -> str:
 
 
 def local_place(place: str) -> Path | None:
-    """Return the local file or folder with that path; None if it does not exist or is unreachable.
-    """
+    """Return the local file or folder with that path; None if it is missing or unreachable."""
     try:
         found = Path(place).expanduser()
         return found if found.exists() else None

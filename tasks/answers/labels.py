@@ -111,8 +111,7 @@ class Classes(_Labels):
         return tuple(self.task.labels)
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """Return the label with the highest mean probability; texts that are no label do not vote.
-        """
+        """Return the label with the highest mean probability, ignoring texts that are no label."""
         labels, known = self.task.labels, [p for p in predictions if p.text is None]
         if not known:
             return predictions[0]

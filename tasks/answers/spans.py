@@ -190,9 +190,7 @@ class Spans(AnswerType):
         yield from dict.fromkeys(place for place in places if place[0] >= 0)
 
     def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
-        """Yield the answer's span: the first occurrence that overlaps a gold answer, else the
-        first.
-        """
+        """Yield the answer's span: the occurrence that meets a gold answer, else the first one."""
         answer = self.key(prediction)
         if not answer:
             return
