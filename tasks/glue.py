@@ -276,8 +276,7 @@ AX_CATEGORIES = {
 
 
 def _diagnostic(row: Row) -> PairExample:
-    """Convert a row; its categories are those with a filled column (the hub has no such columns).
-    """
+    """Convert a row; its categories are those with a filled column (the hub has none of them)."""
     categories = tuple(name for name in AX_CATEGORIES if row[name])
     return replace(pair("premise", "hypothesis")(row), categories=categories)
 
