@@ -18,7 +18,7 @@ Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported
 """Origin of a run: "model" is an encoder that is trained here, "scored" a file of predictions that
 is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
 language model that was not trained on a task on which others are trained, "baseline" is a model
-without an encoder, and "imported" a number that somebody else measured.
+without an encoder, and "imported" a number that was measured elsewhere.
 """
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
@@ -42,7 +42,8 @@ TIMED = "timed"
 """Recipe of a job that trains nothing and measures speed and memory."""
 
 MACHINE, REFERENCE = "machine", "reference"
-"""Settings with the machine on which a model is timed, and the reference model that is timed too.
+"""Settings with the machine on which a model is timed, and the reference model that is timed with
+it.
 """
 
 METHOD = 7
@@ -82,8 +83,8 @@ class Start:
 
     Attributes:
         kind: "task" continues from the run of the task `name`; "checkpoint" loads the checkpoint
-            `name` instead of that of `model`; "together" continues from one run of several tasks;
-            "pretrained" ignores the start in the recipe.
+            `name` instead of the one of `model`; "together" continues from one run of several
+            tasks; "pretrained" ignores the start in the recipe.
         name: Task, checkpoint, or several tasks separated by commas.
         model: Name of the model that the checkpoint replaces.
     """
@@ -95,7 +96,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Checkpoint of a pretraining run.
+    """Position of a checkpoint in a pretraining run.
 
     Attributes:
         run: Name of the pretraining run.
@@ -182,7 +183,7 @@ class Described:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """One model, fine-tuned with one seed on one task, or on several that share its encoder.
+    """Fine-tuning of one model with one seed on one task, or on several that share its encoder.
 
     Attributes:
         model: Name of the model on boards.
@@ -196,7 +197,7 @@ class Job(Described):
             predicted.
         recipe: Name of the recipe: "paper", or the stem of a user's own file.
         settings: Hyperparameters.
-        seed: Seed.
+        seed: Random seed.
         precision: Precision of the computation.
         limit: Number of rows kept of each split; None keeps all.
         start_from: Key of the job from whose encoder it continues; None for the checkpoint's
@@ -210,11 +211,12 @@ class Job(Described):
         is_sweep: True if the job is one point of a sweep.
         start: Previous training of the encoder, as the recipe or the user names it.
         source: Person or publication that measured an imported number.
-        stage: Checkpoint of a pretraining run that is evaluated at several of them.
+        stage: Position of the checkpoint in its pretraining run, if several checkpoints are
+            evaluated.
         off: Values of the recipe that the user switched off.
         definition: All that a custom task consists of; its digest is part of the task's name.
         documents: Digests, by "task:split", of the documents around sentences, if the encoder reads
-            them too.
+            them too. They are part of the key.
         teacher: Teacher of the job, or None.
     """
 
@@ -254,7 +256,7 @@ class Job(Described):
         values are left out: the same weights, rows and values are the same job wherever they are
         stored. The start enters by `weights` and `start_from`, not by the setting of that name.
         """
-        # A field that a later version adds enters only where it is set: stored keys stay.
+        # A field that a later version adds must enter only if it is set, so that stored keys stay.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -332,7 +334,7 @@ class Job(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that `from_json` turns back into an equal job."""
-        # Field by field: `asdict` takes ten times as long, which an import of many rows would pay.
+        # Field by field, because `asdict` takes ten times as long, which slows large imports down.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
         return data | {"settings": settings, **self.trust.to_json()}
@@ -521,7 +523,10 @@ def value_text(value: str | float) -> str:
 
 
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
-    """Return whether e.g. "lr=3e-4" is true of the settings; names and numbers may vary in form."""
+    """Return whether "lr=3e-4" is true of the settings.
+
+    The name may be abbreviated, and the value may be written differently.
+    """
     given, _, text = word.partition("=")
     name = next((name for name, short in _SHORT.items() if short == given), given)
     if name not in settings:

@@ -26,7 +26,7 @@ from benchharness.tasks.task import ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One split, predicted by the fine-tuned model.
+    """Predictions and scores of one split by the fine-tuned model.
 
     Attributes:
         task: Name of the task.
@@ -63,8 +63,8 @@ class Evaluation:
 class CurvePoint:
     """Point of the learning curve; `loss` is the mean training loss since the previous point.
 
-    `scores` are those of the job's first dev split, or of the part of train that is held out
-    instead; empty if it was not scored at this step.
+    `scores` are on the job's first dev split, or on the part of train that is held out instead;
+    empty if it was not scored at this step.
     """
 
     step: int
@@ -419,7 +419,7 @@ def _share(count: int, of: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Described):
-    """One stored run without its predictions and curves: a row of lists and boards.
+    """Stored run without its predictions and curves: a row of lists and boards.
 
     Attributes that Job has too are as in Job.
 
@@ -439,7 +439,7 @@ class RunRow(Described):
         largest_split: Number of rows of the run's largest split; 0 if unknown.
         start_task: Task of the run from which this one started, for boards (see grouping.py).
         start_variant: Variant of that run, for boards.
-        selection: Selection of the weights; None for those of the last planned step.
+        selection: Selection of the weights; None if the run ended with the last planned step.
         settings: Settings, if the recipe's name does not imply their values; else empty.
         is_hidden: True if boards leave the run out.
         is_named: True if the user's name is for this row alone, not for the model.

@@ -74,7 +74,7 @@ def _home() -> str:
 @cache
 def _users() -> tuple[str, ...]:
     """Return possible names of the user's own folder."""
-    with suppress(KeyError, OSError):  # a user without a name
+    with suppress(KeyError, OSError):  # the user has no name
         return (getuser(), PurePath(_home()).name)
     return (PurePath(_home()).name,)
 

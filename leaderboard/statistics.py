@@ -74,15 +74,15 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 LEAST_SEEDS = 3
-"""Least number of seeds for an interval: that of two is more than twelve times as wide as their
-distance, which is useless.
+"""Least number of seeds for an interval: the interval of two seeds is useless, because it is more
+than twelve times as wide as their distance.
 """
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
     """Return the interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
     reach = median_error(values)
-    # One value has no degree of freedom for t, but its reach is 0 anyway.
+    # A single value has no degree of freedom for t, but its reach is 0 anyway.
     if reach:
         reach *= student_t(len(values) - 1, (1 + level) / 2)
     return Interval(low=median(values) - reach, high=median(values) + reach)
@@ -114,8 +114,8 @@ def selection_gain(
     the share of their variance that seeds explain (empirical Bayes, as in Efron and Morris, 1975):
     the gain is the amount by which the best is shrunk. The standard deviation of seeds is estimated
     from the median difference between two seeds of one candidate, which collapsed runs do not
-    change. The variance due to examples is that of the candidates' deviations from their common
-    mean over the draws, without the part that is due to seeds.
+    change. The variance due to examples is the variance of the candidates' deviations from their
+    common mean over the draws, without the part that is due to seeds.
 
     In simulations of 8 candidates with 5 seeds the mean error is below a quarter of the standard
     deviation of seeds.
@@ -164,7 +164,7 @@ def _expected_gain(medians: Sequence[float], noise: float) -> float:
     """Return how much the best candidate exceeds its own value, if each has this noise variance.
 
     The candidates' true values are taken to be the medians, moved towards their mean until their
-    variance plus that of the noise is the variance of the medians.
+    variance plus the noise variance is the variance of the medians.
     """
     np = _numpy()
     center, spread = fmean(medians), variance(medians)
@@ -206,7 +206,7 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
 
 
 def standing(value: float, values: Iterable[float]) -> str:
-    """Compare a score with those of all seeds, including its own, rounded as in tables.
+    """Compare a score with the scores of all seeds, including its own, rounded as in tables.
 
     Returns "the best", "as good as the best" or "not the best".
     """

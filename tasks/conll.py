@@ -30,7 +30,7 @@ from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
-# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012); the files need a licence.
+# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012); official files need a licence.
 
 CITE = (
     "Pradhan et al., CoNLL-2012 Shared Task: Modeling Multilingual Unrestricted Coreference in "

@@ -78,7 +78,7 @@ class StoreError(BenchError):
 
 
 class BusyStoreError(StoreError):
-    """Error: another process holds the database, or its server is away; waiting may help."""
+    """Error: another process locks the database, or its server is away; waiting may help."""
 
 
 def unknown_name(
@@ -144,7 +144,7 @@ def shown_place(place: str) -> str:
     for part in query.split("&"):
         is_secret = _SECRETIVE.search(unquote_plus(unquote_plus(part))) is not None
         is_after_one |= is_secret
-        # What follows a password with an unencoded & may be the rest of it.
+        # The parts after a password with an unencoded & may be the rest of it.
         if not (is_secret or (is_after_one and part.partition("=")[0] not in LIBPQ)):
             shown.append(part)
     return start + (mark + "&".join(shown) if any(shown) else "")

@@ -59,8 +59,8 @@ class Example:
     """Row of a task; `gold_field` is the name of the field with its gold answer.
 
     If the class is scored in groups, `is_in_unit` is true and rows with the same `group` are scored
-    together. `oddities` are sentences about what is odd in the released row and how that counts,
-    once per occurrence; they do not enter the fingerprint.
+    together. `oddities` are sentences about oddities of the released row and how they count, one
+    per occurrence; they do not enter the fingerprint.
     """
 
     id: str
@@ -111,7 +111,7 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class PairExample(Example):
-    """One or two texts with a class name, a number, or the names of any number of labels.
+    """Text or pair of texts with a class name, a number, or the names of any number of labels.
 
     Attributes:
         group: Group of rows that are scored together (MultiRC question, AX-g minimal pair).
@@ -414,7 +414,7 @@ class DocumentExample(Example):
 class Corpus:
     """Documents to search: ids, texts, and the SHA-256 (hex) of all.
 
-    `oddities` are sentences about what is odd in the released corpus, as in Example.
+    `oddities` are sentences about oddities of the released corpus, as in Example.
     """
 
     ids: tuple[str, ...]
@@ -486,7 +486,7 @@ class TimedPrediction(Prediction):
     Attributes:
         tokens: Number of tokens without padding.
         train: The document's share, by tokens, of a training pass over all documents: wall time,
-            CPU time (0 on a GPU), and the time of the reference model in the same unit.
+            CPU time (0 on a GPU), and the reference model's CPU time (on a GPU its wall time).
         predict: The same for a prediction pass.
         alone: Wall and CPU time of predicting the document alone.
         peaks: Peak memory of the process in bytes, in prediction and in training, for the whole
@@ -554,7 +554,7 @@ class ChoicePrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class TagPrediction(Prediction):
-    """One tag per word."""
+    """Predicted tags, one per word."""
 
     tags: tuple[str, ...]
 

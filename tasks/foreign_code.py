@@ -1,9 +1,9 @@
 """Permission to load code that data refer to, such as the script of a metric.
 
-An archive, a store, a server, a model's folder and a baseline are written by somebody else. The
-name of code in one of them is only text. The code is loaded only if the options of this command
-name the same code, if an earlier command for the same store did (leaderboard/store/store.py keeps a
-record), or if the user trusts third-party code. Code is identified by its place and its digest.
+An archive, a store, a server, a model's folder and a baseline may come from a third party. The name
+of code in one of them is only text. The code is loaded only if the options of this command name the
+same code, if an earlier command for the same store did (leaderboard/store/store.py keeps a record),
+or if the user trusts third-party code. Code is identified by its place and its digest.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ def local_place(place: str) -> Path | None:
     try:
         found = Path(place).expanduser()
         return found if found.exists() else None
-    except (OSError, RuntimeError):  # no permission, too long a name; no such user
+    except (OSError, RuntimeError):  # no permission or too long a name; no such user
         return None
 
 

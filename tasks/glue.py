@@ -1,7 +1,7 @@
 """GLUE: nine tasks and the diagnostic set (Wang et al., ICLR 2019, https://gluebenchmark.com).
 
-Label names and their order are those of the hub's data set. The files are those of the GLUE
-download; QQP's first release has broken training lines, which QQP-clean.zip repairs.
+Label names and their order are as in the hub's data set, the files as in the GLUE download. QQP's
+first release has broken training lines, which QQP-clean.zip repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from benchharness.tasks.task import Metric, PairTask, has_no_label
 
 # Tasks with one or two text columns and a label in tab-separated files, like GLUE's.
 #
-# One declaration contains everything: the text columns, the names of the labels, and how the
+# A single declaration contains everything: the text columns, the names of the labels, and how the
 # official files write both.
 
 EMPTY = "rows with an empty text count like others"

@@ -414,7 +414,8 @@ def _line(row: Row) -> ChoiceExample:
 
 def _of_tokens(name: str, of_loss: Callable[[float], float], low: float) -> ChoiceMetric:
     def compute(predictions: Sequence[ChoicePrediction], _: object) -> float | None:
-        # A prediction without scores has likelihood 1; a line without tokens counts as one token.
+        # A prediction without scores, e.g. a gold answer, has likelihood 1. A line without tokens
+        # has likelihood 0 and is skipped.
         known = [(max(p.tokens, 1), (p.scores or (1.0,))[0]) for p in predictions]
         losses = [(count, -log(share)) for count, share in known if share]
         return of_loss(sum(n * loss for n, loss in losses) / (sum(n for n, _ in losses) or 1))

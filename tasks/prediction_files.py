@@ -45,7 +45,7 @@ from benchharness.tasks.task import Metric, SpanTask, Task
 class NoAnswer:
     """File of SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
 
-    The defaults are those of evaluate-v2.0.py: every score is 0, and the threshold is `THRESHOLD`.
+    The defaults are as in evaluate-v2.0.py: every score is 0, and the threshold is `THRESHOLD`.
     """
 
     file: Path | None = None
@@ -179,7 +179,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
         answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
-    # The numbers of paragraphs and questions of a dev split differ from those of the test split.
+    # A dev split has other numbers of paragraphs and questions than the test split.
     return replace(
         file,
         name=path.name,

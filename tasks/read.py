@@ -278,7 +278,7 @@ def document_digest(examples: Iterable[Example]) -> str:
         document = example.document if isinstance(example, TagExample) else None
         if document is None:
             return ""
-        words = id(document.words)  # sentences share the tuple of their document
+        words = id(document.words)  # all sentences share the tuple of their document
         if words not in known:
             text = json.dumps(document.words, separators=(",", ":"))
             known[words] = hashlib.sha256(text.encode()).digest()

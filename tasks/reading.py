@@ -425,7 +425,7 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
-# The other setting (fullwiki), where the paragraphs must be found in Wikipedia, is not supported.
+# The other setting (fullwiki), where the paragraphs must be found in Wikipedia, has no task here.
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",

@@ -112,4 +112,4 @@ SQUAD_2 = SpanTask(
 )
 
 SQUAD_TASKS: tuple[SpanTask, ...] = (SQUAD_1, SQUAD_2)
-"""Both versions."""
+"""Both versions of SQuAD."""

@@ -211,7 +211,7 @@ class Suite:
 def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
     """Create a suite and register its tasks.
 
-    The rule defaults to the rule called like the title, the citation to that of the first task.
+    By default the rule is named like the title, and the citation is that of the first task.
     """
     _tasks.update((task.name, task) for task in tasks)
     return Suite(

@@ -1,8 +1,8 @@
 """SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
 
-Label names and their order are those of the hub's data set and differ from GLUE's (CB is
-entailment, contradiction, neutral). The files are the JSON lines of the v2 download. The order of
-the texts, and the questions added to them, are those of the official baseline (jiant).
+Label names and their order are as in the hub's data set and differ from GLUE's (CB is entailment,
+contradiction, neutral). The files are the JSON lines of the v2 download. The order of the texts,
+and the questions added to them, are as in the official baseline (jiant).
 """
 
 import re

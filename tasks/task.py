@@ -480,7 +480,7 @@ def find_fault(task: Task, example: Example) -> str:
         case CorefTask(), DocumentExample():
             faults = _cluster_faults(example)
         case RankingTask(), QueryExample():
-            faults = iter(())  # a query without a text is ranked too
+            faults = iter(())  # a query without a text is valid too
         case TimedTask(), TimedExample():
             faults = iter(())
         case _:

@@ -186,7 +186,7 @@ def _words(rows: Sequence[Row]) -> list[Row]:
     """
     found, left_out = list[Row](), 0
     for row in rows:
-        if "document" not in row:  # the hub's
+        if "document" not in row:  # a row of the hub
             found.append(row)
             continue
         pairs = [*zip(texts(row, "tokens"), texts(row, "ner_tags"), strict=True)]
@@ -341,7 +341,7 @@ TYDIQA = _task(
     "google-research-datasets/tydiqa secondary_task validation",
     source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},
     name="xtreme/tydiqa",
-    # The files have no titles, and the hub has some.
+    # The files have no titles, but the hub has some.
     convert=lambda row: replace(question(row), title=""),
     metrics=SQUAD_V1,
     script=EVALUATE_V1,

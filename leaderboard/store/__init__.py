@@ -119,7 +119,7 @@ RUNS = Table(
     _needed("job_key", Text),  # Job.key, 64 hex digits
     _needed("attempt", Integer),  # 1, 2, ... within a job key
     _needed("status", Text),  # "finished", or a Failure's kind
-    Column("exit_code", Integer),  # of a failure
+    Column("exit_code", Integer),  # for a failure
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
@@ -176,8 +176,8 @@ PREDICTIONS = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("fingerprint", Text),  # which rows
-    _needed("flags", _Json),  # what to know
+    _needed("fingerprint", Text),  # of the split's examples
+    _needed("flags", _Json),  # warnings
     _needed("rows", PackedJson),  # one object per example, in order
     UniqueConstraint("run_id", "task", "split", name="predictions_split"),
 )
@@ -247,7 +247,7 @@ def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool]
 
 
 def read_annotations(db: Connection) -> list[Annotation]:
-    """Return every annotation, those of whole models first, so that those of rows override them."""
+    """Return every annotation, first those for models, so that those for rows override them."""
     rows = db.execute(select(ANNOTATIONS).order_by(ANNOTATIONS.c.id))
     found = [
         Annotation("hidden" if row.kind == "hidden" else "name", _fields(row.runs), row.value)
@@ -288,7 +288,7 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
-    # The last name counts, because those of whole models are first; only these have the model as
+    # The last name counts, because names of whole models are first; only these have the model as
     # their single condition.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(

@@ -83,7 +83,7 @@ at most twice as much memory is used.
 def check_archive(path: Path, known: Known | None = None) -> int:
     """Read the archive to its end without storing anything; return the number of its runs.
 
-    The rows of the runs are added to `known`, to be compared with those of a store. Raises
+    The rows of the runs are added to `known`, to be compared with the rows in a store. Raises
     DataError if a line is missing, repeated, or was changed after the store wrote it.
     """
     seen: set[tuple[str, int]] = set()

@@ -349,7 +349,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 def check_new(path: Path) -> None:
     """Raise BenchError if a file that is to be created exists already."""
-    # A broken link does not "exist", but somebody created it.
+    # A broken link does not "exist", but must not be replaced either.
     if path.exists() or path.is_symlink():
         raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
 

@@ -74,7 +74,7 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Seconds for which a bulk operation may block other writers, and the pause after which it goes on.
+"""Seconds for which a bulk operation may block other writers, and seconds of the pause after that.
 SQLite checks ten times a second whether it may write.
 """
 
@@ -111,7 +111,7 @@ def in_pieces(
         Sum of the counts.
 
     Raises:
-        StoreError: If `take` fails; the message contains the count of what was done before.
+        StoreError: If `take` fails; the message contains the count of earlier transactions.
     """
     portion, count = next(left, ()), 0
     while portion:
@@ -371,7 +371,7 @@ def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | 
         try:
             found = {**_read(engine, portion)}
         except StoreError:
-            # One damaged run makes the whole portion fail; the others can be read one by one.
+            # A damaged run makes the whole portion fail; the others can be read one by one.
             found = {n: run for number in portion for n, run in _read_alone(engine, number).items()}
         if lost := set(portion) - found.keys():
             with reading(engine) as db:

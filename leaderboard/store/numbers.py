@@ -73,10 +73,10 @@ def note_rows(run: Run, known: Known) -> None:
 
 
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
-    """Return the places where runs from elsewhere contradict all stored runs, with one run of each.
+    """Return the places where runs from elsewhere contradict all stored runs.
 
-    Places are left out if a run from elsewhere is also stored: both then come from one store, which
-    had them all.
+    The values are one run of each side. Places are left out if a run from elsewhere is also stored:
+    both then come from one store, which had them all.
     """
     found: dict[Place, tuple[Rows, Rows]] = {}
     for place, theirs in known.items():

@@ -103,7 +103,7 @@ def read_runs(
 _COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit", "precision")
 _OWN_COPIES = ("seed", "finished", "error", "start_from")
 _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
-"""Fields in the content of every headline; `more` has those of few runs."""
+"""Fields in the content of every headline; `more` has fields that few runs have."""
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     for name, value in found.items():
         found[name] = intern(value) if isinstance(value, str) else value
     prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
-    # RunRow needs every field; `row_of` overwrites these with those of each run.
+    # RunRow needs every field; `row_of` overwrites these with the fields of each run.
     own: dict[str, Any] = dict.fromkeys(_OWN) | {"key": "", "scores": {}, "flags": {}}
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
@@ -459,7 +459,7 @@ def _damaged(run: Run) -> StoreError:
 def _is_whole(run: Run) -> bool:
     try:
         return _digest(run) == run.digest
-    except StoreError:  # a flipped bit made a number infinite
+    except StoreError:  # e.g. a flipped bit made a number infinite
         return False
 
 

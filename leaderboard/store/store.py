@@ -163,7 +163,7 @@ def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Set
     """Return the settings of these jobs without damaged ones, which `bench db check` reports."""
     found = {}
     for some in _portions(keys):
-        # As text: the column's own type would raise DamagedError for all of these rows.
+        # Read as text, because the column's own type would raise DamagedError for all rows.
         query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
         for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -439,7 +439,7 @@ class Store:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
-            # Newest first for the limit; they are given the other way round.
+            # Newest first for the limit, but yielded in the reverse order.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -465,7 +465,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """Return the suites that have runs, that of the newest run first."""
+        """Return the suites that have runs, sorted by their newest run, newest first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -622,7 +622,7 @@ class Store:
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Compare the rows of runs from elsewhere with those of the stored runs.
+        """Compare the rows of runs from elsewhere with the rows of the stored runs.
 
         Args:
             known: Rows of the runs from elsewhere.
@@ -675,8 +675,9 @@ class Store:
     def back_up(self, target: Path) -> None:
         """Copy the store to a file while others use it, completely or not at all.
 
-        The copy of an SQLite store is a store; that of a server is an archive as from `bench export
-        --all`. Raises BenchError if the file exists already, and StoreError if a run is damaged.
+        The copy of an SQLite store is a store; the copy of a server's store is an archive as from
+        `bench export --all`. Raises BenchError if the file exists already, and StoreError if a run
+        is damaged.
         """
         check_new(target)
         if file_of(self._engine) is not None:

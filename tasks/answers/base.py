@@ -21,7 +21,7 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """Whether a prediction is right, how near it comes, and its cells of the confusion matrix.
+    """Judgement of a prediction: whether it is right, how near it comes, and its confusion cells.
 
     `near` is higher for a nearer prediction. `cells` are (gold, predicted): one for an example, one
     per tagged word of a sentence, or one per mention of a document.
@@ -96,7 +96,7 @@ Things = Callable[[Any], set[Any]]
 
 
 class AnswerType:
-    """One kind of answer, for a task with that kind.
+    """Kind of answers, for a task with answers of that kind.
 
     Attributes:
         prediction: Class of the predictions.
@@ -141,7 +141,7 @@ class AnswerType:
         """Return whether the prediction is possible for the example; a store may hold anything."""
         return all(map(is_number, self.scores(prediction)))
 
-    # What is right.
+    # Comparison with the gold answer.
 
     def golds(self, example: Any) -> tuple[Any, ...]:
         """Return the right answers as predictions; empty if they are hidden."""
@@ -191,7 +191,7 @@ class AnswerType:
         cells = tuple(self.cells(prediction, example, judged))
         return Judged(right=right, near=near, cells=cells)
 
-    # Many predictions.
+    # Several predictions.
 
     def average(self, predictions: Sequence[Any]) -> Prediction:
         """Return an ensemble's prediction for one example from its members' predictions."""
@@ -270,7 +270,7 @@ class AnswerType:
             )
         return tuple(lines)
 
-    # As text: for a reader, and as a cell of an exported table.
+    # Answers as text: for a reader, and as a cell of an exported table.
 
     def said(self, prediction: Any, example: Any = None, *, texts: bool = True) -> str:
         """Describe an answer for a reader; with `texts=False` without any text of the data.
@@ -349,7 +349,7 @@ def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return one-hot probabilities for a prediction without any, e.g. from a third-party file."""
+    """Return one-hot probabilities for a prediction that has none; all 0 for the place -1."""
     return tuple(float(number == place) for number in range(count))
 
 

@@ -89,7 +89,7 @@ class _Labels(AnswerType):
 
 
 class Classes(_Labels):
-    """One of the task's labels."""
+    """Single label of the task."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         if answer not in self.task.labels:
@@ -186,7 +186,8 @@ class Numbers(_Labels):
         return self.said(prediction)
 
     def collapsed(self, prediction: PairPrediction) -> Hashable:
-        # Rounded as in GLUE's submission: a collapsed regression still differs in its last bits.
+        # Rounded as in GLUE's submission, because a collapsed regression still varies in its last
+        # bits.
         return f"{prediction.label:.3f}"
 
     def is_right(self, prediction: PairPrediction, example: PairExample) -> bool:

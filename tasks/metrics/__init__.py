@@ -246,7 +246,7 @@ spearman = _correlation("spearman")
 """Spearman rank correlation in -1..1; tied values have their mean rank."""
 
 
-# Metrics of chosen options: accuracy, of all and of one slice, and ReCoRD's EM and F1.
+# Metrics of chosen options: accuracy over all examples or one slice, and ReCoRD's EM and F1.
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
@@ -269,7 +269,7 @@ def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
     """Create a metric that compares the answer's text with the most similar right answer.
 
-    The text is that of the chosen option, or the file's own wording; a missing answer counts 0.
+    The text is the chosen option's, or the file's own wording; a missing answer counts 0.
     """
 
     def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:

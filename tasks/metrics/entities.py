@@ -163,7 +163,7 @@ def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
 
 
 def _in_percent(ratio: Ratio, counts: Counts) -> float:
-    """Return the ratio in percent as conlleval prints it: F1 is made of percentages."""
+    """Return the ratio in percent as conlleval computes it: F1 is computed from percentages."""
     if ratio is f1:
         return harmonic(_in_percent(precision, counts), _in_percent(recall, counts))
     part, whole = ratio(counts)
@@ -321,9 +321,9 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
 
 
 def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
-    """Count shared mentions like `_shared`, but in every gold cluster that has the mention.
+    """Count shared mentions like `_shared`, but in every gold cluster with the mention.
 
-    A mention counts as often as the gold cluster has it.
+    A mention counts as often as the gold cluster contains it.
     """
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):

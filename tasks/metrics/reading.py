@@ -164,7 +164,7 @@ QUAC_SCRIPT = Script(
 """Script scorer.py; numbers for which it would divide by zero are left out."""
 
 
-# CoQA: exact match and F1, of all turns and of each domain.
+# CoQA: exact match and F1, over all turns and per domain.
 
 COQA_DOMAINS: Mapping[str, str] = {
     "mctest": "children_stories",
@@ -246,7 +246,7 @@ COQA_SCRIPT = Script(
 )
 """Script evaluate-v1.0.py: the domains that occur and the overall score, e.g. "news f1"."""
 
-# HotpotQA: the answer, the supporting facts, and both at once.
+# HotpotQA: scores of the answer, of the supporting facts, and of both together.
 
 _FIXED = ("yes", "no", "noanswer")
 """Answers that have no overlap with any other answer, whatever its words."""

@@ -121,7 +121,7 @@ def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
         return None
-    # By sorted titles, so that the order of the rows does not matter.
+    # Folds follow the sorted titles, so that the order of the rows does not matter.
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
@@ -232,7 +232,7 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 
 
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
-"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or that of a file."""
+"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or the one of a file."""
 
 
 def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
